@@ -1,0 +1,38 @@
+# Every target makes .venv from scratch when it is missing; nothing is needed but python3 (>= 3.11).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.PHONY: demo test test-slow lint bench docs clean
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m whichvars demo
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2
+
+test-slow: $(VENV)/.installed
+	$(BIN)/pytest -n 2 -m slow
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,69 @@
+"""whichvars: which of these variables matter, and how sure can I be?
+
+Bayesian variable selection in regression: posterior inclusion probabilities with honest error bars, the best
+models, model averages, by exact enumeration or adaptive MCMC.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "problem": ["Problem"],
+    "priors": [
+        "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
+        "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
+    ],
+    "exact": ["exact"],
+    "sampling": ["sample"],
+    "posterior": ["Posterior"],
+    "samplers.add_delete_swap": ["AddDeleteSwap"],
+    "errors": ["WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "DataWarning", "ConvergenceWarning"],
+}  # fmt: skip
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+__all__ = [*_WHERE, "datasets"]
+
+if TYPE_CHECKING:
+    from whichvars import datasets
+    from whichvars.errors import (
+        ArgumentTypeError,
+        ConvergenceWarning,
+        DataError,
+        DataWarning,
+        TooLargeError,
+        WhichvarsError,
+    )
+    from whichvars.exact import exact
+    from whichvars.posterior import Posterior
+    from whichvars.priors import (
+        BIC,
+        BetaBinomial,
+        FixedInclusion,
+        GPrior,
+        HyperG,
+        HyperGN,
+        IndependentNormal,
+        InverseGamma,
+        Jeffreys,
+        LocalEmpiricalBayes,
+        ZellnerSiow,
+    )
+    from whichvars.problem import Problem
+    from whichvars.samplers.add_delete_swap import AddDeleteSwap
+    from whichvars.sampling import sample
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: `import whichvars` stays light."""
+    if name == "datasets":
+        return importlib.import_module("whichvars.datasets")
+    if name in _WHERE:
+        value = getattr(importlib.import_module(f"whichvars.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'whichvars' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Compiled functions over named tuples of arrays: numpy, math, numba and nothing else."""

@@ -1,0 +1,73 @@
+"""Products of two columns of X: from the Gram matrix, from a bounded cache of Gram columns, or by a dot
+product.
+
+In the column engine, a product is a dot product of length n. A column that is often on the included side of
+such products has its whole Gram column computed once it has cost as many dot products as that takes (rent,
+then buy: at most twice the cost of the best decision in hindsight). The cache is only ever a shortcut: the
+same ``dot`` gives the same bits, whatever is kept.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.linalg import dot
+from whichvars._kernels.target import Design
+
+SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
+
+
+class GramCache(NamedTuple):
+    place: np.ndarray  # (P,) int32: where a column is kept, −1 if it is not
+    rent: np.ndarray  # (P,) int32: dot products paid for it so far
+    kept: np.ndarray  # (slots,) int64: which column each place holds, −1 none
+    values: np.ndarray  # (P, slots): x_cᵀ x_kept
+    hand: np.ndarray  # (1,) int64: the next place to give away
+
+
+def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
+    """An empty cache; without places in the Gram engine, for short columns, or where not even 8 would fit."""
+    n_columns, n = design.columns.shape
+    places = min(n_columns, max_bytes // max(8 * n_columns, 1))
+    if n < SHORTEST or places < 8:
+        n_columns = places = 0
+    return GramCache(
+        place=np.full(n_columns, -1, np.int32),
+        rent=np.zeros(n_columns, np.int32),
+        kept=np.full(places, -1, np.int64),
+        values=np.zeros((n_columns, places)),
+        hand=np.zeros(1, np.int64),
+    )
+
+
+@inlined
+def product(design, cache, entering, present):
+    """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
+    if design.gram.shape[0] > 0:
+        return design.gram[present, entering]
+    if cache.kept.shape[0] == 0:
+        return dot(design.columns, entering, design.columns, present)
+    place = cache.place[present]
+    if place >= 0:
+        return cache.values[entering, place]
+    place = cache.place[entering]
+    if place >= 0:
+        return cache.values[present, place]
+    cache.rent[present] += 1
+    if cache.rent[present] >= design.columns.shape[0]:
+        _buy(design, cache, present)
+    return dot(design.columns, entering, design.columns, present)
+
+
+@kernel
+def _buy(design, cache, column):
+    place = cache.hand[0]
+    cache.hand[0] = (place + 1) % cache.kept.shape[0]
+    if cache.kept[place] >= 0:
+        cache.place[cache.kept[place]] = -1
+        cache.rent[cache.kept[place]] = 0
+    cache.kept[place] = column
+    cache.place[column] = place
+    for c in range(design.columns.shape[0]):
+        cache.values[c, place] = dot(design.columns, c, design.columns, column)

@@ -1,0 +1,108 @@
+"""The one decorator that compiles a kernel, and where compiled code is kept.
+
+Numba keeps compiled functions on disk, but checks only the file of the function itself: one whose *callee in
+another file* changed would be served stale after an upgrade. So the cache directory carries a hash of every
+kernel source, of Python's and of Numba's version: a change anywhere is a new directory.
+
+The cached files are pickles, which run code when read; a directory is therefore used only if it belongs to
+this user and nobody else can write to it. Order of choice: ``WHICHVARS_CACHE_DIR``, the user's cache
+directory, a private directory in the temporary directory, and if none can be written, no cache at all
+(kernels compile in every process).
+"""
+
+import hashlib
+import os
+import platform
+import stat
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+numba_config: Any = numba.config
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def source_stamp(folders: tuple[Path, ...] = (PACKAGE / "_kernels", PACKAGE / "samplers")) -> str:
+    """A hash of all kernel sources and of what compiles them."""
+    digest = hashlib.sha256(f"{platform.python_version()} numba {numba.__version__}".encode())
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _candidates() -> list[Path]:
+    chosen = os.environ.get("WHICHVARS_CACHE_DIR")
+    if chosen:
+        return [Path(chosen)]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    user = getattr(os, "getuid", lambda: "user")()
+    return [Path(base) / "whichvars", Path(tempfile.gettempdir()) / f"whichvars-{user}"]
+
+
+def _private_and_writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = directory.stat()
+        if hasattr(os, "getuid") and (
+            status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        ):
+            return False
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def cache_directory() -> Path | None:
+    """The directory of this version's compiled kernels, or None when nothing can be written."""
+    stamp = source_stamp()
+    for base in _candidates():
+        directory = base / f"kernels-{stamp}"
+        if _private_and_writable(base) and _private_and_writable(directory):
+            return directory
+    return None
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` with Numba: without the GIL, without fastmath, kept on disk under the stamp.
+
+    Kernels allocate nothing and count no references (``_nrt=False``): with some 40 arrays in the named
+    tuples, reference counts would take most of the time. They are called from other kernels only; what Python
+    calls is an ``entry``. With ``NUMBA_DISABLE_JIT=1`` a kernel stays a plain Python function that gives the
+    same bits.
+    """
+    return _compile(function, _nrt=False, no_cpython_wrapper=True)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Like ``kernel``, and written out in place wherever it is called: for small functions that take the
+    large named tuples."""
+    return _compile(function, _nrt=False, no_cpython_wrapper=True, inline="always")
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls: it alone counts references and unpacks named tuples. Let its body
+    be a call of a ``kernel``."""
+    return _compile(function)
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    if numba_config.DISABLE_JIT:
+        return function
+    options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    directory = cache_directory()
+    if directory is None:
+        return numba.njit(**options)(function)
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(directory)  # read by Numba while it decorates
+    try:
+        return numba.njit(cache=True, **options)(function)
+    finally:
+        numba_config.CACHE_DIR = before

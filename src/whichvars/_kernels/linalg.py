@@ -1,0 +1,150 @@
+"""Small Cholesky factors: append a column, extend, solve, and how near to singular a factor is.
+
+The factor L of A = X_γᵀX_γ + ridge is kept as its transpose, ``factor[t, r] = L_rt`` for t < r, so that
+appending column i, a forward substitution, runs along rows: the inner loop is free of dependencies and
+vectorises without fastmath. In place of the diagonal, ``inverse_pivot[i] = 1 / L_ii``; beside it, ``solved =
+L⁻¹ X_γᵀy``.
+
+A proposal shares its first ``split`` columns with the current factor (the *head*) and has its own columns
+after that (the *tail*). Only the tail is computed; the head stays valid when the proposal is rejected.
+"""
+
+import math
+
+import numpy as np
+
+from whichvars._kernels.jit import kernel
+
+
+@kernel
+def dot(a, i, b, j):
+    """Row i of a times row j of b. Eight running sums in a fixed order: vectorises, and the same bits
+    everywhere."""
+    n = a.shape[1]
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = n - n % 8
+    for t in range(0, whole, 8):
+        s0 += a[i, t] * b[j, t]
+        s1 += a[i, t + 1] * b[j, t + 1]
+        s2 += a[i, t + 2] * b[j, t + 2]
+        s3 += a[i, t + 3] * b[j, t + 3]
+        s4 += a[i, t + 4] * b[j, t + 4]
+        s5 += a[i, t + 5] * b[j, t + 5]
+        s6 += a[i, t + 6] * b[j, t + 6]
+        s7 += a[i, t + 7] * b[j, t + 7]
+    for t in range(whole, n):
+        s0 += a[i, t] * b[j, t]
+    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+
+
+@kernel
+def append(head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, i, work, diagonal, xty):
+    """Append column i to a factor whose columns below `split` are in the head and the others in the tail.
+
+    ``work[:i]`` holds the new column's products with columns 0 … i−1 and is overwritten. Returns the squared
+    pivot; where it is not positive the column depends on the others to rounding, and nothing is written. To
+    append in place, pass the head as tail too, with split = i.
+    """
+    pivot = diagonal
+    right = xty
+    for t in range(split):
+        x = work[t] * head_inverse[t]
+        work[t] = x
+        pivot -= x * x
+        right -= x * head_solved[t]
+        for r in range(t + 1, split):
+            work[r] -= x * head[t, r]
+        for r in range(split, i):
+            work[r] -= x * tail[t, r]
+    for t in range(split, i):
+        x = work[t] * tail_inverse[t]
+        work[t] = x
+        pivot -= x * x
+        right -= x * tail_solved[t]
+        for r in range(t + 1, i):
+            work[r] -= x * tail[t, r]
+    if not pivot > 0.0:
+        return pivot
+    inverse = 1.0 / math.sqrt(pivot)
+    for t in range(i):
+        tail[t, i] = work[t]
+    tail_inverse[i] = inverse
+    tail_solved[i] = right * inverse
+    return pivot
+
+
+@kernel
+def adopt(head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, n):
+    """Copy the tail's columns split … n−1 into the head: the proposal was accepted."""
+    for t in range(n):
+        for r in range(max(split, t + 1), n):
+            head[t, r] = tail[t, r]
+    for r in range(split, n):
+        head_inverse[r] = tail_inverse[r]
+        head_solved[r] = tail_solved[r]
+
+
+@kernel
+def sum_log(values, start, stop):
+    """Σ log values[i], by logs of products."""
+    total = 0.0
+    product = 1.0
+    for i in range(start, stop):
+        product *= values[i]
+        if product < 1e-200 or product > 1e200:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
+@kernel
+def smallest_tolerance(head, head_inverse, split, tail, tail_inverse, n, work):
+    """min_j 1 − R²(column j on all the others), for columns of unit length: 1 / max_j (A⁻¹)_jj.
+
+    Unlike the smallest pivot this does not depend on the order of the columns.
+    """
+    largest = 0.0
+    for j in range(n):
+        # column j of L⁻¹, by forward substitution from the j-th unit vector
+        squares = 0.0
+        for r in range(j, n):
+            work[r] = 0.0
+        work[j] = 1.0
+        for t in range(j, n):
+            x = work[t] * (head_inverse[t] if t < split else tail_inverse[t])
+            squares += x * x
+            for r in range(t + 1, n):
+                work[r] -= x * (head[t, r] if r < split else tail[t, r])
+        largest = max(largest, squares)
+    return 1.0 / largest
+
+
+@kernel
+def solve_transposed(factor, inverse_pivot, right, n, out):
+    """out = L⁻ᵀ right, by back substitution: turns ``solved`` into the posterior mean of the coefficients."""
+    for i in range(n - 1, -1, -1):
+        x = right[i]
+        for r in range(i + 1, n):
+            x -= factor[i, r] * out[r]
+        out[i] = x * inverse_pivot[i]
+
+
+@kernel
+def factorise(matrix, right, factor, inverse_pivot, solved, work):
+    """Cholesky factor of a whole small matrix; returns the number of columns before the first pivot that is
+    not positive."""
+    n = matrix.shape[0]
+    for i in range(n):
+        for t in range(i):
+            work[t] = matrix[i, t]
+        pivot = append(
+            factor, inverse_pivot, solved, i, factor, inverse_pivot, solved, i, work, matrix[i, i], right[i]
+        )
+        if not pivot > 0.0:
+            return i
+    return n
+
+
+def factor_arrays(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Room for a factor of n columns: (factor, inverse_pivot, solved, work)."""
+    return np.zeros((n, n)), np.zeros(n), np.zeros(n), np.zeros(n)

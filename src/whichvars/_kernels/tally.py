@@ -1,0 +1,307 @@
+"""What counts: inclusion counts by batch, sizes, the best models visited, and a thinned record of the chain.
+
+All counts are lazy: a variable's time in the model is added when it leaves, or when its batch ends; a model's
+and a size's when the chain moves on. An iteration that changes nothing costs one comparison.
+
+*Batches* are runs of iterations of equal length, whatever the chunks in which the chain was advanced. When
+there are as many as there is room for, neighbours are merged and the length doubles; so between half and all
+of the rows are in use, for a run of any length.
+
+*Best models*: a bounded table of the visited models with the highest posterior. When it is full the worse
+half goes and the threshold rises to the best that went. The threshold never falls, so whatever is in the
+table at the end has been there since its first visit: its count is exact.
+
+*Thinned record*: every T-th model; when it is full every second one goes and T doubles.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SIZE
+from whichvars._kernels.jit import entry, inlined, kernel
+
+# places in Tally.ints
+COUNTING = 0  # 0 during warm-up
+NOW = 1  # iterations counted
+BATCH = 2  # the current batch
+BATCH_LENGTH = 3
+BATCH_END = 4  # iteration at which it ends
+THIN = 5  # T
+NEXT_RECORD = 6
+NEXT_EVENT = 7  # the earlier of BATCH_END and NEXT_RECORD
+RECORDS = 8
+MODEL_SINCE = 9  # iteration at which the current model was entered
+MODELS = 10  # entries in the table of best models
+POOL = 11  # words of the pool in use
+N_INTS = 12
+
+
+class Tally(NamedTuple):
+    ints: np.ndarray
+    batch_counts: np.ndarray  # (batches, p) uint32: iterations of the batch in which the variable was in
+    entered: np.ndarray  # (p,) uint32: iteration of the batch at which a variable now in the model came in
+    sizes: np.ndarray  # (p + 1,) int64: iterations by model size
+    record_size: np.ndarray  # (records,) int64
+    record_values: np.ndarray  # (records, 2): log marginal, log prior
+    record_models: np.ndarray  # (records, capacity) int32
+    threshold: np.ndarray  # (1,): log posterior below which a model is not kept
+    lookup: np.ndarray  # (4·models or more, a power of two) int32: hash to entry + 1
+    model_key: np.ndarray  # (models,) uint64
+    model_values: np.ndarray  # (models, 2): log marginal, log prior
+    model_count: np.ndarray  # (models,) int64
+    model_start: np.ndarray  # (models + 1,) int64: where its variables stand in the pool
+    pool: np.ndarray  # int32
+    scratch: np.ndarray  # (models,)
+
+
+def new_tally(p: int, capacity: int, models: int, records: int, batches: int, batch_length: int = 1) -> Tally:
+    """An empty tally that keeps between models/2 and models models, records/2 and records records, batches/2
+    and batches batches."""
+    cells = 4
+    while cells < 2 * models:
+        cells *= 2
+    ints = np.zeros(N_INTS, np.int64)
+    ints[BATCH_LENGTH] = batch_length
+    ints[THIN] = 1
+    return Tally(
+        ints=ints,
+        batch_counts=np.zeros((batches, p), np.uint32),
+        entered=np.zeros(p, np.uint32),
+        sizes=np.zeros(p + 1, np.int64),
+        record_size=np.zeros(records, np.int64),
+        record_values=np.zeros((records, 2)),
+        record_models=np.zeros((records, capacity), np.int32),
+        threshold=np.full(1, -np.inf),
+        lookup=np.zeros(cells, np.int32),
+        model_key=np.zeros(models, np.uint64),
+        model_values=np.zeros((models, 2)),
+        model_count=np.zeros(models, np.int64),
+        model_start=np.zeros(models + 1, np.int64),
+        pool=np.zeros(models * 16 + capacity, np.int32),
+        scratch=np.zeros(models),
+    )
+
+
+def grow_tally(tally: Tally, capacity: int) -> Tally:
+    """The same tally with room for models of `capacity` variables."""
+    records, old = tally.record_models.shape
+    larger = np.zeros((records, capacity), np.int32)
+    larger[:, :old] = tally.record_models
+    pool = np.zeros(len(tally.model_key) * 16 + capacity, np.int32)
+    pool[: len(tally.pool)] = tally.pool
+    return tally._replace(record_models=larger, pool=pool)
+
+
+@entry
+def start_counting(chain, tally):
+    """Warm-up is over: count from the current model on."""
+    ints = tally.ints
+    ints[COUNTING] = 1
+    ints[BATCH_END] = ints[BATCH_LENGTH]
+    ints[NEXT_RECORD] = ints[THIN]
+    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD])
+    for i in range(chain.ints[SIZE]):
+        tally.entered[chain.order[i]] = 0
+
+
+@inlined
+def leave_model(chain, tally):
+    """Settle the time spent in the current model. Call before ``accept`` of a proposal that changes it."""
+    ints = tally.ints
+    time = ints[NOW] - ints[MODEL_SINCE]
+    ints[MODEL_SINCE] = ints[NOW]
+    if time == 0:
+        return
+    tally.sizes[chain.ints[SIZE]] += time
+    marginal, prior = chain.floats[LOG_MARGINAL], chain.floats[LOG_PRIOR]
+    if marginal + prior > tally.threshold[0]:
+        _count_model(chain, tally, time, marginal, prior)
+
+
+@inlined
+def count_changes(chain, tally, n_added, n_deleted):
+    """Settle the deleted variables' time and note the added ones' entry. Call with `leave_model`, before
+    ``accept``."""
+    ints = tally.ints
+    time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
+    counts, entered, batch = tally.batch_counts, tally.entered, ints[BATCH]
+    for i in range(n_added):
+        entered[chain.added[i]] = time
+    for i in range(n_deleted):
+        j = chain.deleted[i]
+        counts[batch, j] += np.uint32(time - entered[j])
+
+
+@inlined
+def end_iteration(chain, tally):
+    """One iteration is over; its model is the current one. Call only while counting."""
+    ints = tally.ints
+    ints[NOW] += 1
+    if ints[NOW] < ints[NEXT_EVENT]:
+        return
+    if ints[NOW] == ints[NEXT_RECORD]:
+        _record(chain, tally)
+    if ints[NOW] == ints[BATCH_END]:
+        settle_batch(chain, tally)
+        ints[BATCH] += 1
+        if ints[BATCH] == tally.batch_counts.shape[0]:
+            _merge_batches(tally)
+        ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
+        for i in range(chain.ints[SIZE]):
+            tally.entered[chain.order[i]] = 0
+    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD])
+
+
+@kernel
+def settle_batch(chain, tally):
+    """Add what the variables now in the model have spent there in this batch so far."""
+    ints = tally.ints
+    time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
+    for i in range(chain.ints[SIZE]):
+        j = chain.order[i]
+        tally.batch_counts[ints[BATCH], j] += np.uint32(time - tally.entered[j])
+        tally.entered[j] = time
+
+
+@entry
+def settle(chain, tally):
+    """Bring all counts up to the present, to be read. Does not change what is counted later."""
+    if tally.ints[COUNTING] == 1:
+        leave_model(chain, tally)
+        settle_batch(chain, tally)
+
+
+@kernel
+def _merge_batches(tally):
+    counts = tally.batch_counts
+    half = counts.shape[0] // 2
+    p = counts.shape[1]
+    for b in range(half):
+        for j in range(p):
+            counts[b, j] = counts[2 * b, j] + counts[2 * b + 1, j]
+    for b in range(half, counts.shape[0]):
+        for j in range(p):
+            counts[b, j] = np.uint32(0)
+    tally.ints[BATCH] = half
+    tally.ints[BATCH_LENGTH] *= 2
+
+
+@kernel
+def _record(chain, tally):
+    ints = tally.ints
+    place = ints[RECORDS]
+    size = chain.ints[SIZE]
+    tally.record_size[place] = size
+    tally.record_values[place, 0] = chain.floats[LOG_MARGINAL]
+    tally.record_values[place, 1] = chain.floats[LOG_PRIOR]
+    for i in range(size):
+        tally.record_models[place, i] = chain.order[i]
+    ints[RECORDS] += 1
+    if ints[RECORDS] == tally.record_size.shape[0]:
+        # keep the 2nd, 4th, …: iterations 2T, 4T, …
+        half = ints[RECORDS] // 2
+        for r in range(half):
+            source = 2 * r + 1
+            tally.record_size[r] = tally.record_size[source]
+            tally.record_values[r, 0] = tally.record_values[source, 0]
+            tally.record_values[r, 1] = tally.record_values[source, 1]
+            for i in range(tally.record_size[r]):
+                tally.record_models[r, i] = tally.record_models[source, i]
+        ints[RECORDS] = half
+        ints[THIN] *= 2
+    ints[NEXT_RECORD] += ints[THIN]
+
+
+@kernel
+def _find(tally, key):
+    """The place in the index of `key`, or of the empty cell where it belongs."""
+    mask = tally.lookup.shape[0] - 1
+    cell = np.int64(key & np.uint64(mask))
+    while tally.lookup[cell] > 0 and tally.model_key[tally.lookup[cell] - 1] != key:
+        cell = (cell + 1) & mask
+    return cell
+
+
+@kernel
+def _count_model(chain, tally, time, marginal, prior):
+    key = chain.keys[0]
+    cell = _find(tally, key)
+    if tally.lookup[cell] > 0:
+        tally.model_count[tally.lookup[cell] - 1] += time
+        return
+    ints = tally.ints
+    size = chain.ints[SIZE]
+    while ints[MODELS] == tally.model_key.shape[0] or ints[POOL] + size > tally.pool.shape[0]:
+        _drop_worse_half(tally)
+        if marginal + prior <= tally.threshold[0]:
+            return
+        cell = _find(tally, key)
+    entry = ints[MODELS]
+    tally.model_key[entry] = key
+    tally.model_values[entry, 0] = marginal
+    tally.model_values[entry, 1] = prior
+    tally.model_count[entry] = time
+    tally.model_start[entry] = ints[POOL]
+    for i in range(size):
+        tally.pool[ints[POOL] + i] = chain.order[i]
+    ints[POOL] += size
+    tally.model_start[entry + 1] = ints[POOL]
+    tally.lookup[cell] = entry + 1
+    ints[MODELS] += 1
+
+
+@kernel
+def _nth_smallest(values, count, nth):
+    """The nth smallest (from 0) of values[:count], which it reorders (Hoare's selection)."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if nth <= j:
+            high = j
+        elif nth >= i:
+            low = i
+        else:
+            break
+    return values[nth]
+
+
+@kernel
+def _drop_worse_half(tally):
+    ints = tally.ints
+    n = ints[MODELS]
+    values, scratch = tally.model_values, tally.scratch
+    for e in range(n):
+        scratch[e] = values[e, 0] + values[e, 1]
+    threshold = _nth_smallest(scratch, n, n // 2)
+    tally.threshold[0] = threshold
+    for cell in range(tally.lookup.shape[0]):
+        tally.lookup[cell] = 0
+    kept = 0
+    pool = 0
+    for e in range(n):
+        if values[e, 0] + values[e, 1] > threshold:
+            start, stop = tally.model_start[e], tally.model_start[e + 1]
+            tally.model_start[kept] = pool
+            for i in range(start, stop):
+                tally.pool[pool] = tally.pool[i]
+                pool += 1
+            tally.model_key[kept] = tally.model_key[e]
+            tally.model_values[kept, 0] = tally.model_values[e, 0]
+            tally.model_values[kept, 1] = tally.model_values[e, 1]
+            tally.model_count[kept] = tally.model_count[e]
+            tally.lookup[_find(tally, tally.model_key[kept])] = kept + 1
+            kept += 1
+    tally.model_start[kept] = pool
+    ints[MODELS] = kept
+    ints[POOL] = pool

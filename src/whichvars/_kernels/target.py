@@ -1,0 +1,57 @@
+"""What is fixed: the data, the slab and the model prior as kernels see them. One type for every problem.
+
+Every field has one dtype and one layout (C order, writable), fixed by ``Problem``, so that each kernel
+compiles once for all slabs, priors and engines: which formula applies is an integer code, not a type.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
+INDEPENDENT = 0
+G_PRIOR = 1
+EMPIRICAL_BAYES = 2
+BIC = 3
+MIXTURE = 4
+
+
+class Design(NamedTuple):
+    """Residualised data: P columns of p variables, either as a Gram matrix or as the columns themselves."""
+
+    gram: np.ndarray  # (P, P) float64, or (0, 0) in the column engine
+    columns: np.ndarray  # (P, n) float64, one column of X a row, or (0, 0) in the Gram engine
+    diagonal: np.ndarray  # (P,) x_jᵀx_j
+    xty: np.ndarray  # (P,) x_jᵀy
+    offsets: np.ndarray  # (p + 1,) int64: variable j owns columns offsets[j] … offsets[j + 1] − 1
+    keys: np.ndarray  # (p,) uint64: one random word a variable; a model's key is their xor
+
+
+class Slab(NamedTuple):
+    """The coefficient prior."""
+
+    code: int
+    ridge: np.ndarray  # (P,) 1/g_j for the independent slab, else 0
+    half_log_g: np.ndarray  # (P,) ½ log g_j for the independent slab, else 0
+    nu: float  # ν + 2·a0
+    s_null: float  # yᵀy + 2·b0
+    rows: float  # n, rows of positive weight
+    g: float
+    max_columns: int
+    table: np.ndarray  # (K + 1, nodes, 2): see _kernels/mixture.py; (1, 1, 2) where unused
+
+
+class ModelPrior(NamedTuple):
+    """log p(γ) = Σ_{j in γ} log_odds[j] + log_size[k], up to a constant."""
+
+    log_odds: np.ndarray  # (p,)
+    log_size: np.ndarray  # (p + 1,)
+    max_size: int
+
+
+class Target(NamedTuple):
+    """The unnormalised posterior p(y | γ) p(γ)."""
+
+    design: Design
+    slab: Slab
+    prior: ModelPrior

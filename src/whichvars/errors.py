@@ -1,0 +1,26 @@
+"""Errors and warnings a user may meet; every message names the column or row, what is wrong and what to
+do."""
+
+
+class WhichvarsError(Exception):
+    """Base of all errors whichvars raises on purpose."""
+
+
+class DataError(WhichvarsError, ValueError):
+    """The data, a prior or a setting has a value that cannot be used."""
+
+
+class ArgumentTypeError(WhichvarsError, TypeError):
+    """An argument is of a kind that cannot be used."""
+
+
+class TooLargeError(WhichvarsError, ValueError):
+    """What was asked for would take too long or too much memory."""
+
+
+class DataWarning(UserWarning):
+    """Something about the data was treated in a documented way that the user should know of."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A result is less certain than was asked for; the message says by how much and what to do."""

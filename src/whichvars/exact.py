@@ -1,0 +1,125 @@
+"""Exact answers for small p: every model is visited."""
+
+from math import comb
+
+import numpy as np
+from scipy.special import logsumexp
+
+from whichvars._kernels.enumeration import enumerate_models, trie_marginals
+from whichvars._kernels.gram_cache import new_gram_cache
+from whichvars._kernels.linalg import factor_arrays
+from whichvars.errors import TooLargeError
+from whichvars.posterior import Models, Posterior, cpu_clock
+from whichvars.problem import Problem
+
+MAX_MODELS = 1 << 25
+
+
+def count_models(p: int, max_size: int) -> int:
+    """Models of at most max_size of p variables.
+
+    >>> count_models(10, 10), count_models(100, 2)
+    (1024, 5051)
+    """
+    return sum(comb(p, k) for k in range(max_size + 1))
+
+
+def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS) -> Posterior:
+    r"""Enumerate all models: exact inclusion probabilities, model probabilities and evidence.
+
+    Every one of the :math:`\sum_{k \le \mathrm{max\_size}} \binom pk` models is visited once, depth first, at
+    the cost of one new row of a Cholesky factor each: 2²⁰ models take about a second.
+
+    Parameters
+    ----------
+    problem : Problem
+    keep : int
+        How many of the best models the result keeps.
+    max_models : int
+        Refuse to visit more than this (2²⁵ models take about a minute and 1 GB).
+
+    Returns
+    -------
+    Posterior
+        With Monte Carlo errors of zero and a ``log_evidence``: log Σ_γ p(y | γ) p(γ) relative to p(y | null
+        model). Where the slab needs full rank, models without it count as of likelihood zero; the prior is
+        not renormalised over the others.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+    >>> wv.exact(problem).inclusion_probabilities.round(4).head(3)
+    M     0.8504
+    So    0.2307
+    Ed    0.9776
+    Name: inclusion_probability, dtype: float64
+    """
+    total = count_models(problem.p, problem.max_size)
+    if total > max_models:
+        raise TooLargeError(
+            f"{problem.p} variables give {float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
+            "or set max_size"
+        )
+    started = cpu_clock()
+    depth = int(min(problem.max_columns, np.sort(np.diff(problem.offsets))[::-1][: problem.max_size].sum()))
+    target = problem.target(depth)
+    factor, inverse, solved, work = factor_arrays(max(depth, 1) + 1)
+    parent, last = np.empty(total, np.int32), np.empty(total, np.int32)
+    marginal, prior = np.empty(total), np.empty(total)
+    troubles = np.zeros(2, np.int64)
+    cache = new_gram_cache(target.design, 0)
+    path, sums = np.zeros((3, problem.p + 1), np.int64), np.zeros((3, problem.p + 1))
+    column = np.zeros(depth + 1, np.int64)
+    n = enumerate_models(
+        target,
+        cache,
+        depth,
+        factor,
+        inverse,
+        solved,
+        work,
+        path,
+        sums,
+        column,
+        parent,
+        last,
+        marginal,
+        prior,
+        troubles,
+    )
+    parent, last, marginal, prior = parent[:n], last[:n], marginal[:n], prior[:n]
+    log_posterior = marginal + prior
+    log_total = logsumexp(log_posterior)
+    weight = np.exp(log_posterior - log_total)
+    best = np.argsort(-weight, kind="stable")[:keep]
+    models = Models(
+        members=[_climb(parent, last, i) for i in best],
+        log_marginal=marginal[best],
+        log_prior=prior[best],
+        frequency=weight[best],
+        exact=True,
+    )
+    pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
+    trie_marginals(parent, last, weight, np.zeros(n, np.int32), pip, sizes)
+    return Posterior(
+        problem=problem,
+        sampler="exact enumeration",
+        pip=pip,
+        mcse=np.zeros(problem.p),
+        sizes=sizes,
+        models=models,
+        log_evidence=float(log_total + problem.model_prior.log_constant(problem.p, problem.max_size)),
+        iterations=n,
+        cpu_seconds=cpu_clock() - started,
+        troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
+    )
+
+
+def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:
+    members = []
+    while node > 0:
+        members.append(int(last[node]))
+        node = int(parent[node])
+    return tuple(members[::-1])

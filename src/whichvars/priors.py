@@ -1,0 +1,471 @@
+"""Priors a user writes down: on coefficients (slabs), on the noise variance, and on which variables are in.
+
+Each is a frozen dataclass that knows its own formula and nothing of any data set: whatever depends on n or p
+is worked out when a ``Problem`` is made.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import betaln, gammaln, logsumexp, xlog1py
+
+from whichvars.errors import ArgumentTypeError, DataError
+
+
+def _positive(value: object, name: str, owner: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
+    number = float(value)
+    if not (np.isfinite(number) and number > 0):
+        raise DataError(f"{type(owner).__name__}: {name} must be positive and finite, not {value!r}")
+    return number
+
+
+def _numbers(value: Any, name: str, owner: object) -> float | tuple[float, ...]:
+    """A number, or one number a variable as a tuple (so that priors stay hashable)."""
+    if isinstance(value, (str, bytes)) or value is None:
+        raise ArgumentTypeError(
+            f"{type(owner).__name__}: {name} must be a number or one number per variable, not {value!r}"
+        )
+    if np.ndim(value) == 0:
+        return _positive(value, name, owner)
+    array = np.asarray(value)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ArgumentTypeError(
+            f"{type(owner).__name__}: {name} must be a number or a list of numbers, one per variable"
+        )
+    bad = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
+    if bad.size:
+        raise DataError(
+            f"{type(owner).__name__}: {name}[{bad[0]}] is {array[bad[0]]}; every value must be positive and finite"
+        )
+    return tuple(float(v) for v in array)
+
+
+def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndarray:
+    """`value` as p numbers; an error where a list has another length."""
+    if isinstance(value, tuple) and len(value) != p:
+        raise DataError(
+            f"{what} has {len(value)} values but there are {p} variables; give one number, or one per variable"
+        )
+    return np.full(p, value) if isinstance(value, float) else np.array(value)
+
+
+# --- slabs: p(β_γ | γ, σ²)
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IndependentNormal:
+    r"""Independent normal slab, :math:`\beta_j \mid \sigma^2 \sim N(0, g_j \sigma^2)`.
+
+    With columns in units of their standard deviation, ``g = 1`` expects effects of about one noise standard
+    deviation per standard deviation of the variable; the paper uses ``g = 100``. Works for any number of
+    variables, also p > n.
+
+    Parameters
+    ----------
+    g : float or sequence of float
+        Prior variance in units of the noise variance: one for all, or one per variable.
+
+    Examples
+    --------
+    >>> IndependentNormal(g=100)
+    IndependentNormal(g=100.0)
+    """
+
+    g: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "g", _numbers(self.g, "g", self))
+
+
+@dataclass(frozen=True)
+class GPrior:
+    r"""Zellner's g-prior, :math:`\beta_\gamma \mid \sigma^2 \sim N(0, g \sigma^2 (X_\gamma^T
+    X_\gamma)^{-1})`.
+
+    :math:`BF = (1+g)^{(\nu-k)/2} (1 + g(1-R^2))^{-\nu/2}`.
+
+    Parameters
+    ----------
+    g : float, "n" or "bric"
+        A number; "n": the number of rows (unit information); "bric": max(n, p²) (Fernández, Ley & Steel
+        2001).
+
+    Examples
+    --------
+    >>> GPrior("bric")
+    GPrior(g='bric')
+    """
+
+    g: float | Literal["n", "bric"] = "n"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.g, str):
+            if self.g not in ("n", "bric"):
+                raise DataError(f'GPrior: g must be a positive number, "n" or "bric", not {self.g!r}')
+        else:
+            object.__setattr__(self, "g", _positive(self.g, "g", self))
+
+    def value(self, n: int, p: int) -> float:
+        """The number g stands for with n rows and p variables.
+
+        >>> GPrior("bric").value(72, 41)
+        1681.0
+        """
+        return float({"n": n, "bric": max(n, p * p)}[self.g]) if isinstance(self.g, str) else self.g
+
+
+def _check_a(prior: "HyperG | HyperGN") -> None:
+    object.__setattr__(prior, "a", _positive(prior.a, "a", prior))
+    if prior.a <= 2:
+        raise DataError(
+            f"{type(prior).__name__}: a must be above 2 (a proper prior), not {prior.a}; 3 is usual"
+        )
+
+
+@dataclass(frozen=True)
+class HyperG:
+    r"""Hyper-g prior (Liang et al. 2008): a g-prior with :math:`\pi(g) = \frac{a-2}{2} (1+g)^{-a/2}`.
+
+    Examples
+    --------
+    >>> HyperG()
+    HyperG(a=3.0)
+    """
+
+    a: float = 3.0
+
+    def __post_init__(self) -> None:
+        _check_a(self)
+
+
+@dataclass(frozen=True)
+class HyperGN:
+    r"""Hyper-g/n prior (Liang et al. 2008): a g-prior with :math:`\pi(g) = \frac{a-2}{2n} (1+g/n)^{-a/2}`.
+
+    Examples
+    --------
+    >>> HyperGN(a=4)
+    HyperGN(a=4.0)
+    """
+
+    a: float = 3.0
+
+    def __post_init__(self) -> None:
+        _check_a(self)
+
+
+@dataclass(frozen=True)
+class ZellnerSiow:
+    r"""Zellner–Siow (JZS) prior: a g-prior with :math:`g \sim \mathrm{InvGamma}(1/2, n/2)`, a multivariate
+    Cauchy on β.
+
+    Examples
+    --------
+    >>> ZellnerSiow()
+    ZellnerSiow()
+    """
+
+
+@dataclass(frozen=True)
+class LocalEmpiricalBayes:
+    r"""Local empirical Bayes: in each model the g-prior at :math:`\hat g = \max(F - 1, 0)`, the value that
+    suits it best.
+
+    Examples
+    --------
+    >>> LocalEmpiricalBayes()
+    LocalEmpiricalBayes()
+    """
+
+
+@dataclass(frozen=True)
+class BIC:
+    r"""Schwarz's approximation, :math:`\log BF = -\frac n2 \log(1-R^2) - \frac k2 \log n`.
+
+    Examples
+    --------
+    >>> BIC()
+    BIC()
+    """
+
+
+Slab = IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | LocalEmpiricalBayes | BIC
+
+# --- noise: p(σ²)
+# ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Jeffreys:
+    r"""Jeffreys prior on the noise variance, :math:`p(\sigma^2) \propto 1/\sigma^2`.
+
+    Examples
+    --------
+    >>> Jeffreys()
+    Jeffreys()
+    """
+
+
+@dataclass(frozen=True)
+class InverseGamma:
+    r"""Inverse gamma prior on the noise variance, :math:`p(\sigma^2) \propto (\sigma^2)^{-a-1}
+    e^{-b/\sigma^2}`.
+
+    Examples
+    --------
+    >>> InverseGamma(a=2, b=1)
+    InverseGamma(a=2.0, b=1.0)
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", _positive(self.a, "a", self))
+        object.__setattr__(self, "b", _positive(self.b, "b", self))
+
+
+# --- model priors: p(γ)
+# ------------------------------------------------------------------------------------------------
+
+
+def _log_choose(p: int, k: np.ndarray) -> np.ndarray:
+    return gammaln(p + 1) - gammaln(k + 1) - gammaln(p - k + 1)
+
+
+@dataclass(frozen=True)
+class FixedInclusion:
+    r"""Each variable is in with its own known probability, independently: :math:`p(\gamma) = \prod_j
+    h_j^{\gamma_j}(1-h_j)^{1-\gamma_j}`.
+
+    Parameters
+    ----------
+    h : float or sequence of float
+        Prior inclusion probability: one for all, or one per variable.
+    size : float
+        Instead of h, the expected number of variables: h = size/p.
+
+    Examples
+    --------
+    >>> FixedInclusion(size=5).inclusion(100)[:2]
+    array([0.05, 0.05])
+    >>> FixedInclusion(h=0.5).size_distribution(2)
+    array([0.25, 0.5 , 0.25])
+    """
+
+    h: float | tuple[float, ...] | None = None
+    size: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.h is None) == (self.size is None):
+            raise DataError(
+                "FixedInclusion: give either h (a probability) or size (an expected number of variables)"
+            )
+        if self.h is not None:
+            h = _numbers(self.h, "h", self)
+            bad = np.flatnonzero(np.atleast_1d(h) >= 1)
+            if bad.size:
+                where = f"[{bad[0]}]" if isinstance(h, tuple) else ""
+                raise DataError(
+                    f"FixedInclusion: h{where} must lie strictly between 0 and 1, not {np.atleast_1d(h)[bad[0]]}; "
+                    "use always_include for a variable that is certainly in"
+                )
+            object.__setattr__(self, "h", h)
+        else:
+            object.__setattr__(self, "size", _positive(self.size, "size", self))
+
+    def inclusion(self, p: int) -> np.ndarray:
+        """Prior inclusion probability of each of p variables, shape (p,)."""
+        if self.h is not None:
+            return per_variable(self.h, p, "FixedInclusion: h")
+        assert self.size is not None
+        if self.size >= p:
+            raise DataError(
+                f"FixedInclusion: an expected size of {self.size:g} needs more than the {p} variables there are"
+            )
+        return np.full(p, self.size / p)
+
+    def log_terms(self, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """(log odds of each variable, term by size): log p(γ) is their sum over γ, up to a constant. Shapes
+        (p,), (p + 1,)."""
+        h = self.inclusion(p)
+        return np.log(h) - np.log1p(-h), np.zeros(p + 1)
+
+    def log_constant(self, p: int, max_size: int | None = None) -> float:
+        """What must be added to the sum of ``log_terms`` to give the log of a probability."""
+        _, log_total = _log_size_weights(self, p, max_size)
+        return -log_total
+
+    def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
+        """Prior probability of each model size 0 … p, shape (p + 1,)."""
+        return _size_distribution(self, p, max_size)
+
+    def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
+        """The variables of one model drawn from the prior, sorted."""
+        if isinstance(self.h, tuple):
+            return _draw_by_rejection(rng, self.inclusion(p), p if max_size is None else max_size)
+        return _draw_exchangeable(self, rng, p, max_size)
+
+
+@dataclass(frozen=True)
+class BetaBinomial:
+    r"""Hierarchical prior :math:`h \sim \mathrm{Beta}(a, b)`, each variable in with probability h.
+
+    :math:`p(\gamma) = B(a + k, b + p - k)/B(a, b)`: depends on the size k alone, and corrects for multiplicity.
+
+    Parameters
+    ----------
+    a, b : float
+        Parameters of the beta distribution.
+    size : float
+        Instead of a and b, the expected number of variables m: Beta(1, (p − m)/m), the paper's choice.
+
+    Examples
+    --------
+    >>> BetaBinomial(a=1, b=1).size_distribution(3)
+    array([0.25, 0.25, 0.25, 0.25])
+    >>> float(BetaBinomial(size=5).size_distribution(100) @ range(101)).__round__(6)
+    5.0
+    """
+
+    a: float | None = None
+    b: float | None = None
+    size: float | None = None
+
+    def __post_init__(self) -> None:
+        given = (self.a is not None, self.b is not None, self.size is not None)
+        if given not in ((True, True, False), (False, False, True)):
+            raise DataError("BetaBinomial: give either a and b, or size (an expected number of variables)")
+        for name in ("a", "b", "size"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _positive(value, name, self))
+
+    def parameters(self, p: int) -> tuple[float, float]:
+        """(a, b) for p variables."""
+        if self.size is None:
+            assert self.a is not None
+            assert self.b is not None
+            return self.a, self.b
+        if self.size >= p:
+            raise DataError(
+                f"BetaBinomial: an expected size of {self.size:g} needs more than the {p} variables there are"
+            )
+        return 1.0, (p - self.size) / self.size
+
+    def inclusion(self, p: int) -> np.ndarray:
+        """Prior inclusion probability of each of p variables, shape (p,)."""
+        a, b = self.parameters(p)
+        return np.full(p, a / (a + b))
+
+    def log_terms(self, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """(log odds of each variable, term by size): log p(γ) is their sum over γ, up to a constant. Shapes
+        (p,), (p + 1,)."""
+        a, b = self.parameters(p)
+        k = np.arange(p + 1)
+        return np.zeros(p), betaln(a + k, b + p - k) - betaln(a, b)
+
+    def log_constant(self, p: int, max_size: int | None = None) -> float:
+        """What must be added to the sum of ``log_terms`` to give the log of a probability."""
+        _, log_total = _log_size_weights(self, p, max_size)
+        return -log_total
+
+    def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
+        """Prior probability of each model size 0 … p, shape (p + 1,)."""
+        return _size_distribution(self, p, max_size)
+
+    def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
+        """The variables of one model drawn from the prior, sorted."""
+        return _draw_exchangeable(self, rng, p, max_size)
+
+
+ModelPrior = FixedInclusion | BetaBinomial
+
+
+def _log_size_weights(prior: ModelPrior, p: int, max_size: int | None) -> tuple[np.ndarray, float]:
+    """log Σ_{|γ| = k} exp(log terms) for each k, and the log of their sum up to max_size."""
+    top = p if max_size is None else min(max_size, p)
+    log_odds, log_size = prior.log_terms(p)
+    k = np.arange(top + 1)
+    if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
+        weights = _log_symmetric_sums(log_odds, top)
+    else:
+        weights = _log_choose(p, k) + k * log_odds[0] + log_size[: top + 1]
+    total = logsumexp(weights)
+    if top == p:  # the closed forms have no cancellation
+        total = 0.0 if isinstance(prior, BetaBinomial) else -float(xlog1py(1.0, -prior.inclusion(p)).sum())
+    return weights, float(total)
+
+
+def _log_symmetric_sums(log_odds: np.ndarray, top: int) -> np.ndarray:
+    """log of the elementary symmetric sums e_0 … e_top of the odds, one variable at a time."""
+    sums = np.full(top + 1, -np.inf)
+    sums[0] = 0.0
+    for value in log_odds:
+        sums[1:] = np.logaddexp(sums[1:], sums[:-1] + value)
+    return sums
+
+
+def _size_distribution(prior: ModelPrior, p: int, max_size: int | None) -> np.ndarray:
+    weights, _ = _log_size_weights(prior, p, max_size)
+    out = np.zeros(p + 1)
+    out[: len(weights)] = np.exp(weights - logsumexp(weights))
+    return out
+
+
+def _draw_exchangeable(
+    prior: ModelPrior, rng: np.random.Generator, p: int, max_size: int | None
+) -> np.ndarray:
+    size = rng.choice(p + 1, p=prior.size_distribution(p, max_size))
+    return np.sort(rng.choice(p, size=size, replace=False))
+
+
+def _draw_by_rejection(rng: np.random.Generator, h: np.ndarray, max_size: int) -> np.ndarray:
+    for _ in range(100_000):
+        members = np.flatnonzero(rng.random(len(h)) < h)
+        if len(members) <= max_size:
+            return members
+    raise DataError(
+        f"the prior expects {h.sum():.0f} variables, so that models of at most max_size = {max_size} have almost no mass; "
+        "lower h or raise max_size"
+    )
+
+
+def default_model_prior(p: int) -> BetaBinomial:
+    """Beta-binomial with expected size min(5, p/2).
+
+    >>> default_model_prior(4)
+    BetaBinomial(a=None, b=None, size=2.0)
+    """
+    return BetaBinomial(size=min(5.0, p / 2))
+
+
+def check_slab(slab: object) -> Slab:
+    """`slab`, or a TypeError that names the choices."""
+    if not isinstance(slab, Slab):
+        names = ", ".join(kind.__name__ for kind in Slab.__args__)
+        raise ArgumentTypeError(
+            f"slab must be one of {names}; got {slab!r}. Write for example slab=IndependentNormal(g=1)"
+        )
+    return slab
+
+
+def check_model_prior(prior: object) -> ModelPrior:
+    """`prior`, or a TypeError that names the choices."""
+    if not isinstance(prior, ModelPrior):
+        raise ArgumentTypeError(
+            f"model_prior must be FixedInclusion(...) or BetaBinomial(...); got {prior!r}. "
+            "Write for example model_prior=BetaBinomial(size=5)"
+        )
+    return prior
+
+
+def check_noise(noise: object) -> Jeffreys | InverseGamma:
+    """`noise`, or a TypeError that names the choices."""
+    if not isinstance(noise, (Jeffreys, InverseGamma)):
+        raise ArgumentTypeError(f"noise must be Jeffreys() or InverseGamma(a, b); got {noise!r}")
+    return noise

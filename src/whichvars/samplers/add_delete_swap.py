@@ -1,0 +1,158 @@
+r"""Add, delete or swap one variable (Brown, Vannucci & Fearn 1998): the baseline.
+
+At a model of k variables, with probability `swap` exchange one that is in for one that is out; otherwise add
+or delete one, each with probability (1 − swap)/2. At the null model only an addition is possible and has
+probability 1, at the full model only a deletion; the ratio of proposal probabilities accounts for it:
+
+.. math:: \frac{q(\gamma', \gamma)}{q(\gamma, \gamma')} = \frac{d_{k+1}/(k+1)}{a_k/(p-k)} \quad\text{for an addition,}
+
+its inverse for a deletion, 1 for a swap.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whichvars._kernels.chain import (
+    ADDED,
+    DELETED,
+    LOG_PROPOSAL,
+    NEEDED,
+    PENDING,
+    SIZE,
+    accept,
+    change,
+    clear,
+    evaluate,
+)
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.moves import draw_excluded, draw_included
+from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars.errors import DataError
+from whichvars.problem import Problem
+from whichvars.samplers.run import Run, advance_unit, new_unit
+
+ADD, DELETE, SWAP = range(3)
+
+
+@dataclass(frozen=True)
+class AddDeleteSwap:
+    """Settings of the add/delete/swap sampler.
+
+    Parameters
+    ----------
+    swap : float
+        Probability of proposing a swap, in [0, 1).
+    memo_slots : int
+        Models whose marginal likelihood is remembered (16 bytes each); a power of two, or 0 for none.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y), wv.AddDeleteSwap(), draws=2000, seed=0, progress=False)
+    >>> posterior.iterations
+    8800
+    """
+
+    swap: float = 1 / 3
+    memo_slots: int = 1 << 18
+
+    invariant_law = "posterior"
+    chains = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.swap < 1:
+            raise DataError(f"AddDeleteSwap: swap must be at least 0 and below 1, not {self.swap!r}")
+
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+        unit = new_unit(problem, seed, 0, starts[0], self.memo_slots)
+        unit.own = np.zeros((2, 3), np.int64)  # proposed, accepted × add, delete, swap
+        return Run([unit])
+
+    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+        advance_unit(problem, run.units[unit], advance, iterations, run.units[unit].own, self.swap)
+
+    def merge(self, problem: Problem, run: Run) -> None:
+        """Nothing is shared."""
+
+    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        proposed, accepted = run.units[0].own
+        total = accepted.sum() / max(proposed.sum(), 1)
+        rates = accepted / np.maximum(proposed, 1)
+        return {
+            "mutation_rate": float(total),
+            "acceptance": dict(zip(("add", "delete", "swap"), rates.tolist())),
+        }
+
+
+@kernel
+def log_add_ratio(size, p, swap):
+    """log q(γ', γ)/q(γ, γ') where γ' has one variable more than γ, which has `size`."""
+    add = 1.0 if size == 0 else 0.5 * (1.0 - swap)
+    delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)
+    return math.log(delete / (size + 1)) - math.log(add / (p - size))
+
+
+@inlined
+def propose(target, chain, rng, swap):
+    """One add/delete/swap proposal: fills the chain's proposal and its log ratio, returns the kind of
+    move."""
+    clear(chain)
+    size = chain.ints[SIZE]
+    p = chain.position.shape[0]
+    if size == 0:
+        move = ADD
+    elif size == p:
+        move = DELETE
+    elif rng.random() < swap:
+        move = SWAP
+    elif rng.random() < 0.5:
+        move = ADD
+    else:
+        move = DELETE
+    ratio = 0.0
+    if move == ADD:
+        change(target, chain, draw_excluded(chain, rng))
+        ratio = log_add_ratio(size, p, swap)
+    elif move == DELETE:
+        change(target, chain, draw_included(chain, rng))
+        ratio = -log_add_ratio(size - 1, p, swap)
+    else:
+        change(target, chain, draw_included(chain, rng))
+        change(target, chain, draw_excluded(chain, rng))
+    chain.floats[LOG_PROPOSAL] = ratio
+    return move
+
+
+@entry
+def advance(target, chain, memo, tally, rng, counts, swap, iterations):
+    return _advance(target, chain, memo, tally, rng, counts, swap, iterations)
+
+
+@kernel
+def _advance(target, chain, memo, tally, rng, counts, swap, iterations):
+    """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
+    ints = chain.ints
+    counting = tally.ints[COUNTING] == 1
+    for done in range(iterations):
+        if ints[PENDING] == 0:
+            propose(target, chain, rng, swap)
+        log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
+        if ints[NEEDED] > 0:
+            ints[PENDING] = 1
+            return done
+        ints[PENDING] = 0
+        move = SWAP if ints[ADDED] == ints[DELETED] else (ADD if ints[ADDED] == 1 else DELETE)
+        counts[0, move] += 1
+        if log_ratio >= 0.0 or rng.random() < math.exp(log_ratio):
+            counts[1, move] += 1
+            if counting:
+                leave_model(chain, tally)
+                count_changes(chain, tally, ints[ADDED], ints[DELETED])
+            accept(target, chain)
+        if counting:
+            end_iteration(chain, tally)
+    return iterations
