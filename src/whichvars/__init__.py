@@ -15,10 +15,14 @@ _HOME = {
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
     ],
-    "exact": ["exact"],
+    "enumeration": ["exact"],
     "sampling": ["sample"],
     "posterior": ["Posterior"],
     "samplers.add_delete_swap": ["AddDeleteSwap"],
+    "samplers.individual": ["IndividualAdaptation"],
+    "samplers.lamnisos": ["Lamnisos"],
+    "samplers.tempering": ["ParallelTempering"],
+    "samplers.smc": ["SequentialMonteCarlo"],
     "errors": ["WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "DataWarning", "ConvergenceWarning"],
 }  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
@@ -26,6 +30,7 @@ __all__ = [*_WHERE, "datasets"]
 
 if TYPE_CHECKING:
     from whichvars import datasets
+    from whichvars.enumeration import exact
     from whichvars.errors import (
         ArgumentTypeError,
         ConvergenceWarning,
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
         TooLargeError,
         WhichvarsError,
     )
-    from whichvars.exact import exact
     from whichvars.posterior import Posterior
     from whichvars.priors import (
         BIC,
@@ -51,6 +55,10 @@ if TYPE_CHECKING:
     )
     from whichvars.problem import Problem
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
+    from whichvars.samplers.individual import IndividualAdaptation
+    from whichvars.samplers.lamnisos import Lamnisos
+    from whichvars.samplers.smc import SequentialMonteCarlo
+    from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample
 
 

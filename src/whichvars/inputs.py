@@ -1,12 +1,17 @@
 """Reading what users bring: frames, arrays and sparse matrices into columns of float64 with names, checked
 one by one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from whichvars.errors import ArgumentTypeError, DataError
+
+NUMERIC = "biuf"  # dtype kinds that are numbers as they stand
+ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), or drop it"
 
 
 class Columns(NamedTuple):
@@ -15,96 +20,54 @@ class Columns(NamedTuple):
     has_names: bool  # whether the names came with the data
 
 
-def read_columns(X: Any, what: str = "X") -> Columns:
-    """X as a float64 matrix with column names; refuses text, missing and infinite values by column and
-    row."""
-    if hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray):
-        out = _from_frame(X, what)
-    elif hasattr(X, "tocsc"):
-        out = _from_array(X.toarray(), what)
+def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None) -> Columns:
+    """X as a new float64 matrix with column names; refuses text, missing and infinite values by column and
+    row.
+
+    `names` go before those that X brings; without either, columns are x0, x1, …
+    """
+    if _is_frame(X):
+        own_names = [str(c) for c in X.columns]
+        table = X.to_numpy(dtype=float) if _all_plain(X) else None
+        n = len(X)
     else:
-        out = _from_array(X, what)
-    check_unique(out.names, f"column names of {what}")
-    check_finite(out.values, out.names, what)
-    return out
-
-
-def _from_frame(frame: Any, what: str) -> Columns:
-    names = [str(c) for c in frame.columns]
-    n = len(frame)
-    values = np.empty((n, len(names)))
-    for i, name in enumerate(names):
-        series = frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
-        values[:, i] = _as_floats(series, f"{what} column {name!r}")
-    return Columns(values, names, True)
-
-
-def _as_floats(series: Any, label: str) -> np.ndarray:
-    kind = str(series.dtype)
-    if any(word in kind.lower() for word in ("date", "time", "duration")):
-        raise ArgumentTypeError(
-            f"{label} holds dates or times; turn it into a number (days since a start, month, …) or drop it"
-        )
-    if any(word in kind.lower() for word in ("cat", "enum", "str", "utf8")):
-        raise ArgumentTypeError(
-            f"{label} holds text or categories; encode it as 0/1 columns and name them as one group (groups=…), or drop it"
-        )
-    try:
-        raw = series.to_numpy(dtype=float, na_value=np.nan) if hasattr(series, "iloc") else series.to_numpy()
-        return np.asarray(raw, dtype=float)
-    except (ValueError, TypeError):
-        raise ArgumentTypeError(
-            f"{label} holds {_first_text(series)!r}, which is not a number; encode or drop the column"
-        ) from None
-
-
-def _first_text(values: Iterable[Any]) -> Any:
-    for value in values:
-        try:
-            float(value)
-        except (ValueError, TypeError):
-            return value
-    return "a value"
-
-
-def _from_array(X: Any, what: str) -> Columns:
-    array = np.asarray(X)
-    if array.ndim == 1 and array.dtype != object:
-        raise DataError(f"{what} is one-dimensional; for a single variable write {what}.reshape(-1, 1)")
-    if array.ndim != 2:
-        raise DataError(f"{what} must be a table of rows and columns (2 dimensions), not {array.ndim}")
-    if array.dtype.kind == "c":
-        raise ArgumentTypeError(
-            f"{what} holds complex numbers; give their real and imaginary parts as columns"
-        )
-    names = [f"x{i}" for i in range(array.shape[1])]
-    if array.dtype.kind not in "biuf":
-        for i, name in enumerate(names):
-            try:
-                array[:, i].astype(float)
-            except (ValueError, TypeError):
-                raise ArgumentTypeError(
-                    f"{what} column {i} ({name}) holds {_first_text(array[:, i])!r}, which is not a number; encode or drop it"
-                ) from None
-    return Columns(array.astype(np.float64, order="C"), names, False)
+        table = _as_array(X.toarray() if hasattr(X, "tocsc") else X, what)
+        if table.ndim == 1:
+            raise DataError(
+                f"{what} is one-dimensional; for a single variable write {what}.reshape(-1, 1), "
+                f"or {what}.to_frame() if it is a Series"
+            )
+        if table.ndim != 2:
+            raise DataError(f"{what} must be a table of rows and columns (2 dimensions), not {table.ndim}")
+        own_names = [f"x{i}" for i in range(table.shape[1])]
+        n = len(table)
+    used_names = own_names if names is None else _read_names(names, len(own_names), what)
+    check_unique(used_names, f"column names of {what}" if names is None else "names")
+    if table is not None and table.dtype.kind in NUMERIC:
+        with np.errstate(over="ignore"):
+            values = table.astype(np.float64)
+    else:  # column by column, so that errors can name it
+        values = np.empty((n, len(used_names)), order="F")
+        for i, name in enumerate(used_names):
+            column = _frame_column(X, i) if table is None else table[:, i]
+            values[:, i] = _as_floats(column, f"{what} column {name!r}", ENCODE)
+    check_finite(values, used_names, what)
+    return Columns(values, used_names, names is not None or _is_frame(X))
 
 
 def read_vector(values: Any, n: int | None, what: str) -> np.ndarray:
-    """`values` as a float64 vector of length n; refuses other shapes, text, missing and infinite values by
-    row."""
-    if hasattr(values, "tocsc"):
+    """`values` as a new float64 vector of length n; refuses other shapes, text, missing and infinite values
+    by row."""
+    if _is_frame(values) and len(values.columns) == 1:
+        values = _frame_column(values, 0)
+    elif hasattr(values, "tocsc"):
         values = values.toarray()
-    raw = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if raw.ndim == 2 and raw.shape[1] == 1:
-        raw = raw[:, 0]
-    if raw.ndim != 1:
-        raise DataError(f"{what} must be one column of numbers; it has shape {raw.shape}")
-    try:
-        if raw.dtype.kind in "cMm":
-            raise TypeError
-        vector = raw.astype(np.float64)
-    except (ValueError, TypeError):
-        raise ArgumentTypeError(f"{what} holds {_first_text(raw)!r}, which is not a number") from None
+    column = values if _is_series(values) else _as_array(values, what)
+    if len(column.shape) == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if len(column.shape) != 1:
+        raise DataError(f"{what} must be one column of numbers; it has shape {column.shape}")
+    vector = _as_floats(column, what, "give it as numbers")
     if n is not None and len(vector) != n:
         raise DataError(
             f"X has {n} rows but {what} has {len(vector)}; they must be the same observations in the same order"
@@ -117,15 +80,84 @@ def read_vector(values: Any, n: int | None, what: str) -> np.ndarray:
     return vector
 
 
+# --- containers
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "__len__") and not isinstance(X, np.ndarray)
+
+
+def _all_plain(frame: Any) -> bool:
+    """Whether every column of a pandas frame is of a numeric numpy dtype."""
+    return hasattr(frame, "iloc") and all(isinstance(d, np.dtype) and d.kind in NUMERIC for d in frame.dtypes)
+
+
+def _is_series(values: Any) -> bool:
+    return hasattr(values, "to_numpy") and hasattr(values, "dtype") and getattr(values, "ndim", 1) == 1
+
+
+def _frame_column(frame: Any, i: int) -> Any:
+    return frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
+
+
+def _as_array(values: Any, what: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):  # what is masked is missing
+        array = values.data.astype(object)
+        array[np.ma.getmaskarray(values)] = None
+        return array
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} has rows of different lengths; it must be a full table") from None
+
+
+# --- values
+
+
+def _as_floats(column: Any, label: str, advice: str) -> np.ndarray:
+    """One column, a Series or an array, as float64; missing values become NaN."""
+    kind = str(column.dtype).lower()
+    if any(word in kind for word in ("date", "time", "duration")):
+        raise ArgumentTypeError(
+            f"{label} holds dates or times; turn it into a number (days since a start, month, …) or drop it"
+        )
+    if any(word in kind for word in ("cat", "enum", "str", "utf8")):
+        raise ArgumentTypeError(f"{label} holds text or categories; {advice}")
+    if "complex" in kind:
+        raise ArgumentTypeError(
+            f"{label} holds complex numbers; give their real and imaginary parts as columns"
+        )
+    if isinstance(column, pd.Series) and pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=float, na_value=np.nan, copy=True)
+    raw = column.to_numpy() if _is_series(column) else column
+    if raw.dtype.kind in NUMERIC:
+        with np.errstate(over="ignore"):
+            return raw.astype(np.float64)
+    return np.array([_as_float(value, label, advice) for value in raw.tolist()], dtype=float)
+
+
+def _as_float(value: Any, label: str, advice: str) -> float:
+    if value is None or value is pd.NA:
+        return np.nan
+    try:
+        if not isinstance(value, (str, bytes, np.timedelta64)):
+            return float(value)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentTypeError(f"{label} holds {value!r}, which is not a number; {advice}")
+
+
 def check_finite(values: np.ndarray, names: list[str], what: str) -> None:
     """DataError naming column and row of the first value that is NaN or infinite."""
-    if np.isfinite(values.sum()) or np.isfinite(values).all():
+    bad = ~np.isfinite(values)
+    if not bad.any():
         return
-    rows, columns = np.nonzero(~np.isfinite(values))
-    first = np.lexsort((rows, columns))[0]
-    row, column = rows[first], columns[first]
+    column = int(bad.any(axis=0).argmax())
+    row = int(bad[:, column].argmax())
     raise DataError(
-        f"{what} column {names[column]!r} is {_describe(values[row, column])} in row {row}{_others(len(rows))}; "
+        f"{what} column {names[column]!r} is {_describe(values[row, column])} in row {row}{_others(int(bad.sum()))}; "
         "drop the row or the column, or fill the value in, first"
     )
 
@@ -135,7 +167,19 @@ def _describe(value: float) -> str:
 
 
 def _others(count: int) -> str:
-    return f" (and {count - 1} more such values)" if count > 1 else ""
+    return "" if count == 1 else f" (and {count - 1} more such value{'s' if count > 2 else ''})"
+
+
+# --- names
+
+
+def _read_names(names: Any, count: int, what: str) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ArgumentTypeError(f"names must be a list with one name per column of {what}, not {names!r}")
+    out = [str(name) for name in names]
+    if len(out) != count:
+        raise DataError(f"names has {len(out)} entries but {what} has {count} columns; give one per column")
+    return out
 
 
 def check_unique(names: list[str], what: str) -> None:
@@ -148,31 +192,36 @@ def check_unique(names: list[str], what: str) -> None:
 
 
 def find_columns(wanted: Any, names: list[str], what: str) -> list[int]:
-    """Indices of columns given by name or by index."""
+    """Indices of columns given by name or by index, sorted, each once."""
     if isinstance(wanted, (str, int, np.integer)):
         wanted = [wanted]
+    if not isinstance(wanted, Iterable):
+        raise ArgumentTypeError(f"{what} must be column names or indices, not {wanted!r}")
     place = {name: i for i, name in enumerate(names)}
-    found = []
+    found = set()
     for item in wanted:
+        by_name = place.get(str(item))
+        by_index = None
         if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
-            if not -len(names) <= item < len(names):
+            by_index = int(item) % len(names) if -len(names) <= item < len(names) else None
+            if by_index is None and by_name is None:
                 raise DataError(
-                    f"{what}: there is no column {item}; X has {len(names)} columns, 0 to {len(names) - 1}"
+                    f"{what}: there is no column {item}; there are {len(names)} columns, 0 to {len(names) - 1}"
                 )
-            found.append(int(item) % len(names))
-        elif str(item) in place:
-            found.append(place[str(item)])
-        else:
+            if by_index is not None and by_name is not None and by_index != by_name:
+                raise DataError(
+                    f"{what}: {item} may mean the column named {str(item)!r} or the one at index {item}, "
+                    f"{names[by_index]!r}; write the name as text: {str(item)!r} or {names[by_index]!r}"
+                )
+        index = by_index if by_name is None else by_name
+        if index is None:
             raise DataError(f"{what}: there is no column {item!r}{_suggest(str(item), names)}")
-    return list(dict.fromkeys(found))
+        found.add(index)
+    return sorted(found)
 
 
 def _suggest(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
     close = get_close_matches(name, names, n=1)
-    return (
-        f"; did you mean {close[0]!r}?"
-        if close
-        else f"; the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
-    )
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"

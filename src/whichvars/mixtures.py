@@ -39,9 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, wrightomega
 
-from whichvars._kernels.mixture import mixture_log_bayes_factor
-
-__all__ = ["KINDS", "log_bayes_factor", "mixture_log_bayes_factor", "mixture_nodes", "mixture_table"]
+__all__ = ["KINDS", "log_bayes_factor", "mixture_nodes", "mixture_table"]
 
 KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
 
@@ -243,9 +241,6 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     >>> table = mixture_table("hyper-g", 30.0, 31.0, 3.0, 0, 5)
     >>> table.shape
     (5, 49, 14)
-    >>> u = -np.log(1 - 0.4)
-    >>> print(round(mixture_log_bayes_factor(table, 30.0, 2, u), 6))
-    3.522643
     """
     if k_to > 1:
         _effective(kind, nu, n, a, k_to - 1)

@@ -46,12 +46,14 @@ class Posterior:
     iterations: int  # all of them: replicates, chains, warm-up
     cpu_seconds: float
     log_evidence: float | None = None
+    log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
     replicate_pips: np.ndarray | None = None  # (replicates, p)
     trace: pd.DataFrame | None = None
     adaptation: list[dict[str, Any]] = field(
         default_factory=list
     )  # one per replicate: what the sampler learned
     troubles: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:

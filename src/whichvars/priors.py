@@ -4,43 +4,42 @@ Each is a frozen dataclass that knows its own formula and nothing of any data se
 is worked out when a ``Problem`` is made.
 """
 
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaln, gammaln, logsumexp, xlog1py
+from scipy.special import logsumexp
 
 from whichvars.errors import ArgumentTypeError, DataError
 
-
-def _positive(value: object, name: str, owner: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ArgumentTypeError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
-    number = float(value)
-    if not (np.isfinite(number) and number > 0):
-        raise DataError(f"{type(owner).__name__}: {name} must be positive and finite, not {value!r}")
-    return number
+SMALLEST, LARGEST = 1e-300, 1e300  # beyond these a square, a sum or a reciprocal may overflow
 
 
-def _numbers(value: Any, name: str, owner: object) -> float | tuple[float, ...]:
-    """A number, or one number a variable as a tuple (so that priors stay hashable)."""
-    if isinstance(value, (str, bytes)) or value is None:
-        raise ArgumentTypeError(
-            f"{type(owner).__name__}: {name} must be a number or one number per variable, not {value!r}"
-        )
-    if np.ndim(value) == 0:
-        return _positive(value, name, owner)
-    array = np.asarray(value)
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise ArgumentTypeError(
-            f"{type(owner).__name__}: {name} must be a number or a list of numbers, one per variable"
-        )
-    bad = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
-    if bad.size:
+def _positive(value: Any, name: str, owner: object, below_one: bool = False) -> float:
+    """`value` as a float, if it is a positive number (and below 1, if so asked)."""
+    label = f"{type(owner).__name__}: {name}"
+    if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
+        raise ArgumentTypeError(f"{label} must be a number, not {value!r}")
+    if below_one and not 0 < value < 1:
         raise DataError(
-            f"{type(owner).__name__}: {name}[{bad[0]}] is {array[bad[0]]}; every value must be positive and finite"
+            f"{label} must lie strictly between 0 and 1, not {value}; "
+            "use always_include for a variable that is certainly in"
         )
-    return tuple(float(v) for v in array)
+    if not SMALLEST <= value <= LARGEST:
+        raise DataError(f"{label} must be positive and finite (1e-300 to 1e300), not {value}")
+    return float(value)
+
+
+def _numbers(value: Any, name: str, owner: object, below_one: bool = False) -> float | tuple[float, ...]:
+    """A number, or one number a variable as a tuple (so that priors stay hashable)."""
+    ordered = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set, Mapping))
+    if not ordered or getattr(value, "ndim", 1) == 0:
+        return _positive(value, name, owner, below_one)
+    return tuple(_positive(v, f"{name}[{i}]", owner, below_one) for i, v in enumerate(value))
 
 
 def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndarray:
@@ -233,10 +232,6 @@ class InverseGamma:
 # ------------------------------------------------------------------------------------------------
 
 
-def _log_choose(p: int, k: np.ndarray) -> np.ndarray:
-    return gammaln(p + 1) - gammaln(k + 1) - gammaln(p - k + 1)
-
-
 @dataclass(frozen=True)
 class FixedInclusion:
     r"""Each variable is in with its own known probability, independently: :math:`p(\gamma) = \prod_j
@@ -266,15 +261,7 @@ class FixedInclusion:
                 "FixedInclusion: give either h (a probability) or size (an expected number of variables)"
             )
         if self.h is not None:
-            h = _numbers(self.h, "h", self)
-            bad = np.flatnonzero(np.atleast_1d(h) >= 1)
-            if bad.size:
-                where = f"[{bad[0]}]" if isinstance(h, tuple) else ""
-                raise DataError(
-                    f"FixedInclusion: h{where} must lie strictly between 0 and 1, not {np.atleast_1d(h)[bad[0]]}; "
-                    "use always_include for a variable that is certainly in"
-                )
-            object.__setattr__(self, "h", h)
+            object.__setattr__(self, "h", _numbers(self.h, "h", self, below_one=True))
         else:
             object.__setattr__(self, "size", _positive(self.size, "size", self))
 
@@ -297,17 +284,16 @@ class FixedInclusion:
 
     def log_constant(self, p: int, max_size: int | None = None) -> float:
         """What must be added to the sum of ``log_terms`` to give the log of a probability."""
-        _, log_total = _log_size_weights(self, p, max_size)
-        return -log_total
+        return _log_constant(self, p, max_size)
 
     def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
         """Prior probability of each model size 0 … p, shape (p + 1,)."""
-        return _size_distribution(self, p, max_size)
+        return _size_distribution(self, p, max_size).copy()
 
     def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
         """The variables of one model drawn from the prior, sorted."""
         if isinstance(self.h, tuple):
-            return _draw_by_rejection(rng, self.inclusion(p), p if max_size is None else max_size)
+            return _draw_by_variable(rng, self.inclusion(p), p if max_size is None else min(max_size, p))
         return _draw_exchangeable(self, rng, p, max_size)
 
 
@@ -366,17 +352,17 @@ class BetaBinomial:
         """(log odds of each variable, term by size): log p(γ) is their sum over γ, up to a constant. Shapes
         (p,), (p + 1,)."""
         a, b = self.parameters(p)
-        k = np.arange(p + 1)
-        return np.zeros(p), betaln(a + k, b + p - k) - betaln(a, b)
+        i = np.arange(p)
+        null = (np.log(b + i) - np.log(a + b + i)).sum()  # log p(null model); then one factor per variable
+        return np.zeros(p), null + _running_sums(np.log(a + i) - np.log(b + i[::-1]))
 
     def log_constant(self, p: int, max_size: int | None = None) -> float:
         """What must be added to the sum of ``log_terms`` to give the log of a probability."""
-        _, log_total = _log_size_weights(self, p, max_size)
-        return -log_total
+        return _log_constant(self, p, max_size)
 
     def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
         """Prior probability of each model size 0 … p, shape (p + 1,)."""
-        return _size_distribution(self, p, max_size)
+        return _size_distribution(self, p, max_size).copy()
 
     def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
         """The variables of one model drawn from the prior, sorted."""
@@ -386,19 +372,18 @@ class BetaBinomial:
 ModelPrior = FixedInclusion | BetaBinomial
 
 
-def _log_size_weights(prior: ModelPrior, p: int, max_size: int | None) -> tuple[np.ndarray, float]:
-    """log Σ_{|γ| = k} exp(log terms) for each k, and the log of their sum up to max_size."""
-    top = p if max_size is None else min(max_size, p)
+def _running_sums(steps: np.ndarray) -> np.ndarray:
+    """0, s_0, s_0 + s_1, … of p steps, shape (p + 1,)."""
+    return np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def _log_size_weights(prior: ModelPrior, p: int, top: int) -> np.ndarray:
+    """log Σ exp(log terms) over the models of each size 0 … top."""
     log_odds, log_size = prior.log_terms(p)
-    k = np.arange(top + 1)
     if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
-        weights = _log_symmetric_sums(log_odds, top)
-    else:
-        weights = _log_choose(p, k) + k * log_odds[0] + log_size[: top + 1]
-    total = logsumexp(weights)
-    if top == p:  # the closed forms have no cancellation
-        total = 0.0 if isinstance(prior, BetaBinomial) else -float(xlog1py(1.0, -prior.inclusion(p)).sum())
-    return weights, float(total)
+        return _log_symmetric_sums(log_odds, top)
+    i = np.arange(top)
+    return _running_sums(np.log((p - i) / (i + 1)) + log_odds[0]) + log_size[: top + 1]
 
 
 def _log_symmetric_sums(log_odds: np.ndarray, top: int) -> np.ndarray:
@@ -410,29 +395,57 @@ def _log_symmetric_sums(log_odds: np.ndarray, top: int) -> np.ndarray:
     return sums
 
 
+def _log_constant(prior: ModelPrior, p: int, max_size: int | None) -> float:
+    if max_size is not None and max_size < p:
+        return -float(logsumexp(_log_size_weights(prior, p, max_size)))
+    return float(np.log1p(-prior.inclusion(p)).sum()) if isinstance(prior, FixedInclusion) else 0.0
+
+
+@lru_cache(maxsize=16)
 def _size_distribution(prior: ModelPrior, p: int, max_size: int | None) -> np.ndarray:
-    weights, _ = _log_size_weights(prior, p, max_size)
+    top = p if max_size is None else min(max_size, p)
+    if isinstance(prior, FixedInclusion):  # Bernstein's bound: larger models have no mass in floating point
+        mean = prior.inclusion(p).sum()
+        top = min(top, int(mean + 250 + np.sqrt(250**2 + 1500 * mean)) + 1)
+    weights = _log_size_weights(prior, p, top)
     out = np.zeros(p + 1)
-    out[: len(weights)] = np.exp(weights - logsumexp(weights))
+    out[: top + 1] = np.exp(weights - weights.max())
+    out /= out.sum()
+    out.flags.writeable = False  # it is kept for the next call
     return out
 
 
 def _draw_exchangeable(
     prior: ModelPrior, rng: np.random.Generator, p: int, max_size: int | None
 ) -> np.ndarray:
-    size = rng.choice(p + 1, p=prior.size_distribution(p, max_size))
+    size = rng.choice(p + 1, p=_size_distribution(prior, p, max_size))
     return np.sort(rng.choice(p, size=size, replace=False))
 
 
-def _draw_by_rejection(rng: np.random.Generator, h: np.ndarray, max_size: int) -> np.ndarray:
-    for _ in range(100_000):
+def _draw_by_variable(rng: np.random.Generator, h: np.ndarray, max_size: int) -> np.ndarray:
+    for _ in range(100):
         members = np.flatnonzero(rng.random(len(h)) < h)
         if len(members) <= max_size:
             return members
-    raise DataError(
-        f"the prior expects {h.sum():.0f} variables, so that models of at most max_size = {max_size} have almost no mass; "
-        "lower h or raise max_size"
-    )
+    return _draw_small_model(rng, np.log(h) - np.log1p(-h), max_size)
+
+
+def _draw_small_model(rng: np.random.Generator, log_odds: np.ndarray, max_size: int) -> np.ndarray:
+    """A model drawn with these odds, given that it has at most max_size variables: its size first, then
+    variable by variable."""
+    p = len(log_odds)
+    rest = np.full((p + 1, max_size + 1), -np.inf)  # [j, k]: log weight of all models of k variables ≥ j
+    rest[p, 0] = 0.0
+    for j in reversed(range(p)):
+        rest[j] = rest[j + 1]
+        rest[j, 1:] = np.logaddexp(rest[j, 1:], rest[j + 1, :-1] + log_odds[j])
+    left = int(rng.choice(max_size + 1, p=np.exp(rest[0] - logsumexp(rest[0]))))
+    members = []
+    for j in range(p):
+        if left and rng.random() < np.exp(log_odds[j] + rest[j + 1, left - 1] - rest[j, left]):
+            members.append(j)
+            left -= 1
+    return np.array(members, dtype=np.int64)
 
 
 def default_model_prior(p: int) -> BetaBinomial:

@@ -7,7 +7,8 @@ never see them again.
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from whichvars._kernels import target as codes
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
-from whichvars.errors import DataError, DataWarning
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.inputs import check_unique, find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
 from whichvars.priors import (
@@ -41,6 +42,8 @@ from whichvars.priors import (
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
 GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
+SMALLEST, LARGEST = 1e-305, 1e305  # squared lengths and units of columns and of y must lie between
+WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
 ZOBRIST_SEED = 20141220  # of the keys of models; fixed, so that a run depends on its own seed alone
 
 
@@ -72,7 +75,7 @@ class Problem:
     max_size : int
         Largest number of variables in a model.
     names : sequence of str
-        Names of the columns of X, where X does not bring them.
+        Names of the columns of X; they replace those that X brings.
     groups : mapping from a name to columns, or one label per column
         Columns that enter and leave together (the dummies of a factor): one variable each.
     engine : "auto", "gram" or "columns"
@@ -82,6 +85,8 @@ class Problem:
     ----------
     names : list of str
         The p variables that can be in or out.
+    slab, model_prior
+        The priors; where they have one value per variable, without those of columns that were left out.
     excluded : dict
         Columns that were left out, with the reason.
     duplicates : list of list of str
@@ -115,119 +120,120 @@ class Problem:
     ) -> None:
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
         self.noise = check_noise(Jeffreys() if noise is None else noise)
+        if model_prior is not None:
+            check_model_prior(model_prior)
         if isinstance(self.slab, BIC) and isinstance(self.noise, InverseGamma):
             raise DataError(
                 "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
             )
         _check_choice(scale, ("unit", "none"), "scale")
         _check_choice(engine, ("auto", "gram", "columns"), "engine")
+        _check_max_size(max_size)
         self.scale = scale
 
-        values, column_names, _ = read_columns(X)
-        if names is not None:
-            column_names = [str(name) for name in names]
-            if len(column_names) != values.shape[1]:
-                raise DataError(f"names has {len(column_names)} entries but X has {values.shape[1]} columns")
-            check_unique(column_names, "names")
+        values, column_names, _ = read_columns(X, names=names)
         n, n_columns = values.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
         response = read_vector(y, n, "y")
         root_weights = _root_weights(weights, n)
         used = root_weights > 0
-        values, response, root_weights = values[used], response[used], root_weights[used]
+        if not used.all():
+            values, response, root_weights = values[used], response[used], root_weights[used]
         self.n = len(response)
         if self.n < 3:
-            raise DataError(
-                f"there are {self.n} rows{' of positive weight' if weights is not None else ''}; at least 3 are needed"
-            )
-
+            positive = "" if used.all() else " of positive weight"
+            raise DataError(f"X has {self.n} row{'s' * (self.n != 1)}{positive}; at least 3 are needed")
         always = (
-            find_columns(always_include, column_names, "always_include") if always_include is not None else []
+            [] if always_include is None else find_columns(always_include, column_names, "always_include")
         )
         self.always_names = [column_names[i] for i in always]
-        basis = _flat_basis(values[:, always], root_weights)
-        self.nu = self.n - basis.shape[1]
-        if self.nu < 2:
-            raise DataError(
-                f"{self.n} rows leave {self.nu} degrees of freedom beside the intercept and {len(always)} always-included "
-                "columns; at least 2 are needed"
+        labels = _variable_labels(groups, column_names, always)
+
+        with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
+            basis = _flat_basis(values[:, always], root_weights)
+            self.nu = self.n - basis.shape[1]
+            if self.nu < 2:
+                raise DataError(
+                    f"{self.n} rows leave {self.nu} degrees of freedom beside the intercept and the {len(always)} "
+                    "always-included columns; at least 2 are needed: give more rows or include fewer columns"
+                )
+            self._read_response(response, root_weights, basis)
+            candidates = np.setdiff1d(np.arange(n_columns), always)
+            columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
+            columns = self._read_variables(columns, kept, candidates, labels)
+            self.columns_used = [column_names[i] for i in self._column_index]
+            self.duplicates = _find_duplicates(columns, self.columns_used)
+            if self.duplicates:
+                sets = _listed([" = ".join(group) for group in self.duplicates], 3, "; ")
+                warnings.warn(
+                    f"perfectly correlated columns, {_count(self.duplicates, 'set')}: {sets}. They are kept and share "
+                    "their inclusion probability: read it for the set, not for each",
+                    DataWarning,
+                    stacklevel=2,
+                )
+            all_variables = len({labels[i] for i in candidates})
+            self.slab = _without_excluded(self.slab, self._variable_index, all_variables)
+            self.model_prior: ModelPrior = (
+                default_model_prior(self.p)
+                if model_prior is None
+                else _without_excluded(model_prior, self._variable_index, all_variables)
             )
-        self._read_response(response * root_weights, basis)
-        candidates = [i for i in range(n_columns) if i not in set(always)]
-        columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
-        self._read_groups(groups, kept, column_names, candidates)
-        self.columns_used = [column_names[i] for i in self._column_index]
-        self.duplicates = _find_duplicates(columns, self.columns_used)
-        if self.duplicates:
-            shown = "; ".join(" = ".join(group) for group in self.duplicates[:3])
-            warnings.warn(
-                f"{len(self.duplicates)} sets of columns are perfectly correlated ({shown}{'; …' if len(self.duplicates) > 3 else ''}). "
-                "They are kept and share their inclusion probability: read it for the set, not for each",
-                DataWarning,
-                stacklevel=2,
-            )
-        self.p = len(self.names)
-        self.model_prior = check_model_prior(
-            default_model_prior(self.p) if model_prior is None else _subset(model_prior, self._variable_index)
-        )
-        if max_size is not None and (
-            isinstance(max_size, bool) or not isinstance(max_size, (int, np.integer)) or max_size < 1
-        ):
-            raise DataError(f"max_size must be a whole number of at least 1, not {max_size!r}")
-        self.max_size = min(self.p, self.p if max_size is None else int(max_size))
-        self._build_target(columns, engine)
+            self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+            self._build_target(columns, engine)
 
     # --- reading
     # ------------------------------------------------------------------------------------------------------
 
-    def _read_response(self, weighted: np.ndarray, basis: np.ndarray) -> None:
-        largest = np.abs(weighted).max()
-        residual = _residual(weighted[:, None] / (largest or 1.0), basis)[:, 0]
-        if not np.linalg.norm(residual) > 1e-12 * np.sqrt(self.n):
+    def _read_response(self, y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray) -> None:
+        power, top = float(_power_of_two(np.abs(y).max())), float(root_weights.max())
+        scaled = y / power
+        residual = _residual((scaled - scaled.mean()) * (root_weights / top), basis)
+        length = float(np.linalg.norm(residual))
+        if not length > 1e-12 * np.linalg.norm(scaled * (root_weights / top)):
+            given = " given the always-included columns" if self.always_names else ""
+            raise DataError(f"y is constant{given}; there is nothing to explain")
+        self._y_scale = length * power * top
+        if not SMALLEST < self._y_scale < LARGEST:
             raise DataError(
-                "y is constant"
-                + (" given the always-included columns" if self.always_names else "")
-                + "; there is nothing to explain"
+                f"y is too {'large' if self._y_scale > 1 else 'small'} to compute with (its largest absolute value is "
+                f"{np.abs(y).max():g}); multiply it by a power of ten"
             )
-        self._y_scale = float(np.linalg.norm(residual)) * float(largest)
-        self._y = residual / np.linalg.norm(residual)  # unit length: results do not depend on the units of y
+        self._y = residual / length  # unit length: results do not depend on the units of y
 
     def _read_candidates(
         self,
         values: np.ndarray,
-        candidates: list[int],
+        candidates: np.ndarray,
         names: list[str],
         root_weights: np.ndarray,
         basis: np.ndarray,
     ) -> tuple[np.ndarray, list[int]]:
         """Weighted, scaled residuals of the candidate columns as rows (P, n), without those that are
-        constant."""
+        constant; and which columns of X they are."""
         raw = np.ascontiguousarray(values[:, candidates].T)
-        largest = np.abs(raw).max(axis=1)
-        largest[largest == 0] = 1.0
-        raw /= largest[:, None]  # so that no square can overflow
-        weights = root_weights**2
-        means = raw @ weights / weights.sum()
-        with np.errstate(under="ignore"):
-            variances = ((raw - means[:, None]) ** 2) @ weights / (weights.sum() * (self.n - 1) / self.n)
-        spread = np.sqrt(variances)
-        raw *= root_weights
-        lengths = np.linalg.norm(raw, axis=1)
-        columns = _residual(raw.T, basis).T
-        residual_lengths = np.linalg.norm(columns, axis=1)
-        alive = residual_lengths > 1e-12 * lengths
+        power = _power_of_two(np.abs(raw).max(axis=1))
+        raw /= power[:, None]  # so that no square can overflow
+        top = root_weights.max()
+        root = root_weights / top
+        weights = root**2
+        whole = np.sqrt(raw**2 @ weights)
+        raw -= (raw @ weights / weights.sum())[:, None]  # also keeps the digits of columns with a large mean
+        spread = np.sqrt(raw**2 @ weights / (weights.sum() * (self.n - 1) / self.n))
+        columns = _residual(raw * root, basis)
+        lengths = np.linalg.norm(columns, axis=1)
+        alive = lengths > 1e-12 * whole
         self.excluded = {
             names[candidates[i]]: "constant"
-            if spread[i] <= 1e-12
+            if spread[i] < 4e-12
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
         if self.excluded:
-            listed = ", ".join(f"{name!r} ({why})" for name, why in list(self.excluded.items())[:5])
+            why = _listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
             warnings.warn(
-                f"{len(self.excluded)} columns cannot be told from the intercept or the always-included ones and are left out: "
-                f"{listed}{', …' if len(self.excluded) > 5 else ''}",
+                f"left out {_count(self.excluded, 'column')} with nothing to add to the intercept and the "
+                f"always-included columns: {why}",
                 DataWarning,
                 stacklevel=3,
             )
@@ -235,89 +241,77 @@ class Problem:
             raise DataError(
                 "every candidate column is constant or always included; there is nothing to select from"
             )
-        # unit: x / sd. none: x. R² family: unit length, as only the span counts
-        if not isinstance(self.slab, IndependentNormal):
-            units = residual_lengths * largest
-            columns = columns[alive] / residual_lengths[alive, None]
-        elif self.scale == "unit":
-            units = spread * largest
-            columns = columns[alive] / spread[alive, None]
-        else:
-            units = np.ones(len(candidates))
-            columns = columns[alive] * largest[alive, None]
-        self.column_units = units[alive]
-        if not np.isfinite(columns).all() or not np.isfinite((columns**2).sum(axis=1)).all():
-            worst = names[candidates[int(np.flatnonzero(alive)[np.argmax(np.abs(columns).max(axis=1))])]]
-            raise DataError(
-                f"column {worst!r} is too large to be squared; use scale='unit', or divide it by a power of ten"
-            )
-        return np.ascontiguousarray(columns), [candidates[i] for i in np.flatnonzero(alive)]
-
-    def _read_groups(self, groups: Any, kept: list[int], names: list[str], candidates: list[int]) -> None:
-        """Names, offsets and column order of the variables: one column each, or as `groups` says."""
-        label: dict[int, str] = {i: names[i] for i in candidates}
-        if isinstance(groups, Mapping):
-            owner: dict[int, str] = {}
-            for name, members in groups.items():
-                for i in find_columns(members, names, f"groups[{name!r}]"):
-                    if i in owner:
-                        raise DataError(f"groups: column {names[i]!r} is in both {owner[i]!r} and {name!r}")
-                    if i not in label:
-                        raise DataError(
-                            f"groups[{name!r}]: column {names[i]!r} is always included, so it cannot be in a group"
-                        )
-                    owner[i] = label[i] = str(name)
-        elif groups is not None:
-            labels = [str(g) for g in groups]
-            if len(labels) != len(names):
-                raise DataError(
-                    f"groups has {len(labels)} labels but X has {len(names)} columns; give one label per column"
-                )
-            label = {i: labels[i] for i in candidates}
-        all_variables = list(dict.fromkeys(label[i] for i in candidates))
-        members_of: dict[str, list[int]] = {}
-        for place, i in enumerate(kept):
-            members_of.setdefault(label[i], []).append(place)
-        self.names = [name for name in all_variables if name in members_of]
-        single = {label[i] for i in candidates if label[i] == names[i]}
-        clash = [
-            name
-            for name in members_of
-            if name in single and len(members_of[name]) > 1 and groups is not None and name in names
-        ]
-        if clash:
-            raise DataError(
-                f"groups: {clash[0]!r} is the name of a group and of a column outside it; rename one"
-            )
-        self._variable_index = (
-            [all_variables.index(name) for name in self.names]
-            if len(self.names) < len(all_variables)
-            else None
+        kept = candidates[alive].tolist()
+        columns = np.ascontiguousarray(columns[alive])
+        self._scale_columns(
+            columns, lengths[alive], spread[alive], power[alive], top, [names[i] for i in kept]
         )
-        places = [place for name in self.names for place in members_of[name]]
-        self._places = None if places == list(range(len(kept))) else np.array(places)
-        self._column_index = [kept[place] for place in places]
-        widths = [len(members_of[name]) for name in self.names]
-        self.offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        return columns, kept
+
+    def _scale_columns(
+        self,
+        columns: np.ndarray,
+        lengths: np.ndarray,
+        spread: np.ndarray,
+        power: np.ndarray,
+        top: float,
+        names: list[str],
+    ) -> None:
+        """Bring the columns, given in units of `power` and `top`, to the scale asked for, in place."""
+        with np.errstate(over="ignore"):
+            if not isinstance(self.slab, IndependentNormal):  # only the span counts: unit length
+                self.column_units = lengths * power * top
+                columns /= lengths[:, None]
+            elif self.scale == "unit":
+                self.column_units = spread * power
+                columns /= spread[:, None]
+                columns *= top
+            else:
+                self.column_units = np.ones(len(columns))
+                columns *= power[:, None]
+                columns *= top
+            squares = np.einsum("ij,ij->i", columns, columns)
+        for extent in (self.column_units, squares):
+            bad = np.flatnonzero(~((extent > SMALLEST) & (extent < LARGEST)))
+            if bad.size:
+                hint = ", or use scale='unit'" if self.scale == "none" else ""
+                size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")
+                raise DataError(
+                    f"X column {names[bad[0]]!r} (times the root of the weights) is too {size} to be squared; "
+                    f"{remedy} it by a power of ten{hint}"
+                )
+
+    def _read_variables(
+        self, columns: np.ndarray, kept: list[int], candidates: np.ndarray, labels: list[str]
+    ) -> np.ndarray:
+        """Names and offsets of the variables, and the columns in their order, those of a variable side by
+        side."""
+        alive = {labels[i] for i in kept}
+        everything = dict.fromkeys(labels[i] for i in candidates)
+        self._variable_index = [j for j, name in enumerate(everything) if name in alive]
+        self.names = [name for name in everything if name in alive]
+        self.p = len(self.names)
+        place = {name: j for j, name in enumerate(self.names)}
+        owner = np.array([place[labels[i]] for i in kept])
+        self.offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
+        order = np.argsort(owner, kind="stable")
+        self._column_index = [kept[i] for i in order]
+        self.column_units = self.column_units[order]
+        in_place = (np.diff(order) == 1).all()
+        return columns if in_place else np.ascontiguousarray(columns[order])
 
     # --- what kernels see
     # -----------------------------------------------------------------------------------------------
 
     def _build_target(self, columns: np.ndarray, engine: str) -> None:
-        if self._places is not None:
-            columns = np.ascontiguousarray(columns[self._places])
-            self.column_units = self.column_units[self._places]
         n_columns = len(columns)
         fits = n_columns**2 * 8 <= GRAM_BYTES
-        small = (
-            n_columns <= 2048 or self.n >= 256
-        )  # short columns: a dot product is cheaper than a far look-up
+        small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
         self.engine: Literal["gram", "columns"] = (
             "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
         )
-        with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
-            gram = columns @ columns.T if self.engine == "gram" else np.zeros((0, 0))
-            xty = columns @ self._y
+        gram = columns @ columns.T if self.engine == "gram" else np.zeros((0, 0))
+        xty = columns @ self._y
         gram = np.ascontiguousarray((gram + gram.T) / 2)
         diagonal = (
             np.diagonal(gram).copy() if self.engine == "gram" else np.einsum("ij,ij->i", columns, columns)
@@ -325,14 +319,20 @@ class Problem:
         keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
             1, np.iinfo(np.uint64).max, size=self.p, dtype=np.uint64
         )
-        design = Design(
-            gram, columns if self.engine == "columns" else np.zeros((0, 0)), diagonal, xty, self.offsets, keys
-        )
         log_odds, log_size = self.model_prior.log_terms(self.p)
-        prior = KernelPrior(
-            np.ascontiguousarray(log_odds, float), np.ascontiguousarray(log_size, float), self.max_size
+        slab = self._kernel_slab(n_columns)
+        diagonal, xty, ridge, half_log_g = _side_by_side(diagonal, xty, slab.ridge, slab.half_log_g)
+        offsets, keys, log_odds = _side_by_side(self.offsets, keys, log_odds)
+        design = Design(
+            gram=gram,
+            columns=columns if self.engine == "columns" else np.zeros((0, 0)),
+            diagonal=diagonal,
+            xty=xty,
+            offsets=offsets,
+            keys=keys[: self.p],
         )
-        self._target = Target(design, self._kernel_slab(n_columns), prior)
+        prior = KernelPrior(log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size)
+        self._target = Target(design, slab._replace(ridge=ridge, half_log_g=half_log_g), prior)
         self._lock = threading.Lock()
 
     def _kernel_slab(self, n_columns: int) -> KernelSlab:
@@ -341,8 +341,7 @@ class Problem:
         ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
         g, max_columns, code = 0.0, min(n_columns, self.nu - 1), codes.MIXTURE
         if isinstance(slab, IndependentNormal):
-            subset = _subset(slab, self._variable_index)
-            by_variable = per_variable(subset.g, self.p, "IndependentNormal: g")
+            by_variable = per_variable(slab.g, self.p, "IndependentNormal: g")
             by_column = np.repeat(by_variable, np.diff(self.offsets))
             ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
             code, max_columns = codes.INDEPENDENT, n_columns
@@ -352,12 +351,18 @@ class Problem:
             code = codes.EMPIRICAL_BAYES
         elif isinstance(slab, BIC):
             code = codes.BIC
+        prior_rss = 2 * b0 / self._y_scale / self._y_scale  # y has unit length here
+        if prior_rss > LARGEST:
+            raise DataError(
+                f"noise: b = {b0:g} is out of proportion to y (residual length {self._y_scale:g}); "
+                "b has the units of y squared"
+            )
         return KernelSlab(
             code=code,
             ridge=ridge,
             half_log_g=half_log_g,
             nu=float(self.nu + 2 * a0),
-            s_null=1.0 + 2 * b0 / self._y_scale**2,
+            s_null=1.0 + prior_rss,
             rows=float(self.n),
             g=float(g),
             max_columns=int(max_columns),
@@ -394,9 +399,19 @@ class Problem:
         return f"Problem({self.p} variables{always}, {self.n} rows; {self.slab}, {self.model_prior}, {engine} engine)"
 
 
+# --- checks and helpers
+# ----------------------------------------------------------------------------------------------------------
+
+
 def _check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
-    if value not in choices:
+    if not (isinstance(value, str) and value in choices):
         raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def _check_max_size(value: object) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if value is not None and not (whole and value >= 1):  # type: ignore[operator]
+        raise DataError(f"max_size must be a whole number of at least 1, not {value!r}")
 
 
 def _root_weights(weights: Any, n: int) -> np.ndarray:
@@ -410,25 +425,106 @@ def _root_weights(weights: Any, n: int) -> np.ndarray:
         )
     if not vector.any():
         raise DataError("all weights are zero; at least 3 rows need a positive weight")
+    bad = np.flatnonzero((vector > 0) & (vector < WEIGHT_RATIO * vector.max()))
+    if bad.size:
+        raise DataError(
+            f"weights is {vector[bad[0]]:g} in row {bad[0]}, nothing beside the largest, {vector.max():g}; set it to 0 to leave the row out"
+        )
     return np.sqrt(vector)
+
+
+def _variable_labels(groups: Any, names: list[str], always: list[int]) -> list[str]:
+    """The variable each column belongs to: its group, or itself."""
+    if groups is None:
+        return names
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise ArgumentTypeError(
+            f"groups must be a mapping from names to columns, or a list of one label per column; not {groups!r}"
+        )
+    if not isinstance(groups, Mapping):
+        labels = [str(label) for label in groups]
+        if len(labels) != len(names):
+            raise DataError(
+                f"groups has {len(labels)} labels but X has {len(names)} columns; give one label per column"
+            )
+        return labels
+    check_unique([str(group) for group in groups], "names of groups")
+    owner: dict[int, str] = {}
+    for group, members in groups.items():
+        indices = find_columns(members, names, f"groups[{group!r}]")
+        if not indices:
+            raise DataError(f"groups[{group!r}] holds no column; name at least one or leave the group out")
+        for i in indices:
+            if i in owner:
+                raise DataError(
+                    f"groups: column {names[i]!r} is in both {owner[i]!r} and {str(group)!r}; a column has one group"
+                )
+            if i in always:
+                raise DataError(
+                    f"groups[{group!r}]: column {names[i]!r} is always included, so it cannot be in a group"
+                )
+            owner[i] = str(group)
+    taken = set(owner.values())
+    for i, name in enumerate(names):
+        if i not in owner and name in taken:
+            raise DataError(f"groups: {name!r} is the name of a group and of a column outside it; rename one")
+    return [owner.get(i, name) for i, name in enumerate(names)]
+
+
+def _without_excluded(prior: Any, kept: list[int], count: int) -> Any:
+    """`prior`, where it has one value for each of `count` variables, with those of the `kept` alone."""
+    for name in ("h", "g"):
+        value = getattr(prior, name, None)
+        if isinstance(value, tuple) and len(value) == count > len(kept):
+            return replace(prior, **{name: [value[i] for i in kept]})
+    return prior
+
+
+def _power_of_two(largest: np.ndarray) -> np.ndarray:
+    """The power of two at or just below each of these numbers: dividing by it is exact."""
+    return np.ldexp(1.0, np.frexp(largest)[1] - 1)
 
 
 def _flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
     """Orthonormal basis of the weighted intercept and always-included columns, shape (n, rank)."""
-    flat = np.column_stack([np.ones(len(root_weights)), always])
-    flat = flat / np.abs(flat).max(axis=0, initial=0, where=np.isfinite(flat)).clip(min=np.finfo(float).tiny)
-    flat[:, 1:] -= flat[:, 1:].mean(axis=0)
+    root = root_weights / root_weights.max()
+    weights = root**2
+    scaled = always / _power_of_two(np.abs(always).max(axis=0))
+    centred = scaled - weights @ scaled / weights.sum()
+    flat = np.column_stack([root, root[:, None] * centred])
     lengths = np.linalg.norm(flat, axis=0)
-    flat = flat[:, lengths > 1e-12 * np.sqrt(len(flat))] * root_weights[:, None]
-    left, singular, _ = np.linalg.svd(flat / np.linalg.norm(flat, axis=0), full_matrices=False)
+    varies = lengths > 1e-12 * lengths[0]
+    left, singular, _ = np.linalg.svd(flat[:, varies] / lengths[varies], full_matrices=False)
     return left[:, singular > 1e-10 * singular[0]]
 
 
-def _residual(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Columns less their projection, twice: the second time takes out the rounding error of the first."""
+def _residual(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Rows less their projection, twice: the second time takes out the rounding error of the first."""
     for _ in range(2):
-        columns = columns - basis @ (basis.T @ columns)
-    return columns
+        rows = rows - (rows @ basis) @ basis.T
+    return rows
+
+
+def check_problem(problem: object, caller: str) -> None:
+    """TypeError that says what to write where something else than a Problem was given."""
+    if not isinstance(problem, Problem):
+        raise ArgumentTypeError(
+            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
+        )
+
+
+def _side_by_side(*arrays: np.ndarray) -> list[np.ndarray]:
+    """The same vectors as strided views of one table of 32 bytes a row, as long as the longest.
+
+    A kernel that meets a variable for the first time in a while wants all of them: one line of memory instead of four.
+    """
+    fields = [(str(i), a.dtype) for i, a in enumerate(arrays)] + [
+        (f"unused{i}", np.float64) for i in range(4 - len(arrays))
+    ]
+    table = np.zeros(max(map(len, arrays)), dtype=fields)
+    for i, array in enumerate(arrays):
+        table[str(i)][: len(array)] = array
+    return [table[str(i)] for i in range(len(arrays))]
 
 
 def _find_duplicates(columns: np.ndarray, names: list[str]) -> list[list[str]]:
@@ -448,10 +544,9 @@ def _find_duplicates(columns: np.ndarray, names: list[str]) -> list[list[str]]:
     return [[names[i] for i in sorted(group)] for group in sorted(map(sorted, sets))]
 
 
-def _subset(prior: Any, kept: list[int] | None) -> Any:
-    """A prior given per variable, without the values of the variables that were left out."""
-    for name in ("h", "g"):
-        value = getattr(prior, name, None)
-        if kept is not None and isinstance(value, tuple) and len(value) > max(kept):
-            return type(prior)(**{name: [value[i] for i in kept]})
-    return prior
+def _listed(items: list[str], most: int, separator: str) -> str:
+    return separator.join(items[:most] + ["…"] * (len(items) > most))
+
+
+def _count(items: Sized, noun: str) -> str:
+    return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whichvars.errors import ArgumentTypeError
+from whichvars.errors import ArgumentTypeError, DataError
 
 
 def replicate_seeds(
@@ -16,6 +16,8 @@ def replicate_seeds(
     """
     if seed is not None and not isinstance(seed, (int, np.integer, np.random.SeedSequence)):
         raise ArgumentTypeError(f"seed must be a whole number or None, not {seed!r}")
+    if isinstance(seed, (int, np.integer)) and seed < 0:
+        raise DataError(f"seed must be at least 0, not {seed}")
     root = (
         seed
         if isinstance(seed, np.random.SeedSequence)

@@ -62,6 +62,15 @@ def prior_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     return problem.model_prior.draw(rng, problem.p, problem.max_size)
 
 
+def prior_draws(problem: Problem, rng: np.random.Generator, n: int) -> list[np.ndarray]:
+    """n draws from the model prior."""
+    prior, p = problem.model_prior, problem.p
+    if isinstance(getattr(prior, "h", None), tuple):
+        return [prior_draw(problem, rng) for _ in range(n)]
+    sizes = rng.choice(p + 1, size=n, p=prior.size_distribution(p, problem.max_size))
+    return [rng.choice(p, size=size, replace=False, shuffle=False) for size in sizes]
+
+
 def screening_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """As many variables as a prior draw has, drawn with weights by how well each explains y on its own.
 

@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import hyp2f1
 
-from whichvars.mixtures import KINDS, log_bayes_factor, mixture_log_bayes_factor, mixture_nodes, mixture_table
+from support.kernels import from_python
+from whichvars._kernels.mixture import mixture_log_bayes_factor as mixture_kernel
+from whichvars.mixtures import KINDS, log_bayes_factor, mixture_nodes, mixture_table
+
+mixture_log_bayes_factor = from_python(mixture_kernel)
 
 SETTINGS = [(n, k, r2) for n in (12, 150, 4000) for k in (1, 4) for r2 in (0.0, 0.05, 0.3, 0.8, 0.99)]
 
@@ -110,7 +114,7 @@ def test_a_table_grows_without_changing_its_rows(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_and_plain_kernel_give_the_same_bits(tables, kind):
-    plain = getattr(mixture_log_bayes_factor, "py_func", mixture_log_bayes_factor)
+    plain = getattr(mixture_kernel, "py_func", mixture_kernel)
     u = np.concatenate([[0.0, 33.0, 50.0, 700.0], np.geomspace(1e-6, 40.0, 500)])
     for k in range(6):
         same = [plain(tables[kind, 150], 149.0, k, value) for value in u]

@@ -412,6 +412,12 @@ def accept(target, chain):
 
 @entry
 def set_model(target, chain, memo, members, n):
+    """``go_to_model`` for Python."""
+    return go_to_model(target, chain, memo, members, n)
+
+
+@kernel
+def go_to_model(target, chain, memo, members, n):
     """Move the chain to the model members[:n] outright. False if that model has no mass; NEEDED as for
     ``evaluate``."""
     clear(chain)

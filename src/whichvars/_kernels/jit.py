@@ -41,8 +41,14 @@ def _candidates() -> list[Path]:
     if chosen:
         return [Path(chosen)]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    user = getattr(os, "getuid", lambda: "user")()
-    return [Path(base) / "whichvars", Path(tempfile.gettempdir()) / f"whichvars-{user}"]
+    # relative: the "~" of a user without a home
+    candidates = [Path(base) / "whichvars"] if os.path.isabs(base) else []
+    try:
+        user = getattr(os, "getuid", lambda: "user")()
+        candidates.append(Path(tempfile.gettempdir()) / f"whichvars-{user}")
+    except OSError:  # not even a temporary directory can be written
+        pass
+    return candidates
 
 
 def _private_and_writable(directory: Path) -> bool:

@@ -86,12 +86,12 @@ def adopt(head, head_inverse, head_solved, split, tail, tail_inverse, tail_solve
 
 @kernel
 def sum_log(values, start, stop):
-    """Σ log values[i], by logs of products."""
+    """Σ log values[i], by logs of products; right for values from 1e-200 to 1e200."""
     total = 0.0
     product = 1.0
     for i in range(start, stop):
         product *= values[i]
-        if product < 1e-200 or product > 1e200:
+        if product < 1e-100 or product > 1e100:
             total += math.log(product)
             product = 1.0
     return total + math.log(product)

@@ -8,7 +8,8 @@ there are as many as there is room for, neighbours are merged and the length dou
 of the rows are in use, for a run of any length.
 
 *Best models*: a bounded table of the visited models with the highest posterior. When it is full the worse
-half goes and the threshold rises to the best that went. The threshold never falls, so whatever is in the
+half goes and the threshold rises to just above the best that went: a model's value differs in its last bits
+from visit to visit, and one that went must not come back. The threshold never falls, so whatever is in the
 table at the end has been there since its first visit: its count is exact.
 
 *Thinned record*: every T-th model; when it is full every second one goes and T doubles.
@@ -35,6 +36,8 @@ MODEL_SINCE = 9  # iteration at which the current model was entered
 MODELS = 10  # entries in the table of best models
 POOL = 11  # words of the pool in use
 N_INTS = 12
+
+ROUNDING = 1e-8  # relative; far above what the order of a factor's columns makes in a log posterior
 
 
 class Tally(NamedTuple):
@@ -173,6 +176,16 @@ def settle(chain, tally):
 
 
 @kernel
+def change_chain(old, new, tally):
+    """From now on another chain's model is counted: the two have exchanged their temperatures."""
+    leave_model(old, tally)
+    settle_batch(old, tally)
+    time = np.uint32(tally.ints[NOW] - (tally.ints[BATCH_END] - tally.ints[BATCH_LENGTH]))
+    for i in range(new.ints[SIZE]):
+        tally.entered[new.order[i]] = time
+
+
+@kernel
 def _merge_batches(tally):
     counts = tally.batch_counts
     half = counts.shape[0] // 2
@@ -284,6 +297,7 @@ def _drop_worse_half(tally):
     for e in range(n):
         scratch[e] = values[e, 0] + values[e, 1]
     threshold = _nth_smallest(scratch, n, n // 2)
+    threshold += ROUNDING * (1.0 + abs(threshold))
     tally.threshold[0] = threshold
     for cell in range(tally.lookup.shape[0]):
         tally.lookup[cell] = 0

@@ -1,7 +1,7 @@
 """What is fixed: the data, the slab and the model prior as kernels see them. One type for every problem.
 
-Every field has one dtype and one layout (C order, writable), fixed by ``Problem``, so that each kernel
-compiles once for all slabs, priors and engines: which formula applies is an integer code, not a type.
+Every field has one dtype and one layout, fixed by ``Problem`` (vectors by column, and those by variable, are strided
+views that share their lines of memory), so that each kernel compiles once for all slabs, priors and engines: which formula applies is an integer code, not a type.
 """
 
 from typing import NamedTuple

@@ -30,9 +30,8 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.moves import draw_excluded, draw_included
 from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
-from whichvars.errors import DataError
 from whichvars.problem import Problem
-from whichvars.samplers.run import Run, advance_unit, new_unit
+from whichvars.samplers.run import Run, advance_unit, check_between, new_unit
 
 ADD, DELETE, SWAP = range(3)
 
@@ -64,8 +63,7 @@ class AddDeleteSwap:
     chains = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.swap < 1:
-            raise DataError(f"AddDeleteSwap: swap must be at least 0 and below 1, not {self.swap!r}")
+        check_between(self, "swap", 0, 1, closed_below=True)
 
     def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
         unit = new_unit(problem, seed, 0, starts[0], self.memo_slots)

@@ -1,12 +1,13 @@
 """What every sampler's run is made of, and the contract between samplers and ``sample()``.
 
-A sampler is a frozen dataclass of settings with four methods; ``sample()`` knows nothing else about it:
+A sampler is a frozen dataclass of settings with a few methods; ``sample()`` knows nothing else about it:
 
     init(problem, seed, starts) -> Run      states at their starting models
     advance(problem, run, unit, iterations) what one thread does with one unit, GIL released
-    merge(problem, run)                     at a barrier, when all units have done ``run.round`` iterations:
-    share what was learned
+    merge(problem, run)                     when all units have reached ``run.barrier``: share what was
+    learned
     learned(problem, run) -> dict           what to report
+    estimate(problem, run, replicate)       only where ``run.units`` do not count in a ``Tally``
 
 A *unit* is what one thread runs on its own: a chain (or ladder, or share of the particles) with its random
 stream, memo and counts. Units share nothing that changes between two barriers, so the result cannot depend on
@@ -18,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pandas as pd
 
 from whichvars._kernels.chain import BREAKDOWNS, NEEDED, PERFECT, Chain, grow, new_chain, set_model
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.tally import Tally, grow_tally, new_tally, start_counting
-from whichvars.errors import DataError
+from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.seeding import stream
 
 if TYPE_CHECKING:
@@ -42,18 +44,49 @@ class Unit:
     rng: np.random.Generator
     own: Any = None  # what this sampler's chains learn or count on their own
 
+    def all_chains(self) -> list[Chain]:
+        return [self.chain]
+
 
 @dataclass
 class Run:
-    """One replicate: its units, what they learn together, and the length of a round between barriers (None:
-    no barriers)."""
+    """One replicate: its units, what they learn together, and where they meet next (None: never)."""
 
-    units: list[Unit]
+    units: list[Any]  # Unit, or what a sampler has in its place
     shared: Any = None
-    round: int | None = None
+    barrier: int | None = None  # iteration at which all units wait for one another
     iterations: int = 0  # of each unit, warm-up included
     warmup: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False  # set by a sampler whose length is not a number of draws
+    fraction: float = 0.0  # of such a run that is done, roughly
+    status: str = ""  # what its progress bar says
+
+    def troubles(self) -> dict[str, int]:
+        """How often the arithmetic gave out: lost factorisations, and models that fit y perfectly."""
+        ints = [chain.ints for unit in self.units for chain in unit.all_chains()]
+        return {
+            "breakdowns": sum(int(i[BREAKDOWNS]) for i in ints),
+            "perfect_fits": sum(int(i[PERFECT]) for i in ints),
+        }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one replicate says."""
+
+    pip: np.ndarray
+    variance: np.ndarray  # of each PIP as an estimate; 0 where it cannot be told from this replicate alone
+    degrees: int  # of freedom of the variances
+    sizes: np.ndarray  # (p + 1,) weight of each model size
+    models: dict[
+        tuple[int, ...], tuple[float, float, float]
+    ]  # members → log marginal, log prior, share of the weight
+    floor: float  # log posterior above which every visited model is in `models`
+    trace: pd.DataFrame
+    iterations: int
+    log_evidence: float | None = None
+    troubles: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class Sampler(Protocol):
@@ -69,9 +102,33 @@ class Sampler(Protocol):
     def learned(self, problem: "Problem", run: Run) -> dict[str, Any]: ...
 
 
+def check_between(
+    settings: object,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    closed_below: bool = False,
+    closed_above: bool = False,
+) -> None:
+    """DataError unless a setting lies between low and high; turns it into a float, so that kernels compile
+    once."""
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(f"{type(settings).__name__}: {name} must be a number, not {value!r}")
+    inside = (low <= value if closed_below else low < value) and (
+        value <= high if closed_above else value < high
+    )
+    if not inside:
+        raise DataError(
+            f"{type(settings).__name__}: {name} must lie between {low:g} and {high:g}, not {value!r}"
+        )
+    object.__setattr__(settings, name, float(value))
+
+
 def batches_for(p: int) -> int:
-    """Rows of batch counts: at least 32 batches where memory allows, fewer for very many variables."""
-    return 64 if p <= 200_000 else 16
+    """Rows of batch counts (4 bytes a variable each), half of which at least are in use: fewer where p is large."""
+    return 64 if p <= 5_000 else 32 if p <= 100_000 else 16
 
 
 def new_unit(
@@ -90,23 +147,29 @@ def new_unit(
         tally=new_tally(problem.p, capacity, MODELS, max(64, RECORDS // chains), batches_for(problem.p)),
         rng=stream(seed, index),
     )
+    unit.chain = place_chain(problem, unit.chain, unit.memo, start)
+    unit.tally = grow_tally(unit.tally, len(unit.chain.slot))
+    return unit
+
+
+def place_chain(problem: "Problem", chain: Chain, memo: Memo, start: np.ndarray) -> Chain:
+    """The chain moved to the model `start`, with as much room as that needs."""
     members = np.ascontiguousarray(start, np.int64)
-    while not set_model(problem.target(capacity), unit.chain, unit.memo, members, len(members)):
-        if not unit.chain.ints[NEEDED]:
+    while not set_model(problem.target(len(chain.slot)), chain, memo, members, len(members)):
+        if not chain.ints[NEEDED]:
             raise DataError(
                 f"the starting model {[problem.names[j] for j in members]} has no posterior mass: it is larger than allowed or "
                 "its columns are collinear; start from another one"
             )
-        capacity = make_room(problem, unit)
-    return unit
+        chain = grow(chain, max(2 * len(chain.slot), int(chain.ints[NEEDED])))
+    return chain
 
 
-def make_room(problem: "Problem", unit: Unit) -> int:
+def make_room(problem: "Problem", unit: Unit) -> None:
     """Give a chain the capacity its proposal needs."""
     capacity = max(2 * len(unit.chain.slot), int(unit.chain.ints[NEEDED]))
     unit.chain = grow(unit.chain, capacity)
     unit.tally = grow_tally(unit.tally, capacity)
-    return capacity
 
 
 def advance_unit(
@@ -126,11 +189,3 @@ def begin_counting(run: Run) -> None:
     run.warmup = run.iterations
     for unit in run.units:
         start_counting(unit.chain, unit.tally)
-
-
-def rounding_trouble(run: Run) -> dict[str, int]:
-    """How often the arithmetic gave out: lost factorisations, and models that fit y perfectly."""
-    return {
-        "breakdowns": sum(int(unit.chain.ints[BREAKDOWNS]) for unit in run.units),
-        "perfect_fits": sum(int(unit.chain.ints[PERFECT]) for unit in run.units),
-    }

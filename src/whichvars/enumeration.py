@@ -10,7 +10,7 @@ from whichvars._kernels.gram_cache import new_gram_cache
 from whichvars._kernels.linalg import factor_arrays
 from whichvars.errors import TooLargeError
 from whichvars.posterior import Models, Posterior, cpu_clock
-from whichvars.problem import Problem
+from whichvars.problem import Problem, check_problem
 
 MAX_MODELS = 1 << 25
 
@@ -56,6 +56,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     Ed    0.9776
     Name: inclusion_probability, dtype: float64
     """
+    check_problem(problem, "exact")
     total = count_models(problem.p, problem.max_size)
     if total > max_models:
         raise TooLargeError(
@@ -111,6 +112,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
         sizes=sizes,
         models=models,
         log_evidence=float(log_total + problem.model_prior.log_constant(problem.p, problem.max_size)),
+        log_evidence_mcse=0.0,
         iterations=n,
         cpu_seconds=cpu_clock() - started,
         troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},

@@ -1,0 +1,173 @@
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, tecator, boston, page."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import boston, common, compare, engine, page, problems, references, tecator
+
+
+def say(text: str) -> None:
+    """What is going on, away from the output."""
+    click.echo(text, err=True)
+
+
+class ByName(click.ParamType):
+    """Names separated by commas, or "all"."""
+
+    name = "names"
+
+    def __init__(self, known: list[str]) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        if not isinstance(value, str):
+            return list(value)
+        names = self.known if value == "all" else [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in self.known:
+                self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
+        return list(names)
+
+
+class DefaultToCompare(click.Group):
+    """A group whose command may be left out."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["compare", *args]
+        return super().parse_args(ctx, args)
+
+
+def output(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of every command that prints tables."""
+    command = click.option("--markdown", is_flag=True, help="Print Markdown.")(command)
+    return click.option(
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="JSON file; benchmarks/results/ if not given.",
+    )(command)
+
+
+@click.group(cls=DefaultToCompare)
+def main() -> None:
+    """Speed and accuracy per CPU second of whichvars."""
+
+
+@main.command("compare")
+@click.option("--budget", default=5.0, show_default=True, help="CPU seconds per run.")
+@click.option("--runs", default=8, show_default=True, help="Runs per sampler and problem.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=problems.DEFAULT)
+@click.option("--samplers", type=ByName(list(compare.SAMPLERS)), default="all", show_default=True)
+@output
+def compare_command(
+    budget: float, runs: int, names: list[str], samplers: list[str], out: Path | None, markdown: bool
+) -> None:
+    """All samplers on all problems: squared PIP error x CPU seconds, as a ratio to add/delete/swap."""
+    if compare.BASELINE not in samplers:
+        samplers = [compare.BASELINE, *samplers]
+    result = compare.compare(names, samplers, budget, runs, say)
+    where = common.write_result("compare", result, out)
+    common.present(result, compare.tables, markdown)
+    print(f"{budget:g} CPU seconds a run, {runs} runs. {compare.EXPLANATION}")
+    say(f"written to {where.name}")
+
+
+@main.command("reference")
+@click.argument("names", nargs=-1, type=click.Choice(list(problems.PROBLEMS)))
+@click.option("--minutes", default=10.0, show_default=True, help="Wall time, on all threads.")
+@click.option("--replicates", default=32, show_default=True)
+@click.option("--threads", type=int, help="All CPUs if not given.")
+@click.option("--sampler", type=click.Choice(list(compare.SAMPLERS)), help="The best known if not given.")
+@click.option("--progress/--no-progress", default=True)
+@click.option("--show", is_flag=True, help="Only describe the stored ones.")
+def reference_command(
+    names: tuple[str, ...],
+    minutes: float,
+    replicates: int,
+    threads: int | None,
+    sampler: str | None,
+    progress: bool,
+    show: bool,
+) -> None:
+    """Make reference inclusion probabilities, and store them with their own error."""
+    if not names and not show:
+        raise click.UsageError(f"name a problem: {', '.join(problems.PROBLEMS)}")
+    for name in names or problems.PROBLEMS:
+        problem = problems.build(name)
+        if not show:
+            chosen = references.BEST.get(name) if sampler is None else compare.SAMPLERS[sampler]
+            made = references.make(problem, minutes, replicates, chosen, threads, progress)
+            references.save(name, made)
+        stored = references.load(name, problem)
+        print(f"{name}: {stored}" if isinstance(stored, str) else references.describe(name, stored))
+
+
+@main.command("engine")
+@click.option("--only", type=ByName(list(engine.MEASUREMENTS)), default="all", show_default=True)
+@click.option("--repeats", type=int, help="5 if not given; the median is reported.")
+@click.option("--small", is_flag=True, help="Small budgets, to see that it runs; p = 1,000,000 is left out.")
+@output
+def engine_command(
+    only: list[str], repeats: int | None, small: bool, out: Path | None, markdown: bool
+) -> None:
+    """What makes it fast: memo, columns, buckets, threads, memory, enumeration; as ratios."""
+    effort = engine.with_repeats(engine.SMALL if small else engine.Effort(), repeats)
+    result = engine.measure(only, effort, say)
+    where = common.write_result("engine", result, out)
+    common.present(result, engine.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("tecator")
+@click.option("--runs", default=2, show_default=True)
+@click.option("--full", is_flag=True, help="All targets tau, 1, 5 and 25 chains; about 2 minutes a run.")
+@click.option(
+    "--draws", default=tecator.DRAWS, show_default=True, help="Counted iterations; a tenth as warm-up."
+)
+@output
+def tecator_command(runs: int, full: bool, draws: int, out: Path | None, markdown: bool) -> None:
+    """The paper's Tecator figures beside ours."""
+    result = tecator.replicate(full, runs, draws, draws // 10, say=say)
+    where = common.write_result("tecator", result, out)
+    tecator.write_csv(result, where.with_suffix(".csv"))
+    common.present(result, tecator.tables, markdown)
+    say(f"written to {where.name} and {where.with_suffix('.csv').name}")
+
+
+@main.command("boston")
+@click.option("--full", is_flag=True, help="The paper's size: 60 runs, five targets tau; hours.")
+@click.option("--runs", type=int, help="Runs a setting of the paper's figure; 3 if not given.")
+@click.option("--budget", type=float, help="CPU seconds a run where these are equal; 3 if not given.")
+@click.option("--contest-runs", type=int, help="Runs at equal CPU time; 6 if not given.")
+@output
+def boston_command(
+    full: bool,
+    runs: int | None,
+    budget: float | None,
+    contest_runs: int | None,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """The paper's WMSE on Boston-104, and tempering against add/delete/swap at equal CPU time."""
+    result = boston.measure(full, runs, budget=budget, contest_runs=contest_runs, say=say)
+    where = common.write_result("boston", result, out)
+    common.present(result, boston.tables, markdown)
+    for line in boston.conclusion(common.plain(result)):
+        print(line)
+    say(f"written to {where.name}")
+
+
+@main.command("page")
+@click.option("--check", is_flag=True, help="Write nothing; say what would change.")
+def page_command(check: bool) -> None:
+    """Put the tables of the last results into docs/performance.md."""
+    for line in page.assemble(write=not check):
+        print(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main(prog_name="python -m benchmarks"))

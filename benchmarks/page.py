@@ -1,0 +1,66 @@
+"""Puts the tables of the last results into docs/performance.md, between the markers that are there.
+
+The text around the markers is written by hand, the numbers never are.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import compare, engine, tecator
+from benchmarks.common import ROOT, Table, measured_at, read_result
+
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def _compared(result: dict[str, Any]) -> str:
+    return f"{result['budget']:g} CPU seconds a run, {result['runs']} runs a sampler, one thread."
+
+
+def _engine(result: dict[str, Any]) -> str:
+    return "Small budgets: read the shape, not the digits." if result["small"] else ""
+
+
+def _tecator(result: dict[str, Any]) -> str:
+    return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations a setting."
+
+
+SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
+    "compare": (compare.tables, _compared),
+    "engine": (engine.tables, _engine),
+    "tecator": (tecator.tables, _tecator),
+}
+
+
+def section(kind: str, result: dict[str, Any]) -> str:
+    """What stands between the markers of `kind`."""
+    tables, about = SECTIONS[kind]
+    head = " ".join(part for part in (measured_at(result), about(result)) if part)
+    return "\n".join([head, "", *(table.markdown() for table in tables(result))]).rstrip() + "\n"
+
+
+def replace(text: str, kind: str, content: str) -> str:
+    """`text` with `content` between ``<!-- begin kind -->`` and ``<!-- end kind -->``."""
+    begin, end = f"<!-- begin {kind} -->", f"<!-- end {kind} -->"
+    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise ValueError(f"the page needs the markers {begin} and {end} exactly once")
+    return pattern.sub(lambda _: f"{begin}\n\n{content}\n{end}", text)
+
+
+def assemble(page: Path = PAGE, write: bool = True) -> list[str]:
+    """Renew every section that has a result; returns a line on each."""
+    text = before = page.read_text()
+    said = []
+    for kind in SECTIONS:
+        result = read_result(kind)
+        if result is None:
+            said.append(f"{kind}: no result; run `python -m benchmarks {kind}` (section left as it was)")
+            continue
+        text = replace(text, kind, section(kind, result))
+        said.append(f"{kind}: {measured_at(result)}")
+    if write and text != before:
+        page.write_text(text)
+    said.append(f"{page.name}: {'unchanged' if text == before else 'written' if write else 'would change'}")
+    return said

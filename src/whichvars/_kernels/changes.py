@@ -1,0 +1,82 @@
+"""What a sampler that changes several variables at once reports: how many it proposes, how many are accepted,
+and how often it moves."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import inlined
+
+MOST = 256  # proposals of MOST − 1 changes or more share the last place
+BLOCKS = 256
+# places in ints
+ITERATION = 0
+BLOCK = 1
+BLOCK_LENGTH = 2
+IN_BLOCK = 3
+
+
+class Changes(NamedTuple):
+    ints: np.ndarray
+    proposed: np.ndarray  # (MOST,) int64: proposals by number of changes, after warm-up
+    accepted: np.ndarray  # (MOST,) int64
+    acceptance: np.ndarray  # (MOST,): sum of acceptance probabilities
+    mutation: np.ndarray  # (BLOCKS,): sum of C·a over blocks of iterations, warm-up included
+
+
+def new_changes() -> Changes:
+    ints = np.zeros(4, np.int64)
+    ints[BLOCK_LENGTH] = 64
+    return Changes(ints, np.zeros(MOST, np.int64), np.zeros(MOST, np.int64), np.zeros(MOST), np.zeros(BLOCKS))
+
+
+@inlined
+def note_proposal(changes, counting, number, acceptance, accepted):
+    """One iteration: `number` of changes proposed, with its acceptance probability."""
+    ints = changes.ints
+    if number > 0:
+        changes.mutation[ints[BLOCK]] += acceptance
+    if counting:
+        place = min(number, MOST - 1)
+        changes.proposed[place] += 1
+        changes.acceptance[place] += acceptance
+        if accepted:
+            changes.accepted[place] += 1
+    ints[IN_BLOCK] += 1
+    if ints[IN_BLOCK] == ints[BLOCK_LENGTH]:
+        ints[IN_BLOCK] = 0
+        ints[BLOCK] += 1
+        if ints[BLOCK] == BLOCKS:
+            for b in range(BLOCKS // 2):
+                changes.mutation[b] = changes.mutation[2 * b] + changes.mutation[2 * b + 1]
+            for b in range(BLOCKS // 2, BLOCKS):
+                changes.mutation[b] = 0.0
+            ints[BLOCK] = BLOCKS // 2
+            ints[BLOCK_LENGTH] *= 2
+
+
+def describe_changes(parts: list[Changes]) -> dict[str, object]:
+    """Chains' counts put together, for ``posterior.adaptation``.
+
+    `mutation_rate`: mean over iterations after warm-up of 1{some change}·(acceptance probability);
+    `mutation_rate_along_run`: the same in blocks of `block_length` iterations, warm-up included;
+    `changes_proposed`, `changes_accepted`: iterations by number of changes (0, 1, 2, …);
+    `acceptance_by_changes`: mean acceptance probability by number of changes proposed, NaN where there were
+    none.
+    """
+    proposed = np.sum([c.proposed for c in parts], axis=0)
+    accepted = np.sum([c.accepted for c in parts], axis=0)
+    acceptance = np.sum([c.acceptance for c in parts], axis=0)
+    last = int(np.flatnonzero(proposed)[-1]) + 1 if proposed.any() else 1
+    block, length = int(parts[0].ints[BLOCK]), int(parts[0].ints[BLOCK_LENGTH])
+    along = np.sum([c.mutation[:block] for c in parts], axis=0) / (length * len(parts))
+    with np.errstate(invalid="ignore"):
+        by_number = np.where(proposed > 0, acceptance / np.maximum(proposed, 1), np.nan)
+    return {
+        "mutation_rate": float(acceptance[1:].sum() / max(proposed.sum(), 1)),
+        "mutation_rate_along_run": along,
+        "block_length": length,
+        "changes_proposed": proposed[:last],
+        "changes_accepted": accepted[:last],
+        "acceptance_by_changes": by_number[:last],
+    }

@@ -1,0 +1,139 @@
+"""What the counts of a run say: one replicate's estimates, and all replicates put together."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, THIN, settle
+from whichvars.posterior import Models, Posterior, combine_replicates
+from whichvars.problem import Problem
+from whichvars.samplers.run import Estimate, Run, Sampler
+
+
+def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
+    """PIPs of one replicate, the variance of each by batch means, and the degrees of freedom; all its chains
+    together."""
+    for unit in run.units:
+        settle(unit.chain, unit.tally)
+    tallies = [unit.tally for unit in run.units]
+    first = tallies[0].ints
+    n, complete, length = int(first[NOW]), int(first[BATCH]), int(first[BATCH_LENGTH])
+    counts = np.zeros((complete + 1, tallies[0].batch_counts.shape[1]))
+    for tally in tallies:
+        counts += tally.batch_counts[: complete + 1]
+    mean = counts.sum(axis=0) / max(n * len(tallies), 1)
+    if complete < 2:
+        return mean, np.zeros_like(mean), 0
+    means = counts[:complete] / (length * len(tallies))
+    # variance of a batch mean, times its share of the whole run
+    return mean, means.var(axis=0, ddof=1) * length / n, complete - 1
+
+
+def estimate_from_tallies(run: Run, replicate: int) -> Estimate:
+    """The estimate of a replicate whose chains have counted."""
+    pip, variance, degrees = batch_means(run)
+    tallies = [unit.tally for unit in run.units]
+    sizes = np.sum([t.sizes for t in tallies], axis=0)
+    models, floor = _visited(tallies)
+    return Estimate(
+        pip=pip,
+        variance=variance,
+        degrees=degrees,
+        sizes=sizes / max(sizes.sum(), 1),
+        models=models,
+        floor=floor,
+        trace=_trace(run, replicate),
+        iterations=run.iterations * len(run.units),
+        troubles=run.troubles(),
+    )
+
+
+def _visited(tallies: list[Any]) -> tuple[dict[tuple[int, ...], tuple[float, float, float]], float]:
+    """The chains' tables put together: members → log marginal, log prior, share of the iterations."""
+    floor = max(float(t.threshold[0]) for t in tallies)
+    total = max(sum(int(t.ints[NOW]) for t in tallies), 1)
+    found: dict[tuple[int, ...], tuple[float, float, float]] = {}
+    for tally in tallies:
+        for e in range(int(tally.ints[MODELS])):
+            marginal, prior = tally.model_values[e].tolist()
+            if marginal + prior > floor:
+                key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
+                before = found.get(key, (marginal, prior, 0.0))
+                found[key] = (*before[:2], before[2] + float(tally.model_count[e]) / total)
+    return found, floor
+
+
+def _trace(run: Run, replicate: int) -> pd.DataFrame:
+    """Thinned model size and log posterior (up to a constant) by chain."""
+    parts = []
+    for chain, unit in enumerate(run.units):
+        n, thin = int(unit.tally.ints[RECORDS]), int(unit.tally.ints[THIN])
+        parts.append(
+            pd.DataFrame(
+                {
+                    "replicate": replicate,
+                    "chain": chain,
+                    "iteration": thin * np.arange(1, n + 1),
+                    "size": unit.tally.record_size[:n],
+                    "log_posterior": unit.tally.record_values[:n].sum(axis=1),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def combine_models(estimates: list[Estimate], keep: int = 10_000) -> Models:
+    """The best models of all replicates. Only those above every replicate's floor have exact shares; the
+    others are left out."""
+    floor = max(e.floor for e in estimates)
+    found: dict[tuple[int, ...], list[float]] = {}
+    for estimate in estimates:
+        for key, (marginal, prior, share) in estimate.models.items():
+            if marginal + prior > floor:
+                found.setdefault(key, [marginal, prior, 0.0])[2] += share / len(estimates)
+    order = sorted(found, key=lambda m: (-(found[m][0] + found[m][1]), m))[:keep]
+    values = np.array([found[m] for m in order]).reshape(-1, 3)
+    return Models(order, values[:, 0], values[:, 1], values[:, 2])
+
+
+def combine_evidence(values: list[float]) -> tuple[float, float]:
+    """log of the mean of exp(values), and its standard error on the log scale; NaN with a single value."""
+    logs = np.array(values)
+    ratios = np.exp(logs - logs.max())
+    mean = float(ratios.mean())
+    error = float(ratios.std(ddof=1) / np.sqrt(len(logs)) / mean) if len(logs) > 1 else float("nan")
+    return float(logs.max() + np.log(mean)), error
+
+
+def combine(
+    problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
+) -> Posterior:
+    """The posterior that all replicates together estimate."""
+    means = np.array([e.pip for e in estimates])
+    pip, mcse = combine_replicates(
+        means, np.array([e.variance for e in estimates]), min(e.degrees for e in estimates)
+    )
+    evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
+    evidence, evidence_mcse = combine_evidence(evidences) if evidences else (None, None)
+    troubles: dict[str, int] = {}
+    for estimate in estimates:
+        for name, count in estimate.troubles.items():
+            troubles[name] = troubles.get(name, 0) + count
+    return Posterior(
+        problem=problem,
+        sampler=repr(sampler),
+        pip=pip,
+        mcse=mcse,
+        sizes=np.mean([e.sizes for e in estimates], axis=0),
+        models=combine_models(estimates),
+        iterations=sum(e.iterations for e in estimates),
+        cpu_seconds=cpu_seconds,
+        log_evidence=evidence,
+        log_evidence_mcse=evidence_mcse,
+        replicate_pips=means,
+        trace=pd.concat([e.trace for e in estimates], ignore_index=True),
+        adaptation=[sampler.learned(problem, run) for run in runs],
+        troubles=troubles,
+        warnings=tuple(dict.fromkeys(w for e in estimates for w in e.warnings)),
+    )

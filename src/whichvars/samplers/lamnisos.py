@@ -1,0 +1,226 @@
+r"""Add, delete or swap several variables at once, as many as suits (Lamnisos, Griffin & Steel 2012, 2013).
+
+The kind of move is drawn as in ``add_delete_swap``; the number of variables it concerns is 1 + Binomial(N −
+1, ω), and they are drawn uniformly. A move that is not possible (more variables than there are) leaves the
+model as it is. The ratio of proposal probabilities for adding m variables to k is
+
+.. math:: \frac{d_{k+m}}{a_k} \binom{p-k}{m} \Big/ \binom{k+m}{m},
+
+its inverse for deleting them again, 1 for a swap. ω is moved by Robbins–Monro on its logit, by
+:math:`\phi_i (a - \mathrm{target})`, until proposals are as bold as the target acceptance rate allows.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whichvars._kernels.chain import (
+    ADDED,
+    DELETED,
+    LOG_PROPOSAL,
+    NEEDED,
+    PENDING,
+    SIZE,
+    accept,
+    change,
+    clear,
+    evaluate,
+)
+from whichvars._kernels.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.moves import draw_new_excluded, draw_new_included
+from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars.errors import DataError
+from whichvars.problem import Problem
+from whichvars.samplers.run import Run, advance_unit, check_between, new_unit
+
+BOUND = 12.0  # of |logit ω|
+
+
+@dataclass(frozen=True)
+class Lamnisos:
+    """Settings of the adaptive add/delete/swap sampler.
+
+    Parameters
+    ----------
+    target : float
+        Acceptance rate to aim for; .25 to .7 made little difference in the paper.
+    swap : float
+        Probability of proposing a swap.
+    max_changes : int
+        N, the most variables a move adds or deletes (a swap does both).
+    phi0, decay : float
+        Learning rate φ_i = φ₀ i^{−λ} of logit ω, λ = decay in (½, 1].
+    freeze_after : int
+        Iterations after which ω stays as it is; never if not given.
+    memo_slots : int
+        Models whose marginal likelihood is remembered (16 bytes each); a power of two, or 0 for none.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y), wv.Lamnisos(), draws=5000, seed=0, progress=False)
+    >>> 0 < posterior.adaptation[0]["omega"] < 1
+    True
+    """
+
+    target: float = 0.3
+    swap: float = 1 / 3
+    max_changes: int = 10
+    phi0: float = 1.0
+    decay: float = 0.55
+    freeze_after: int | None = None
+    memo_slots: int = 1 << 16
+
+    invariant_law = "posterior"
+    chains = 1
+
+    def __post_init__(self) -> None:
+        check_between(self, "target", 0, 1)
+        check_between(self, "swap", 0, 1)
+        check_between(self, "phi0", 0, math.inf)
+        check_between(self, "decay", 0.5, 1, closed_above=True)
+        for name, least in (("max_changes", 1), ("freeze_after", 0)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, (int, np.integer)) or value < least):
+                raise DataError(f"Lamnisos: {name} must be a whole number of at least {least}, not {value!r}")
+
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+        unit = new_unit(problem, seed, 0, starts[0], self.memo_slots)
+        unit.own = (np.zeros(1), new_changes())  # logit ω, starting at ω = ½
+        return Run([unit])
+
+    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+        logit, changes = run.units[unit].own
+        freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
+        advance_unit(
+            problem, run.units[unit], advance, iterations,
+            logit, changes, self.target, self.swap, self.max_changes, self.phi0, self.decay, freeze,
+        )  # fmt: skip
+
+    def merge(self, problem: Problem, run: Run) -> None:
+        """Nothing is shared."""
+
+    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        logit, changes = run.units[0].own
+        return {"omega": float(1 / (1 + np.exp(-logit[0]))), **describe_changes([changes])}
+
+
+@kernel
+def log_choose(n, m):
+    """log of n over m, for small m."""
+    value = 0.0
+    for i in range(m):
+        value += math.log((n - i) / (i + 1))
+    return value
+
+
+@kernel
+def log_add_ratio(size, m, p, swap):
+    """log q(γ', γ)/q(γ, γ') where γ' has m variables more than γ, which has `size`."""
+    add = 1.0 if size == 0 else 0.5 * (1.0 - swap)
+    delete = 1.0 if size + m == p else 0.5 * (1.0 - swap)
+    return math.log(delete / add) + log_choose(p - size, m) - log_choose(size + m, m)
+
+
+@kernel
+def propose(target, chain, rng, swap, max_changes, omega):
+    """Fill the chain's proposal and its log ratio; False if the move that was drawn is not possible."""
+    clear(chain)
+    size = chain.ints[SIZE]
+    p = chain.position.shape[0]
+    swapping = False
+    adding = size == 0
+    if 0 < size < p:
+        if rng.random() < swap:
+            swapping = True
+        else:
+            adding = rng.random() < 0.5
+    m = 1
+    for _ in range(max_changes - 1):
+        if rng.random() < omega:
+            m += 1
+    if ((adding or swapping) and m > p - size) or ((not adding) and m > size):
+        return False
+    if swapping or not adding:
+        for _ in range(m):
+            change(target, chain, draw_new_included(chain, rng))
+    if swapping or adding:
+        for _ in range(m):
+            change(target, chain, draw_new_excluded(chain, rng))
+    if swapping:
+        chain.floats[LOG_PROPOSAL] = 0.0
+    elif adding:
+        chain.floats[LOG_PROPOSAL] = log_add_ratio(size, m, p, swap)
+    else:
+        chain.floats[LOG_PROPOSAL] = -log_add_ratio(size - m, m, p, swap)
+    return True
+
+
+@inlined
+def learned_logit(logit, step, acceptance, aim):
+    """Robbins–Monro: bolder where proposals are accepted more often than the target."""
+    return min(max(logit + step * (acceptance - aim), -BOUND), BOUND)
+
+
+@entry
+def advance(
+    target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+):
+    return _advance(
+        target,
+        chain,
+        memo,
+        tally,
+        rng,
+        logit,
+        changes,
+        aim,
+        swap,
+        max_changes,
+        phi0,
+        decay,
+        freeze,
+        iterations,
+    )
+
+
+@kernel
+def _advance(
+    target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+):
+    """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
+    ints = chain.ints
+    counting = tally.ints[COUNTING] == 1
+    for done in range(iterations):
+        possible = True
+        if ints[PENDING] == 0:
+            changes.ints[ITERATION] += 1
+            possible = propose(target, chain, rng, swap, max_changes, 1.0 / (1.0 + math.exp(-logit[0])))
+        number = 0
+        acceptance = 0.0
+        accepted = False
+        if possible:
+            number = ints[ADDED] + ints[DELETED]
+            log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
+            if ints[NEEDED] > 0:
+                ints[PENDING] = 1
+                return done
+            ints[PENDING] = 0
+            acceptance = math.exp(min(log_ratio, 0.0))
+            accepted = log_ratio >= 0.0 or rng.random() < acceptance
+        iteration = changes.ints[ITERATION]
+        if iteration <= freeze:
+            logit[0] = learned_logit(logit[0], phi0 * math.pow(iteration, -decay), acceptance, aim)
+        if accepted:
+            if counting:
+                leave_model(chain, tally)
+                count_changes(chain, tally, ints[ADDED], ints[DELETED])
+            accept(target, chain)
+        note_proposal(changes, counting, number, acceptance, accepted)
+        if counting:
+            end_iteration(chain, tally)
+    return iterations

@@ -1,0 +1,404 @@
+r"""Parallel tempering with adaptive moves and temperatures (Griffin, Łatuszyński & Steel, section 4;
+Miasojedow, Moulines & Vihola 2013).
+
+A *ladder* has m rungs; rung k is a chain with target :math:`\pi_k \propto p(y \mid \gamma)^{t_k} p(\gamma)`,
+:math:`0 < t_1 < \dots < t_m = 1`: only the likelihood is tempered. One iteration:
+
+1. one move on every rung, each with its own adding and deleting probabilities;
+2. a random pair of neighbours k, k + 1 exchanges its models with probability
+   :math:`a = \min\{1, \exp[(t_k - t_{k+1})(\ell_{k+1} - \ell_k)]\}`, ℓ the log marginal likelihoods;
+3. the gap between the two learns: :math:`t_k = t_{k+1} \exp(-e^{\rho_k})`, :math:`\rho_k` moves by :math:`\zeta_i (a - \hat a)`,
+   :math:`\hat a` = .234. ρ is bounded, so neighbours can neither meet nor cross.
+
+(The paper builds its ladder from t_1 up, which does not keep t_m at 1; this is the parametrisation of the
+work it adopts.) Several ladders learn probabilities and temperatures together (MCA-IA-PT). Only the top rung,
+t = 1, is counted.
+
+An exchange moves no model: the two chains exchange their temperatures, probabilities and counts.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.chain import (
+    INVERSE_TEMPERATURE,
+    LOG_MARGINAL,
+    NEEDED,
+    Chain,
+    grow,
+    new_chain,
+)
+from whichvars._kernels.changes import describe_changes
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.model_table import Memo, new_memo
+from whichvars._kernels.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
+from whichvars.errors import DataError
+from whichvars.problem import Problem
+from whichvars.samplers.any_move import (
+    MoveState,
+    move_state_of_rung,
+    new_move_state,
+    read_move,
+    stack_move_states,
+    step,
+)
+from whichvars.samplers.individual import IndividualAdaptation
+from whichvars.samplers.run import MODELS, RECORDS, Run, batches_for, check_between, place_chain
+from whichvars.seeding import stream
+
+NARROWEST, WIDEST = (
+    -7.0,
+    1.5,
+)  # bounds of ρ: neighbouring temperatures differ by a factor of .9991 at most, .011 at least
+SURPLUS = 0.5  # a pair that exchanges more often than this, its gap at the bound, has a rung too many
+HISTORY = 256  # temperatures kept along the run
+
+# places in Ladder.ints
+RUNG = 0  # the next rung to move, m when all have
+ITERATION = 1
+TRIPS = 2  # round trips: top, bottom, top again
+N_INTS = 3
+
+SHARED_FIELDS = (
+    "tail",
+    "tail_inverse",
+    "tail_solved",
+    "tail_column",
+    "tail_slot",
+    "work",
+    "added",
+    "deleted",
+)
+
+
+class Ladder(NamedTuple):
+    """Where each rung's chain stands, and what the ladder learns."""
+
+    ints: np.ndarray
+    slot: np.ndarray  # (m,) int64: which of the stacked chains is at each rung
+    temperature: np.ndarray  # (m,) t_k
+    rho: np.ndarray  # (m − 1,)
+    tried: np.ndarray  # (m − 1,) int64: exchanges tried, after warm-up
+    exchanged: np.ndarray  # (m − 1,): sum of their acceptance probabilities
+    heading: np.ndarray  # (m,) int64, by slot: 1 came last from the bottom, −1 from the top, 0 from neither
+
+
+@inlined
+def chain_of_slot(stack, s):
+    """One of the stacked chains, as views; what holds a proposal is common to all, as one chain moves at a
+    time."""
+    return Chain(
+        stack.ints[s],
+        stack.floats[s],
+        stack.keys[s],
+        stack.position[s],
+        stack.order[s],
+        stack.row[s],
+        stack.column[s],
+        stack.slot[s],
+        stack.filled[s],
+        stack.free[s],
+        stack.products[s],
+        stack.head[s],
+        stack.head_inverse[s],
+        stack.head_solved[s],
+        stack.tail,
+        stack.tail_inverse,
+        stack.tail_solved,
+        stack.tail_column,
+        stack.tail_slot,
+        stack.work,
+        stack.added,
+        stack.deleted,
+        stack.gram_cache,
+    )
+
+
+def _plain(function: Any) -> Any:
+    """The Python version of a kernel: here used to make views."""
+    return getattr(function, "py_func", function)
+
+
+def stack_chains(chains: list[Chain]) -> Chain:
+    """One ``Chain`` whose arrays have the slot as leading dimension, but for those that all share."""
+    fields = {}
+    for name in Chain._fields:
+        if name in SHARED_FIELDS or name == "gram_cache":
+            fields[name] = getattr(chains[0], name)
+        else:
+            fields[name] = np.ascontiguousarray(np.stack([getattr(c, name) for c in chains]))
+    return Chain(**fields)
+
+
+@dataclass
+class LadderUnit:
+    """One ladder as one thread runs it; one memo for all its rungs, as it keeps untempered values."""
+
+    stack: Chain
+    memo: Memo
+    tally: Tally
+    rng: np.random.Generator
+    ladder: Ladder
+    moves: MoveState
+    own: Any = None
+
+    @property
+    def chain(self) -> Chain:
+        """The chain at the top rung: the one that counts."""
+        return _plain(chain_of_slot)(self.stack, int(self.ladder.slot[-1]))
+
+    def all_chains(self) -> list[Chain]:
+        return [_plain(chain_of_slot)(self.stack, s) for s in range(len(self.ladder.slot))]
+
+    def capacity(self) -> int:
+        return len(self.stack.work)
+
+    def make_room(self, problem: Problem) -> None:
+        """Give all rungs the capacity that one of them needs."""
+        needed = int(self.stack.ints[:, NEEDED].max())
+        capacity = max(2 * self.capacity(), needed)
+        self.stack = stack_chains([grow(chain, capacity) for chain in self.all_chains()])
+        self.tally = grow_tally(self.tally, capacity)
+
+
+@dataclass
+class SharedLadder:
+    """What ladders had in common at the last barrier."""
+
+    rungs: list[Any]  # Shared adaptations, empty where nothing is learned by variable
+    rho: np.ndarray
+    times: list[int] = field(default_factory=list)
+    temperatures: list[np.ndarray] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ParallelTempering:
+    """Settings of parallel tempering: for posteriors with several modes.
+
+    Parameters
+    ----------
+    move : sampler
+        The move on every rung: ``IndividualAdaptation(tau=.35)`` if not given, or any other sampler that
+        leaves its target invariant.
+    rungs : int
+        m, the number of temperatures, the target itself included. 1 is the move alone.
+    target_swap : float
+        Acceptance rate of exchanges to which temperatures adapt.
+    chains : int
+        r, ladders that learn together. The draws are divided among them.
+    merge_every : int
+        Most iterations between two exchanges of what was learned.
+    memo_slots : int
+        Models whose marginal likelihood is remembered, per ladder (16 bytes each); a power of two, or 0 for
+        none.
+
+    Notes
+    -----
+    ``posterior.adaptation`` holds for each replicate `temperatures` (lowest first), `temperatures_along_run`,
+    `swap_rates` of neighbours, `round_trips`, `surplus_rungs` (rungs at the hot end that could be spared),
+    and by rung `mutation_rate`, `add_probability`, `delete_probability`.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> sampler = wv.ParallelTempering(rungs=3)
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y), sampler, draws=5000, replicates=2, seed=0, progress=False)
+    >>> float(posterior.adaptation[0]["temperatures"][-1])
+    1.0
+    """
+
+    move: Any = None
+    rungs: int = 6
+    target_swap: float = 0.234
+    chains: int = 1
+    merge_every: int = 1000
+    memo_slots: int = 1 << 18
+
+    invariant_law = "posterior"
+
+    def __post_init__(self) -> None:
+        if self.move is None:
+            object.__setattr__(self, "move", IndividualAdaptation(tau=0.35))
+        read_move(self.move, "ParallelTempering")
+        check_between(self, "target_swap", 0, 1)
+        for name in ("rungs", "chains", "merge_every"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise DataError(
+                    f"ParallelTempering: {name} must be a whole number of at least 1, not {value!r}"
+                )
+        if getattr(self.move, "chains", 1) != 1:
+            raise DataError("ParallelTempering: give `chains` to ParallelTempering itself, not to its move")
+
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+        units = [self._new_unit(problem, seed, index, start) for index, start in enumerate(starts)]
+        shared = SharedLadder(
+            [new_shared(self._rung(units[0], k).adaptation) for k in range(self.rungs)],
+            units[0].ladder.rho.copy(),
+        )
+        return Run(units, shared, barrier=self._next_barrier(0))
+
+    def _new_unit(
+        self, problem: Problem, seed: np.random.SeedSequence, index: int, start: np.ndarray
+    ) -> LadderUnit:
+        m = self.rungs
+        memo = new_memo(self.memo_slots)
+        capacity = problem.first_capacity()
+        chains = []
+        for _ in range(m):
+            chain = place_chain(problem, new_chain(problem.target(capacity), capacity), memo, start)
+            capacity = len(chain.slot)
+            chains.append(chain)
+        chains = [grow(c, capacity) if len(c.slot) < capacity else c for c in chains]
+        ladder = Ladder(
+            np.zeros(N_INTS, np.int64), np.arange(m), np.ones(m), np.zeros(m - 1), np.zeros(m - 1, np.int64),
+            np.zeros(m - 1), np.zeros(m, np.int64),
+        )  # fmt: skip
+        unit = LadderUnit(
+            stack=stack_chains(chains),
+            memo=memo,
+            tally=new_tally(
+                problem.p, capacity, MODELS, max(64, RECORDS // self.chains), batches_for(problem.p)
+            ),
+            rng=stream(seed, index),
+            ladder=ladder,
+            moves=stack_move_states([new_move_state(problem, self.move) for _ in range(m)]),
+        )
+        _plain(set_temperatures)(unit.stack, ladder)
+        return unit
+
+    def _rung(self, unit: LadderUnit, k: int) -> MoveState:
+        state: MoveState = _plain(move_state_of_rung)(unit.moves, k)
+        return state
+
+    def _next_barrier(self, iteration: int) -> int:
+        """As for individual adaptation: more often while learning steps are large."""
+        rate = getattr(self.move, "phi0", 1.0) * max(iteration, 1) ** -getattr(self.move, "decay", 0.55)
+        return iteration + int(min(max(20 / (self.chains * rate), 1), self.merge_every))
+
+    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+        own: LadderUnit = run.units[unit]
+        move = read_move(self.move, "ParallelTempering")
+        done = 0
+        while done < iterations:
+            target = problem.target(own.capacity())
+            done += advance(
+                target, own.stack, own.memo, own.tally, own.rng, own.ladder, own.moves, move, self.target_swap,
+                iterations - done,
+            )  # fmt: skip
+            if own.stack.ints[:, NEEDED].any():
+                own.make_room(problem)
+
+    def merge(self, problem: Problem, run: Run) -> None:
+        units: list[LadderUnit] = run.units
+        shared: SharedLadder = run.shared
+        for k in range(self.rungs):
+            merge_adaptations(shared.rungs[k], [self._rung(unit, k).adaptation for unit in units])
+        logit = np.mean([unit.moves.logit for unit in units], axis=0)
+        shared.rho = np.clip(
+            shared.rho + sum(unit.ladder.rho - shared.rho for unit in units), NARROWEST, WIDEST
+        )
+        for unit in units:
+            unit.ladder.rho[:] = shared.rho
+            unit.moves.logit[:] = logit
+            _plain(set_temperatures)(unit.stack, unit.ladder)
+        shared.times.append(run.iterations)
+        shared.temperatures.append(units[0].ladder.temperature.copy())
+        if len(shared.times) > HISTORY:
+            del shared.times[1::2], shared.temperatures[1::2]
+        run.barrier = self._next_barrier(run.iterations)
+
+    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        units: list[LadderUnit] = run.units
+        tried = np.sum([u.ladder.tried for u in units], axis=0)
+        rates = np.sum([u.ladder.exchanged for u in units], axis=0) / np.maximum(tried, 1)
+        by_rung = [describe_changes([self._rung(u, k).changes for u in units]) for k in range(self.rungs)]
+        rho = units[0].ladder.rho
+        out = {
+            **by_rung[-1],
+            "temperatures": units[0].ladder.temperature.copy(),
+            "temperatures_along_run": (np.array(run.shared.times), np.array(run.shared.temperatures)),
+            "swap_rates": rates,
+            "round_trips": int(sum(u.ladder.ints[TRIPS] for u in units)),
+            "surplus_rungs": int(((rates > SURPLUS) & (rho > WIDEST - 0.1)).sum()),
+            "mutation_rate_by_rung": [d["mutation_rate"] for d in by_rung],
+        }
+        if isinstance(self.move, IndividualAdaptation):
+            out["add_probability"] = units[0].moves.adaptation.values[:, :, ADD].copy()
+            out["delete_probability"] = units[0].moves.adaptation.values[:, :, DELETE].copy()
+        return out
+
+
+@inlined
+def set_temperatures(stack, ladder):
+    """t_m = 1, t_k = t_{k+1} exp(−e^{ρ_k}), given to the chains that stand there."""
+    t = 1.0
+    m = ladder.slot.shape[0]
+    for k in range(m - 1, -1, -1):
+        if k < m - 1:
+            t *= math.exp(-math.exp(ladder.rho[k]))
+        ladder.temperature[k] = t
+        stack.floats[ladder.slot[k], INVERSE_TEMPERATURE] = t
+
+
+@inlined
+def exchange(stack, tally, rng, ladder, iteration, aim, decay, freeze, counting):
+    """Steps 2 and 3."""
+    m = ladder.slot.shape[0]
+    k = int(rng.random() * (m - 1))
+    low, high = ladder.slot[k], ladder.slot[k + 1]
+    difference = ladder.temperature[k] - ladder.temperature[k + 1]
+    log_ratio = difference * (stack.floats[high, LOG_MARGINAL] - stack.floats[low, LOG_MARGINAL])
+    acceptance = math.exp(min(log_ratio, 0.0))
+    if counting:
+        ladder.tried[k] += 1
+        ladder.exchanged[k] += acceptance
+    if rng.random() < acceptance:
+        if k + 1 == m - 1 and counting:
+            change_chain(chain_of_slot(stack, high), chain_of_slot(stack, low), tally)
+        ladder.slot[k] = high
+        ladder.slot[k + 1] = low
+        if k == 0:
+            ladder.heading[high] = 1 if ladder.heading[high] == -1 else ladder.heading[high]
+        if k + 1 == m - 1:
+            if ladder.heading[low] == 1 and counting:
+                ladder.ints[TRIPS] += 1
+            ladder.heading[low] = -1
+    if iteration <= freeze:
+        rho = ladder.rho[k] + math.pow(iteration, -decay) * (acceptance - aim)
+        ladder.rho[k] = min(max(rho, NARROWEST), WIDEST)
+    set_temperatures(stack, ladder)
+
+
+@entry
+def advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations):
+    return _advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations)
+
+
+@kernel
+def _advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations):
+    """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room."""
+    counting = tally.ints[COUNTING] == 1
+    m = ladder.slot.shape[0]
+    for done in range(iterations):
+        while ladder.ints[RUNG] < m:  # step 1; goes on where it was left when a chain needed room
+            k = ladder.ints[RUNG]
+            chain = chain_of_slot(stack, ladder.slot[k])
+            state = move_state_of_rung(states, k)
+            if not step(target, chain, memo, tally, rng, state, move, counting and k == m - 1, counting):
+                return done
+            ladder.ints[RUNG] += 1
+        ladder.ints[RUNG] = 0
+        ladder.ints[ITERATION] += 1
+        if m > 1:
+            exchange(
+                stack, tally, rng, ladder, ladder.ints[ITERATION], aim, move.decay, move.freeze, counting
+            )
+        if counting:
+            end_iteration(chain_of_slot(stack, ladder.slot[m - 1]), tally)
+    return iterations

@@ -1,0 +1,104 @@
+"""Every sampler of the package, with the settings under which the statistical tests run it.
+
+To add a sampler, add a line to SAMPLERS: the tests against enumeration, of invariance and of prior recovery
+take it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+import whichvars as wv
+
+
+@dataclass(frozen=True)
+class UnderTest:
+    """A sampler's settings and how it is tested.
+
+    settings: run against enumeration and, at inverse temperature 0, against the prior.
+    cases: "full", every slab with every model prior and all hard cases; "reduced", every slab once and half of the
+        hard cases; "few", a third of those.
+    draws: counted iterations of each run (None: the tests' own number). With several chains, so many that batches
+        are long beside the chains' memory: reported errors rest on it.
+    rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
+        on while draws are counted, which has a bias that falls with the length of the run: one that a user
+        would not see beside the Monte Carlo error of a run, but that 16 runs of 16 cases show.
+    one_step: settings under which one iteration of one chain is a Markov kernel whose random numbers are
+        uniforms that are only compared or multiplied and truncated (no logarithms): adaptation off, plain
+        loops. Its transition matrix is worked out exactly. None: not done.
+    prepare: called with the problem and the run after ``init`` where one_step needs it, for instance to set
+        learned quantities to values that are not symmetric.
+    tempers: whether the chains keep an inverse temperature that is set from outside (prior recovery, and
+        matrices away from 1).
+    """
+
+    settings: Any
+    cases: Literal["full", "reduced", "few"] = "reduced"
+    draws: int | None = None
+    rms: float = 1.3
+    one_step: Any = None
+    prepare: Callable[[Any, Any], None] | None = None
+    tempers: bool = True
+
+
+def uneven_probabilities(problem: Any, run: Any) -> None:
+    """Adding and deleting probabilities as if learned: all different, A and D of a variable unrelated."""
+    values = run.units[0].own[0].values
+    values[:, 0] = np.linspace(0.15, 0.6, problem.p)
+    values[:, 1] = np.linspace(0.9, 0.2, problem.p)
+
+
+def uneven_omega(problem: Any, run: Any) -> None:
+    run.units[0].own[0][0] = -0.4
+
+
+frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=64)
+
+SAMPLERS: dict[str, UnderTest] = {
+    "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap()),
+    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0)),
+    "ads-small-memo": UnderTest(
+        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4)
+    ),
+    "ads-no-memo": UnderTest(wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0)),
+    "lamnisos": UnderTest(
+        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega
+    ),
+    "rapa": UnderTest(
+        wv.IndividualAdaptation(), cases="full", rms=1.6, one_step=frozen, prepare=uneven_probabilities
+    ),
+    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6),
+    "ia-coins-frozen": UnderTest(
+        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen
+    ),
+    # φ₀/5, as five chains take five steps a round: with φ₀ = 1 the bias of running adaptation (.004 in a PIP
+    # after 5 × 20,000 draws from a beta-binomial prior, .0015 after ten times as many, none once frozen) is seen here
+    "rapa-5": UnderTest(wv.IndividualAdaptation(chains=5, merge_every=500, phi0=0.2), draws=100_000, rms=1.6),
+    "rapa-25": UnderTest(
+        wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370), cases="few", draws=250_000
+    ),
+    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False),
+    "pt-ia-3": UnderTest(
+        wv.ParallelTempering(wv.IndividualAdaptation(w=0), rungs=2, chains=3, merge_every=500),
+        cases="few",
+        draws=60_000,
+        rms=1.6,
+        tempers=False,
+    ),
+    "pt-ads": UnderTest(
+        wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3), cases="few", draws=15_000, tempers=False
+    ),
+    "pt-lamnisos": UnderTest(
+        wv.ParallelTempering(wv.Lamnisos(), rungs=2), cases="few", draws=15_000, tempers=False
+    ),
+    "pt-one-rung": UnderTest(
+        wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1),
+        cases="few",
+        one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
+        tempers=False,
+    ),
+}

@@ -1,0 +1,85 @@
+"""Every sampler within Monte Carlo error of brute force, for every slab, every model prior and hard cases."""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+
+import numpy as np
+import pytest
+
+from statistical.samplers_under_test import SAMPLERS
+from support.cases import PRIORS, SLABS, Case, problem, truth
+from support.scores import Scores, scores
+
+DRAWS = 30_000
+HARD = [
+    Case("duplicate", "independent", "fixed"),
+    Case("duplicate", "g", "beta-binomial"),
+    Case("duplicate", "bic", "per-variable"),
+    Case("always", "hyper-g/n", "per-variable"),
+    Case("weights", "independent", "beta-binomial"),
+    Case("weights", "zellner-siow", "fixed"),
+    Case("groups", "independent", "per-variable"),
+    Case("groups", "hyper-g", "max-size"),
+    Case("wide", "independent", "fixed"),
+    Case("wide", "g", "fixed"),
+    Case("inverse-gamma", "independent", "fixed"),
+    Case("inverse-gamma", "hyper-g/n", "beta-binomial"),
+    Case("growing", "independent", "per-variable", "full"),
+    Case("growing", "hyper-g/n", "fixed", "null"),
+    Case("growing", "g", "per-variable", "full"),
+    Case("columns", "independent", "beta-binomial-max-size"),
+    Case("columns", "eb-local", "fixed"),
+    Case("unscaled", "independent", "per-variable"),
+]
+EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD
+# every slab once, the priors in turn; every other hard case
+REDUCED = [Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)] + HARD[::2]
+
+
+def cases_of(sampler: str) -> list[Case]:
+    return {"full": EVERYTHING, "reduced": REDUCED, "few": REDUCED[::3]}[SAMPLERS[sampler].cases]
+
+
+@cache
+def result(sampler: str, case: Case) -> Scores:
+    tested = SAMPLERS[sampler]
+    return scores(
+        problem(case),
+        tested.settings,
+        truth(case),
+        draws=tested.draws or DRAWS,
+        start=case.starting_models,
+        seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sampler", "case"),
+    [pytest.param(s, c, id=f"{s}-{c.id}") for s in SAMPLERS for c in cases_of(s)],
+)
+def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
+    found = result(sampler, case)
+    assert np.abs(found.pips).max(initial=0) < 4.5, found
+    assert np.abs(found.sizes).max(initial=0) < 4.5, found
+    assert np.abs(found.models).max(initial=0) < 4.5, found
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_bias_over_all_cases(sampler: str) -> None:
+    """What is too small to show in one case shows in all of them together."""
+    found = [result(sampler, case) for case in cases_of(sampler)]
+    pips = np.concatenate([f.pips for f in found])
+    rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
+    # at least 0.6: reported errors are not much too large either
+    assert 0.6 < np.sqrt(np.mean(pips**2)) < SAMPLERS[sampler].rms, pips
+    assert np.sqrt(np.mean(rest**2)) < SAMPLERS[sampler].rms, rest
+    # the cases are independent, the scores within one are not
+    by_case = {
+        "inclusion": np.array([f.pips.mean() for f in found]),
+        "mean size": np.array([f.mean_size for f in found]),
+    }
+    for what, values in by_case.items():
+        error = max(values.std(ddof=1), 0.3) / np.sqrt(len(values))
+        assert abs(values.mean()) < 3.5 * error, (what, values)

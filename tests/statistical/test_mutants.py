@@ -1,0 +1,125 @@
+"""Would the tests notice? A few mistakes, made on purpose in copies of the package, must each be caught.
+
+The checks are exact and short (``support/mutant_checks.py``) and run without the JIT.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import whichvars
+
+PACKAGE = Path(whichvars.__file__).parent
+TESTS = Path(__file__).resolve().parents[1]
+
+
+class Mutant(NamedTuple):
+    file: str
+    old: str
+    new: str
+    caught_by: str
+
+
+ADS = "samplers/add_delete_swap.py"
+CHAIN = "_kernels/chain.py"
+MUTANTS = {
+    "wrong sign in the ratio of an addition": Mutant(
+        ADS,
+        "return math.log(delete / (size + 1)) - math.log(add / (p - size))",
+        "return math.log(add / (p - size)) - math.log(delete / (size + 1))",
+        "check_proposals",
+    ),
+    "wrong sign in the ratio of a deletion": Mutant(
+        ADS, "ratio = -log_add_ratio(size - 1, p, swap)", "ratio = log_add_ratio(size - 1, p, swap)", "check_transitions"
+    ),
+    "wrong proposal probability at the null model": Mutant(
+        ADS, "add = 1.0 if size == 0 else 0.5 * (1.0 - swap)", "add = 0.5 * (1.0 - swap)", "check_proposals"
+    ),
+    "wrong proposal probability at the full model": Mutant(
+        ADS, "delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)", "delete = 0.5 * (1.0 - swap)", "check_transitions"
+    ),
+    "n for ν": Mutant("problem.py", "nu=float(self.nu + 2 * a0)", "nu=float(self.n + 2 * a0)", "check_enumeration"),
+    "ν/2 cut to a whole number": Mutant(
+        "_kernels/marginal.py",
+        "- 0.5 * slab.nu * math.log(residual)",
+        "- slab.nu // 2 * math.log(residual)",
+        "check_enumeration",
+    ),
+    "size term of the prior left out": Mutant(
+        CHAIN, "return value + prior.log_size[size]", "return value + prior.log_size[0]", "check_walks"
+    ),
+    "stale factor after a rejection": Mutant(
+        CHAIN,
+        "    ints[TAIL] = split_at\n",
+        "    ints[TAIL] = split_at\n"
+        "    adopt(head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, n)\n",
+        "check_walks",
+    ),
+    "stale factor after a remembered model was accepted": Mutant(
+        CHAIN, "elif ints[VALID] > first:\n        ints[VALID] = first", "", "check_walks"
+    ),
+    "stale products after a remembered model was accepted": Mutant(
+        CHAIN, "chain.filled[chain.free[top]] = ints[TAIL] >= 0", "chain.filled[chain.free[top]] = True", "check_walks"
+    ),
+    "stale prior after an acceptance": Mutant(
+        CHAIN, "chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]", "pass", "check_walks"
+    ),
+    "memo answers for another model": Mutant(
+        "_kernels/model_table.py", "if memo.keys[entry] == key:", "if memo.keys[entry] != 0:", "check_walks"
+    ),
+    "Gram column given away but still used": Mutant(
+        "_kernels/gram_cache.py", "cache.place[cache.kept[place]] = -1", "pass", "check_walks"
+    ),
+    "sibling's factor used in the enumeration": Mutant(
+        "_kernels/enumeration.py", "n = columns[level]", "n = columns[level] if level == 0 else n", "check_enumeration"
+    ),
+    "time before an entry counted": Mutant(
+        "_kernels/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
+    """What the checks say of the package as it is ("none") and of each mutant."""
+    root = tmp_path_factory.mktemp("mutants")
+    folders = {}
+    for i, (name, mutant) in enumerate([("none", None), *MUTANTS.items()]):
+        folder = root / str(i)
+        shutil.copytree(
+            PACKAGE, folder / "whichvars", ignore=shutil.ignore_patterns("datasets", "__pycache__")
+        )
+        if mutant is not None:
+            path = folder / "whichvars" / mutant.file
+            text = path.read_text(encoding="utf-8")
+            assert text.count(mutant.old) == 1, (
+                f"{name}: {mutant.file} has changed; bring the mutant up to date"
+            )
+            path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        folders[str(folder)] = name
+    environment = os.environ | {
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONPATH": str(TESTS),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "support.mutant_checks", *folders],
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {folders[folder]: failed for folder, failed in json.loads(done.stdout).items()}
+
+
+def test_the_package_as_it_is_passes_every_check(failures):
+    assert failures["none"] == {}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_caught(name, failures):
+    assert MUTANTS[name].caught_by in failures[name], failures[name]

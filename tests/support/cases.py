@@ -1,0 +1,203 @@
+"""Small problems with a known answer: each is built once for the package and once for the oracle."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import whichvars as wv
+from support.oracle import OraclePosterior, OracleSlab, enumerate_posterior
+
+# name: the package's slab, the oracle's
+SLABS: dict[str, tuple[Any, OracleSlab]] = {
+    "independent": (wv.IndependentNormal(g=2.0), OracleSlab("independent", g=2.0)),
+    "g": (wv.GPrior(20.0), OracleSlab("g", g=20.0)),
+    "hyper-g": (wv.HyperG(), OracleSlab("hyper-g")),
+    "hyper-g/n": (wv.HyperGN(a=3.5), OracleSlab("hyper-g/n", a=3.5)),
+    "zellner-siow": (wv.ZellnerSiow(), OracleSlab("zellner-siow")),
+    "eb-local": (wv.LocalEmpiricalBayes(), OracleSlab("eb-local")),
+    "bic": (wv.BIC(), OracleSlab("bic")),
+}
+
+
+def _several(p: int) -> list[float]:
+    return np.linspace(0.15, 0.7, p).tolist()
+
+
+def priors(p: int) -> dict[str, tuple[Any, tuple, int | None]]:
+    """name: the package's model prior, the oracle's, max_size."""
+    return {
+        "fixed": (wv.FixedInclusion(h=0.4), ("fixed", 0.4), None),
+        "per-variable": (wv.FixedInclusion(h=_several(p)), ("fixed", np.array(_several(p))), None),
+        "beta-binomial": (wv.BetaBinomial(a=1.0, b=2.0), ("beta-binomial", 1.0, 2.0), None),
+        "max-size": (wv.FixedInclusion(h=0.5), ("fixed", 0.5), max(2, p // 2 - 1)),
+        "beta-binomial-max-size": (
+            wv.BetaBinomial(size=p / 3),
+            ("beta-binomial", 1.0, (p - p / 3) / (p / 3)),
+            max(2, p // 2),
+        ),
+    }
+
+
+PRIORS = tuple(priors(4))
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What ``Problem`` is given, and the same in the oracle's words: columns of X, of Z, and groups of them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    Z: np.ndarray | None = None
+    groups: list[list[int]] | None = None
+    weights: np.ndarray | None = None
+    inverse_gamma: tuple[float, float] | None = None
+    options: dict[str, Any] = field(default_factory=dict)  # more arguments of Problem
+
+    @property
+    def p(self) -> int:
+        return self.X.shape[1] if self.groups is None else len(self.groups)
+
+
+def _columns(rng: np.random.Generator, n: int, p: int, common: float = 0.7) -> np.ndarray:
+    return rng.normal(size=(n, p)) + common * rng.normal(size=(n, 1))
+
+
+def _response(rng: np.random.Generator, X: np.ndarray, size: float = 0.35) -> np.ndarray:
+    effects = np.zeros(X.shape[1])
+    effects[: max(2, X.shape[1] // 2)] = size
+    effects[1::2] *= -1
+    return 3.0 + X @ effects + rng.normal(size=len(X))
+
+
+@cache
+def data(name: str) -> Data:
+    """The data sets of the tests, by name."""
+    rng = np.random.default_rng(20260 + sum(map(ord, name)))
+    if name == "three":
+        X = _columns(rng, 12, 3)
+        return Data(X, _response(rng, X, 0.4))
+    if name == "three-duplicate":
+        X = _columns(rng, 12, 3)
+        X[:, 2] = -2.0 * X[:, 0]
+        return Data(X, _response(rng, X, 0.4))
+    if name == "plain":
+        X = _columns(rng, 30, 7)
+        return Data(X, _response(rng, X))
+    if name == "duplicate":
+        X = _columns(rng, 30, 7)
+        X[:, 5] = 1.0 - 2.0 * X[:, 0]
+        return Data(X, _response(rng, X))
+    if name == "always":
+        X = _columns(rng, 26, 6)
+        Z = rng.normal(size=(26, 2)) + X[:, :2]
+        return Data(X, _response(rng, X) + Z @ [1.0, -0.5], Z=Z)
+    if name == "weights":
+        X = _columns(rng, 30, 6)
+        weights = rng.uniform(0.2, 4.0, size=30)
+        weights[[3, 17, 18]] = 0.0
+        return Data(X, _response(rng, X), weights=weights)
+    if name == "groups":  # factors of three, two and four dummies among single columns
+        n, widths = 40, [1, 3, 1, 2, 4, 1]
+        blocks = []
+        for width in widths:
+            level = rng.permutation(np.arange(n) % (width + 1))
+            blocks.append(
+                (level[:, None] == np.arange(1, width + 1)).astype(float)
+                if width > 1
+                else rng.normal(size=(n, 1))
+            )
+        X = np.hstack(blocks)
+        ends = np.cumsum(widths)
+        return Data(
+            X,
+            _response(rng, X, 0.5),
+            groups=[list(range(end - width, end)) for end, width in zip(ends, widths)],
+        )
+    if name == "wide":  # p > n: under the R² family at most ν − 1 = 5 columns
+        X = _columns(rng, 7, 9, common=0.4)
+        return Data(X, _response(rng, X, 0.6))
+    if name == "inverse-gamma":
+        X = _columns(rng, 20, 6)
+        return Data(X, _response(rng, X), inverse_gamma=(1.5, 2.0))
+    if name == "growing":  # groups of six columns: more than a chain has room for at first
+        n, p, width = 90, 8, 6
+        X = rng.normal(size=(n, p * width))
+        y = X[:, ::width] @ np.full(p, 0.4) + rng.normal(size=n)
+        return Data(X, y, groups=[list(range(j * width, (j + 1) * width)) for j in range(p)])
+    if name == "columns":  # the column engine, long enough for its cache of Gram columns
+        X = _columns(rng, 140, 9)
+        return Data(X, _response(rng, X, 0.15), options={"engine": "columns"})
+    if name == "unscaled":
+        X = _columns(rng, 24, 6) * [0.3, 1.0, 3.0, 1.0, 0.5, 2.0]
+        return Data(X, _response(rng, X, 0.3), options={"scale": "none"})
+    raise ValueError(f"unknown data {name!r}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set, a slab and a model prior, by name."""
+
+    data: str
+    slab: str
+    prior: str
+    start: str = "mixed"  # or "full": all variables in
+
+    @property
+    def id(self) -> str:
+        return f"{self.data}:{self.slab}:{self.prior}" + (f":{self.start}" if self.start != "mixed" else "")
+
+    @property
+    def starting_models(self) -> Any:
+        return list(range(data(self.data).p)) if self.start == "full" else self.start
+
+
+@cache
+def problem(case: Case) -> wv.Problem:
+    """The case as the package sees it."""
+    d = data(case.data)
+    model_prior, _, max_size = priors(d.p)[case.prior]
+    X, always = (
+        (d.X, None)
+        if d.Z is None
+        else (np.hstack([d.X, d.Z]), list(range(d.X.shape[1], d.X.shape[1] + d.Z.shape[1])))
+    )
+    groups = None if d.groups is None else {f"v{j}": columns for j, columns in enumerate(d.groups)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wv.DataWarning)  # duplicates are meant
+        return wv.Problem(
+            X,
+            d.y,
+            slab=SLABS[case.slab][0],
+            model_prior=model_prior,
+            max_size=max_size,
+            noise=None if d.inverse_gamma is None else wv.InverseGamma(*d.inverse_gamma),
+            always_include=always,
+            weights=d.weights,
+            groups=groups,
+            **d.options,
+        )
+
+
+@cache
+def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
+    """The exact answer, by brute force."""
+    d = data(case.data)
+    _, prior, max_size = priors(d.p)[case.prior]
+    return enumerate_posterior(
+        d.X,
+        d.y,
+        SLABS[case.slab][1],
+        prior,
+        groups=d.groups,
+        Z=d.Z,
+        weights=d.weights,
+        scale=d.options.get("scale", "unit"),
+        inverse_gamma=d.inverse_gamma,
+        max_size=max_size,
+        temper=temper,
+    )

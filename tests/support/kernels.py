@@ -1,0 +1,69 @@
+"""Ways into the kernels for tests: they have no wrapper of their own that Python could call."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from whichvars._kernels.chain import (
+    LOG_MARGINAL,
+    Chain,
+    accept,
+    change,
+    clear,
+    evaluate,
+    new_chain,
+    set_model,
+)
+from whichvars._kernels.jit import entry
+from whichvars._kernels.model_table import new_memo
+from whichvars.problem import Problem
+
+
+def from_python(kernel: Any) -> Callable[..., Any]:
+    """A compiled function of the same arguments that does nothing but call `kernel`."""
+    if not hasattr(kernel, "py_func"):  # the JIT is disabled
+        return kernel
+    names = ", ".join(inspect.signature(kernel.py_func).parameters)
+    namespace: dict[str, Any] = {"kernel": kernel}
+    exec(f"def call({names}):\n    return kernel({names})", namespace)
+    return numba.njit(error_model="numpy")(namespace["call"])
+
+
+@entry
+def propose_flips(target, chain, memo, flips):
+    """Propose to flip all of `flips`; the log ratio of the targets."""
+    clear(chain)
+    for i in range(flips.shape[0]):
+        change(target, chain, flips[i])
+    return evaluate(target, chain, memo)
+
+
+@entry
+def evaluate_again(target, chain, memo):
+    """The log ratio of the proposal that waits in the chain."""
+    return evaluate(target, chain, memo)
+
+
+@entry
+def accept_proposal(target, chain):
+    accept(target, chain)
+
+
+def chain_at(problem: Problem, members: Sequence[int]) -> Chain | None:
+    """A fresh chain moved to a model in one step; None where the model has no mass."""
+    model = np.array(members, np.int64)
+    capacity = max(1, int(np.diff(problem.offsets)[model].sum()))
+    target = problem.target(capacity)
+    chain = new_chain(target, capacity, cache_bytes=0)
+    return chain if set_model(target, chain, new_memo(0), model, len(model)) else None
+
+
+def log_marginal_of(problem: Problem, members: Sequence[int]) -> float:
+    """Log marginal likelihood of one model relative to the null model, from scratch."""
+    if np.diff(problem.offsets)[list(members)].sum() > problem.max_columns:
+        return -np.inf
+    chain = chain_at(problem, members)
+    return -np.inf if chain is None else float(chain.floats[LOG_MARGINAL])

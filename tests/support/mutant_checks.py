@@ -1,0 +1,210 @@
+"""Short exact checks of the kernels, for copies of the package that may be broken on purpose.
+
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.mutant_checks copy-1 copy-2 …
+
+Each argument is a folder that holds a package ``whichvars``. Prints JSON: for each folder the names of the
+checks that fail, with the reason. Everything is deterministic, and right to rounding or wrong.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from support.branching import law
+
+
+def close(found: Any, expected: Any, what: str) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8, err_msg=what)
+
+
+def check_enumeration() -> None:
+    """Exact posteriors are the oracle's."""
+    from support.paired import make_paired, model_priors
+    from whichvars.enumeration import exact
+
+    for slab in ("independent", "g-prior", "local empirical Bayes"):
+        for parts in ({"n": 10}, {"n": 11, "weighted": True, "always": 1, "inverse_gamma": (0.6, 1.1)}):
+            case = make_paired(slab, columns=4, groups=[[0], [1, 2], [3]], **parts)
+            for name in ("per variable", "beta-binomial"):
+                ours, theirs = model_priors(name, case.p)
+                found, expected = exact(case.problem(model_prior=ours)), case.posterior(theirs)
+                close(found.pip, expected.pips, f"inclusion probabilities, {slab}, {name}")
+                close(found.sizes, expected.size_distribution, f"sizes, {slab}, {name}")
+                close(found.log_evidence, expected.log_evidence, f"evidence, {slab}, {name}")
+
+
+def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) -> None:
+    """Proposals accepted and rejected in turn at random; the state is checked after each."""
+    from support.kernels import accept_proposal, evaluate_again, propose_flips
+    from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, NEEDED, SIZE, grow, new_chain
+    from whichvars._kernels.model_table import new_memo
+
+    rng = np.random.default_rng(slots)
+    chain, memo, known = new_chain(problem.target(2), 2, cache_bytes), new_memo(slots), {}
+    log_odds, log_size = problem.model_prior.log_terms(problem.p)
+
+    def value(members: frozenset[int]) -> tuple[float, float]:
+        if members not in known:
+            prior = sum(log_odds[j] for j in members) + log_size[len(members)]
+            known[members] = case.log_marginal(sorted(members)), prior
+        return known[members]
+
+    for step in range(steps):
+        before = frozenset(chain.order[: chain.ints[SIZE]].tolist())
+        flips = rng.permutation(problem.p)[: rng.integers(1, 4)]
+        ratio = propose_flips(problem.target(len(chain.slot)), chain, memo, flips)
+        if chain.ints[NEEDED]:
+            chain = grow(chain, int(chain.ints[NEEDED]))
+            ratio = evaluate_again(problem.target(len(chain.slot)), chain, memo)
+        after = before ^ frozenset(flips.tolist())
+        close(ratio, sum(value(after)) - sum(value(before)), f"log ratio in step {step}")
+        if rng.random() < 0.5:
+            accept_proposal(problem.target(len(chain.slot)), chain)
+            assert frozenset(chain.order[: chain.ints[SIZE]].tolist()) == after
+        else:
+            after = before
+        close(chain.floats[[LOG_MARGINAL, LOG_PRIOR]], value(after), f"state after step {step}")
+
+
+def check_walks() -> None:
+    """A chain's ratios and state are the oracle's along walks of accepted and rejected proposals."""
+    from support.paired import make_paired, model_priors
+
+    for slab in ("independent", "g-prior"):
+        for slots in (0, 64):
+            case = make_paired(slab, n=14, columns=8, groups=[[0], [1, 2], [3], [4, 5], [6], [7]])
+            for name in ("per variable", "beta-binomial"):
+                walk(case, case.problem(model_prior=model_priors(name, case.p)[0]), slots, steps=120)
+    wide = make_paired(n=128, columns=16)
+    walk(wide, wide.problem(engine="columns"), slots=0, steps=150, cache_bytes=8 * 16 * 8)
+
+
+def check_proposals() -> None:
+    """The ratio of proposal probabilities is that of the proposals really made."""
+    from support.paired import make_paired
+    from whichvars._kernels.chain import (
+        ADDED,
+        DELETED,
+        LOG_PROPOSAL,
+        new_chain,
+        set_model,
+    )
+    from whichvars._kernels.model_table import new_memo
+    from whichvars.samplers.add_delete_swap import propose
+
+    problem = make_paired(n=12, columns=3).problem()
+    target = problem.target(4)
+    probability: dict[tuple[int, int], float] = {}
+    claimed: dict[tuple[int, int], float] = {}
+    for start in range(8):
+        chain = new_chain(target, 4)
+        members = np.flatnonzero([(start >> j) & 1 for j in range(3)])
+        assert set_model(target, chain, new_memo(0), members, len(members))
+
+        def proposed(rng: Any, chain: Any = chain, start: int = start) -> int:
+            propose(target, chain, rng, 0.3)
+            flips = [*chain.added[: chain.ints[ADDED]], *chain.deleted[: chain.ints[DELETED]]]
+            end = start ^ sum(1 << int(j) for j in flips)
+            claimed[start, end] = float(chain.floats[LOG_PROPOSAL])
+            return end
+
+        for end, chance in law(proposed).items():
+            probability[start, end] = chance
+    for (start, end), ratio in claimed.items():
+        expected = math.log(probability[end, start] / probability[start, end])
+        close(ratio, expected, f"proposal ratio from {start:03b} to {end:03b}")
+
+
+def check_transitions() -> None:
+    """π P = π for the transition matrix of one iteration of add/delete/swap on three variables."""
+    from support.paired import make_paired, model_priors
+    from whichvars.samplers import run as runs
+    from whichvars.samplers.add_delete_swap import AddDeleteSwap
+
+    runs.MODELS = runs.RECORDS = 64
+    sampler = AddDeleteSwap(swap=0.3, memo_slots=64)
+    for slab in ("independent", "g-prior"):
+        case = make_paired(slab, n=12, columns=3)
+        ours, theirs = model_priors("per variable", 3)
+        problem, posterior = case.problem(model_prior=ours), case.posterior(theirs)
+        matrix = np.zeros((8, 8))
+        for start in range(8):
+            members = np.flatnonzero(posterior.masks[start])
+
+            def iterated(rng: Any, members: Any = members, problem: Any = problem) -> int:
+                run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members])
+                run.units[0].rng = rng
+                sampler.advance(problem, run, 0, 1)
+                return sum(1 << int(j) for j in np.flatnonzero(run.units[0].chain.position >= 0))
+
+            for end, chance in law(iterated).items():
+                matrix[start, end] = chance
+        close(matrix.sum(axis=1), 1.0, "rows of the transition matrix")
+        np.testing.assert_allclose(
+            posterior.probabilities @ matrix, posterior.probabilities, rtol=0, atol=1e-12
+        )
+
+
+def check_counts() -> None:
+    """A tally's counts are those of a look after every iteration."""
+    from support.paired import make_paired
+    from whichvars._kernels.chain import SIZE
+    from whichvars._kernels.tally import BATCH_LENGTH, new_tally, settle
+    from whichvars.samplers import run as runs
+    from whichvars.samplers.add_delete_swap import AddDeleteSwap
+
+    runs.MODELS = runs.RECORDS = 64
+    problem, sampler = make_paired(n=15, columns=5).problem(), AddDeleteSwap(memo_slots=64)
+    run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
+    unit = run.units[0]
+    unit.tally = new_tally(5, len(unit.chain.slot), models=64, records=16, batches=8, batch_length=3)
+    runs.begin_counting(run)
+    inside = np.zeros((400, 5), int)
+    for i in range(400):
+        sampler.advance(problem, run, 0, 1)
+        inside[i, unit.chain.order[: unit.chain.ints[SIZE]]] = 1
+    settle(unit.chain, unit.tally)
+    length = int(unit.tally.ints[BATCH_LENGTH])
+    batches = [inside[b * length : (b + 1) * length].sum(axis=0) for b in range(8)]
+    np.testing.assert_array_equal(unit.tally.batch_counts, batches)
+    np.testing.assert_array_equal(unit.tally.sizes, np.bincount(inside.sum(axis=1), minlength=6))
+    assert unit.tally.model_count.sum() == 400
+
+
+CHECKS: tuple[Callable[[], None], ...] = (
+    check_enumeration,
+    check_walks,
+    check_proposals,
+    check_transitions,
+    check_counts,
+)
+
+
+def failures(folder: str) -> dict[str, str]:
+    """Run all checks on the package in `folder`."""
+    for name in list(sys.modules):
+        if name.split(".")[0] == "whichvars" or name in ("support.paired", "support.kernels"):
+            del sys.modules[name]
+    sys.path.insert(0, folder)
+    try:
+        import whichvars
+
+        assert str(whichvars.__file__).startswith(folder), whichvars.__file__
+        failed = {}
+        for check in CHECKS:
+            try:
+                check()
+            except Exception as error:
+                lines = str(error).strip().splitlines()
+                failed[check.__name__] = f"{type(error).__name__}: {' '.join(lines[:2])}"
+        return failed
+    finally:
+        sys.path.remove(folder)
+
+
+if __name__ == "__main__":
+    json.dump({folder: failures(folder) for folder in sys.argv[1:]}, sys.stdout)

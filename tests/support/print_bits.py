@@ -1,0 +1,82 @@
+"""Results of kernels on small problems, every float as hex: to be run with and without the JIT.
+
+PYTHONPATH=tests [NUMBA_DISABLE_JIT=1] python -m support.print_bits
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+
+import whichvars as wv
+from statistical.samplers_under_test import SAMPLERS
+from support.cases import PRIORS, SLABS, Case, data, problem
+
+ITERATIONS = 250
+CASES = [
+    *(Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)),
+    *(Case("columns", slab, "per-variable") for slab in ("independent", "g", "zellner-siow")),
+    Case("groups", "independent", "fixed"),
+    Case("groups", "hyper-g", "max-size"),
+    Case("duplicate", "bic", "beta-binomial"),
+    Case("wide", "g", "fixed"),
+    Case("inverse-gamma", "eb-local", "fixed"),
+    Case("growing", "independent", "per-variable", "full"),
+]
+
+
+def bits(values: Any) -> list[str]:
+    return [float(v).hex() for v in np.asarray(values, float).ravel()]
+
+
+def results(case: Case, samplers: list[str]) -> dict[str, list[str]]:
+    target = problem(case)
+    exact = wv.exact(target)
+    out = {
+        "exact pip": bits(exact.pip),
+        "exact log marginal": bits(exact.models.log_marginal),
+        "exact evidence": bits([exact.log_evidence]),
+    }
+    for name in samplers:
+        found = wv.sample(
+            target,
+            SAMPLERS[name].settings,
+            draws=ITERATIONS,
+            warmup=50,
+            replicates=2,
+            threads=1,
+            seed=5,
+            start=case.starting_models,
+            progress=False,
+        )
+        assert found.trace is not None
+        out[f"{name} pip"] = bits(found.pip)
+        out[f"{name} mcse"] = bits(found.mcse)
+        out[f"{name} sizes"] = bits(found.sizes)
+        out[f"{name} log marginals"] = bits(found.models.log_marginal)
+        out[f"{name} frequencies"] = bits(found.models.frequency)
+        out[f"{name} trace"] = bits(found.trace["log_posterior"])
+    return out
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    out = {}
+    for i, case in enumerate(CASES):
+        # every sampler where the slabs differ, the first one elsewhere
+        samplers = list(SAMPLERS) if i % 4 == 0 else list(SAMPLERS)[:1]
+        out[case.id] = results(case, samplers)
+    # the same columns through both engines: equal to rounding, each with its own bits
+    small = data("plain")
+    for engine in ("gram", "columns"):
+        target = wv.Problem(small.X, small.y, engine=engine)
+        found = wv.sample(target, draws=ITERATIONS, replicates=1, seed=2, progress=False)
+        out[f"engine {engine}"] = {"pip": bits(found.pip), "log marginals": bits(found.models.log_marginal)}
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Monte Carlo estimates against exact values, in standard errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import whichvars as wv
+from support.oracle import OraclePosterior
+from whichvars._kernels.chain import INVERSE_TEMPERATURE
+
+RUNS = 16
+RARE = 0.005  # sizes and models less probable than this are visited too seldom for a standard error
+
+
+class AtTemperature:
+    """Any sampler with its chains at another inverse temperature from the start."""
+
+    def __init__(self, sampler: Any, inverse_temperature: float) -> None:
+        self.sampler, self.inverse_temperature = sampler, inverse_temperature
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sampler, name)
+
+    def init(self, problem: Any, seed: Any, starts: Any) -> Any:
+        run = self.sampler.init(problem, seed, starts)
+        for unit in run.units:
+            unit.chain.floats[INVERSE_TEMPERATURE] = self.inverse_temperature
+        return run
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Estimate less truth, over its standard error."""
+
+    pips: np.ndarray  # by the errors that the runs report
+    sizes: np.ndarray  # by the spread between runs, as are the rest
+    models: np.ndarray
+    mean_size: float
+
+    @property
+    def all(self) -> np.ndarray:
+        return np.concatenate([self.pips, self.sizes, self.models, [self.mean_size]])
+
+
+def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Normal scores of the t-statistics of independent runs, shape (runs, quantities)."""
+    runs = len(values)
+    spread = values.std(axis=0, ddof=1) / np.sqrt(runs)
+    t = (values.mean(axis=0) - truth) / np.maximum(spread, 1e-9)
+    return np.sign(t) * stats.norm.isf(np.maximum(stats.t.sf(np.abs(t), runs - 1), 1e-300))
+
+
+def scores(
+    problem: wv.Problem, sampler: Any, truth: OraclePosterior, *, draws: int, start: Any, seed: int
+) -> Scores:
+    """RUNS independent runs of one replicate each, scored against the truth."""
+    posteriors = [
+        wv.sample(
+            problem, sampler, draws=draws, replicates=1, threads=1, seed=1000 * seed + run, start=start, progress=False
+        )
+        for run in range(RUNS)
+    ]  # fmt: skip
+    pips = np.array([p.pip for p in posteriors])
+    errors = np.array([p.mcse for p in posteriors])
+    stuck = np.isnan(errors)
+    certain = np.minimum(truth.pips, 1 - truth.pips) < 1e-3  # may well never move in a run
+    assert not np.any(stuck & ~certain), "a variable that should move never did"
+    known = ~stuck.any(axis=0)
+    pip_scores = (pips.mean(axis=0) - truth.pips)[known] / (
+        np.sqrt((errors[:, known] ** 2).sum(axis=0)) / RUNS
+    )
+
+    common = truth.size_distribution > RARE
+    common &= truth.size_distribution < 1 - RARE
+    sizes = np.array([p.sizes for p in posteriors])
+    assert np.all(sizes[:, truth.size_distribution == 0] == 0), "models of a size that is not allowed"
+
+    best = np.argsort(-truth.probabilities)[:6]
+    best = best[truth.probabilities[best] > RARE]
+    wanted = [tuple(np.flatnonzero(truth.masks[m]).tolist()) for m in best]
+    found = [dict(zip(p.models.members, p.models.frequency)) for p in posteriors]
+    models = np.array([[frequency.get(m, 0.0) for m in wanted] for frequency in found])
+
+    k = np.arange(sizes.shape[1])
+    mean_size = _between((sizes @ k)[:, None], np.array([truth.size_distribution @ k]))
+    return Scores(
+        pips=pip_scores,
+        sizes=_between(sizes[:, common], truth.size_distribution[common]),
+        models=_between(models, truth.probabilities[best]),
+        mean_size=float(mean_size[0]),
+    )

@@ -1,0 +1,76 @@
+"""The exact transition matrix of one iteration of a sampler, by taking every branch of its real code.
+
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.transition_matrix ads three:g:fixed three:bic:fixed
+        --temperatures 1 0.3 0
+
+prints JSON: {case: {temperature: matrix}}, rows and columns in the oracle's order of models (variable 0 the
+lowest bit); rows of models without mass are null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numba
+import numpy as np
+
+from statistical.samplers_under_test import SAMPLERS, UnderTest
+from support.branching import Branching, law
+from support.cases import Case, problem
+from whichvars._kernels.chain import INVERSE_TEMPERATURE
+from whichvars.errors import DataError
+from whichvars.samplers import run as run_module
+
+
+def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list[list[float] | None]:
+    target = problem(case)
+    models = 1 << target.p
+    seed = np.random.SeedSequence(1, spawn_key=(0,))
+
+    def step_from(start: np.ndarray):
+        def step(rng: Branching) -> int:
+            run = tested.one_step.init(target, seed, [start])
+            if tested.prepare is not None:
+                tested.prepare(target, run)
+            (unit,) = run.units
+            unit.chain.floats[INVERSE_TEMPERATURE] = temperature
+            unit.rng = rng  # type: ignore[assignment]
+            tested.one_step.advance(target, run, 0, 1)
+            return int(sum(1 << int(j) for j in np.flatnonzero(unit.chain.position >= 0)))
+
+        return step
+
+    rows: list[list[float] | None] = []
+    for index in range(models):
+        start = np.flatnonzero([(index >> j) & 1 for j in range(target.p)])
+        try:
+            row = law(step_from(start))
+        except DataError:  # no mass
+            rows.append(None)
+            continue
+        rows.append([row.get(m, 0.0) for m in range(models)])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sampler")
+    parser.add_argument("cases", nargs="+", help="data:slab:prior")
+    parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0])
+    asked = parser.parse_args()
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        parser.error("set NUMBA_DISABLE_JIT=1")
+    run_module.MODELS = run_module.RECORDS = 64  # nothing is counted: keep the tables small
+    out = {
+        name: {
+            f"{t:g}": transition_matrix(SAMPLERS[asked.sampler], Case(*name.split(":")), t)
+            for t in asked.temperatures
+        }
+        for name in asked.cases
+    }
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""The benchmarks run end to end on a tiny problem, and their ratios are the right way up. Nothing is timed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import whichvars as wv
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
+
+from benchmarks import common, compare, engine, page, problems, references, tecator  # noqa: E402
+from benchmarks.__main__ import main  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def tiny() -> wv.Problem:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 6)) + 0.7 * rng.normal(size=(40, 1))
+    y = X @ [0.6, -0.5, 0.2, 0, 0, 0] + rng.normal(size=40)
+    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=0.3))
+
+
+@pytest.fixture
+def only_tiny(tiny: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A problem of its own, and no files outside tmp_path."""
+    monkeypatch.setitem(problems.PROBLEMS, "tiny", problems.Named("tiny problem", lambda: tiny))
+    monkeypatch.setattr(references, "FOLDER", tmp_path / "references")
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
+    problems.build.cache_clear()
+    yield tmp_path
+    problems.build.cache_clear()
+
+
+# --- arithmetic
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_score_is_mean_squared_error_times_seconds() -> None:
+    pips = np.array([[0.5, 0.2], [0.7, 0.1]])
+    found = compare.score(pips, np.array([2.0, 4.0]), np.array([0.5, 0.1]), floor=0.0)
+    np.testing.assert_allclose(found["mse_runs"], [0.005, 0.02])
+    assert found["cost"] == pytest.approx((0.005 * 2 + 0.02 * 4) / 2)
+    assert found["worst_error"] == pytest.approx(0.2)
+    assert found["trust"] == compare.FINE
+
+
+def test_the_reference_error_is_subtracted_flagged_and_refused() -> None:
+    pips, seconds, reference = np.array([[0.1], [0.1]]), np.ones(2), np.zeros(1)  # squared error .01
+
+    def at(floor: float) -> dict[str, Any]:
+        return compare.score(pips, seconds, reference, floor)
+
+    assert at(0.0005)["trust"] == compare.FINE
+    assert at(0.0005)["cost"] == pytest.approx(0.0095)
+    assert at(0.004)["trust"] == compare.FLAGGED
+    assert at(0.004)["cost"] == pytest.approx(0.006)
+    assert at(0.004)["rmse"] == pytest.approx(0.006**0.5)
+    assert at(0.006)["trust"] == compare.REFUSED
+    assert at(0.006)["cost"] is None
+    exact_hit = compare.score(np.zeros((2, 1)), seconds, reference, 0.001)
+    assert exact_hit["trust"] == compare.REFUSED
+
+
+def test_gain_is_above_one_for_the_better_sampler() -> None:
+    def with_cost(*costs: float) -> dict[str, Any]:
+        return {"cost": float(np.mean(costs)), "costs": np.array(costs)}
+
+    better = compare.gain(with_cost(8, 12), with_cost(2, 3))
+    assert better["gain"] == pytest.approx(4.0)
+    assert better["gain_low"] < 4.0 < better["gain_high"]
+    assert compare.gain(with_cost(1, 1), with_cost(4, 4))["gain"] == pytest.approx(0.25)
+    assert compare.gain({"cost": None, "costs": []}, with_cost(1, 1))["gain"] is None
+
+
+def test_gain_of_simulated_errors_is_the_ratio_of_their_variances_and_times() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(size=400)
+    noise = 0.005 * rng.normal(size=400)  # of the reference
+    good = truth + 0.02 * rng.normal(size=(40, 400))
+    bad = truth + 0.06 * rng.normal(size=(40, 400))
+    scores = [
+        compare.score(pips, np.full(40, seconds), truth + noise, 0.005**2)
+        for pips, seconds in ((bad, 3.0), (good, 1.0))
+    ]
+    assert compare.gain(*scores)["gain"] == pytest.approx(27.0, rel=0.05)
+
+
+def test_ratios_are_taken_repeat_by_repeat() -> None:
+    values = {"a": iter([1.0, 2.0, 4.0]), "b": iter([3.0, 8.0, 4.0])}
+    found, ratios = engine.in_turns(
+        {name: lambda repeat, it=it: next(it) for name, it in values.items()}, base="a", repeats=3
+    )
+    assert found["b"] == [3.0, 8.0, 4.0]
+    assert ratios["b"] == [3.0, 4.0, 1.0]
+    line = engine.row("x", ratios["b"], "≥ 2", lambda v: v >= 2, "")
+    assert (line["value"], line["low"], line["high"], line["met"]) == (3.0, 1.0, 4.0, True)
+
+
+def test_minimum_ess_counts_a_frozen_variable_as_zero(tiny: wv.Problem) -> None:
+    posterior = compare.once(tiny, wv.AddDeleteSwap(), 5000, 0)
+    assert compare.minimum_ess(posterior, None) > 0
+    mcse = posterior.mcse.copy()
+    mcse[2] = np.nan
+    frozen = wv.Posterior(**{**vars_of(posterior), "mcse": mcse})
+    assert compare.minimum_ess(frozen, np.full(6, 0.5)) == 0.0
+    assert compare.minimum_ess(frozen, np.array([0.5, 0.5, 0.001, 0.5, 0.5, 0.5])) > 0
+
+
+def vars_of(posterior: wv.Posterior) -> dict[str, Any]:
+    return {name: getattr(posterior, name) for name in posterior.__dataclass_fields__}
+
+
+def test_views_of_one_memory_count_once() -> None:
+    words = np.zeros(10, np.uint64)
+    found = engine.arrays_in({"a": [words, words.view(float)], "b": (words[2:5],)})
+    assert sum(array.nbytes for array in found.values()) == 80
+
+
+def test_compiled_and_scipy_marginal_likelihoods_are_the_same_thing() -> None:
+    (line,) = engine.marginal_likelihood(engine.Effort(repeats=1, iterations=1))  # asserts their equality
+    assert line["value"] > 0
+
+
+def test_tecator_arithmetic() -> None:
+    pip = np.array([0.1, 0.5, 0.9, 0.0])
+    odds = np.where(pip > 0, pip / (1 - pip), 0.0)
+    found = tecator.odds_against_odds(0.3 * odds**2, np.ones(4), pip)
+    assert found["odds_slope"] == pytest.approx(2.0)
+    assert found["odds_correlation"] == pytest.approx(1.0)
+    assert tecator.proposal_sizes(np.array([1, 40, 100, 50, 1]))["changes_mode"] == 2
+    assert len(tecator.plan(full=True)) == 2 + 8 * 3 * 2 * 2
+
+
+# --- references
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reference_is_exact_where_it_can_be(only_tiny: Path, tiny: wv.Problem) -> None:
+    made = references.make(tiny, minutes=1)
+    references.save("tiny", made)
+    stored = references.load("tiny", tiny)
+    assert isinstance(stored, references.Reference)
+    np.testing.assert_array_equal(stored.pip, wv.exact(tiny).pip)
+    assert stored.floor == 0
+    assert {"date", "commit"} <= set(stored.about["environment"])
+
+
+def test_a_sampled_reference_knows_its_error(
+    only_tiny: Path, tiny: wv.Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "EXACT", 0)
+    made = references.make(tiny, minutes=0.0005, replicates=4, threads=1)
+    assert 0 < made.floor < 0.01
+    error = made.pip - wv.exact(tiny).pip
+    assert np.mean(error**2) < 30 * made.floor
+    assert made.about["replicates"] == 4
+
+
+def test_a_reference_of_another_problem_is_not_used(only_tiny: Path, tiny: wv.Problem) -> None:
+    assert "no reference" in str(references.load("tiny", tiny))
+    references.save("tiny", references.make(tiny, minutes=1))
+    rng = np.random.default_rng(9)
+    other = wv.Problem(rng.normal(size=(40, 6)), rng.normal(size=40), model_prior=wv.FixedInclusion(h=0.3))
+    assert "other data or priors" in str(references.load("tiny", other))
+
+
+def test_stored_references_are_small_and_belong_to_known_problems() -> None:
+    for path in (ROOT / "benchmarks" / "references").glob("*.npz"):
+        assert path.stem in problems.PROBLEMS
+        assert path.stat().st_size < 1_000_000
+
+
+# --- end to end
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_compare_end_to_end(only_tiny: Path, tiny: wv.Problem) -> None:
+    references.save("tiny", references.make(tiny, minutes=1))
+    result = compare.compare(["tiny"], list(compare.SAMPLERS), budget=0.003, runs=2)
+    where = common.write_result("compare", result)
+    stored = json.loads(where.read_text())
+    assert {"date", "commit", "versions", "cpus"} <= set(stored["environment"])
+    rows = stored["problems"]["tiny"]["samplers"]
+    assert set(rows) == set(compare.SAMPLERS) == set(compare.LABELS)
+    assert rows["ads"]["gain"] == 1.0
+    for row in rows.values():
+        assert row["gain"] > 0
+        assert 0 < row["mutation_rate"] < 1
+        assert 0 < row["worst_error"] < 1
+        assert row["minimum_ess"] > 0
+    (table,) = compare.tables(stored)
+    assert len(table.rows) == len(compare.SAMPLERS)
+    assert table.markdown().count("\n| ") == 1 + len(compare.SAMPLERS)
+
+
+def test_compare_without_a_reference_still_gives_rates(only_tiny: Path) -> None:
+    result = common.plain(compare.compare(["tiny"], ["ads", "rapa"], budget=0.002, runs=1))
+    assert "no reference" in result["problems"]["tiny"]["reference"]
+    (table,) = compare.tables(result)
+    assert "no reference" in table.note
+    assert "gain" not in result["problems"]["tiny"]["samplers"]["rapa"]
+
+
+def test_tecator_end_to_end(only_tiny: Path, tiny: wv.Problem) -> None:
+    result = tecator.replicate(full=False, runs=2, draws=2000, warmup=200, problem=tiny)
+    assert result["rows"][0]["ratio_to_ads"] == 1.0
+    assert result["rows"][1]["ratio_to_lamnisos"] == 1.0
+    result = json.loads(common.write_result("tecator", result).read_text())
+    csv = tecator.write_csv(result, only_tiny / "tecator.csv").read_text().splitlines()
+    assert len(csv) == 1 + len(tecator.plan(full=False))
+    claims, *by_tau = tecator.tables(result)
+    assert claims.rows[0][1] == "30,300"
+    assert len(by_tau) == 4
+
+
+def test_page_puts_results_between_its_markers(only_tiny: Path, tiny: wv.Problem, tmp_path: Path) -> None:
+    text = page.PAGE.read_text()
+    copy = tmp_path / "performance.md"
+    copy.write_text(text)
+    said = page.assemble(copy)
+    assert copy.read_text() == text  # nothing measured, nothing changed
+    assert "no result" in said[0]
+    result = compare.compare(["tiny"], ["ads"], budget=0.002, runs=1)
+    common.write_result("compare", result)
+    page.assemble(copy)
+    assert "tiny problem" in copy.read_text()
+    assert result["environment"]["commit"] in copy.read_text()
+    page.assemble(copy)
+    assert copy.read_text().count("tiny problem") == 1
+    with pytest.raises(ValueError, match="markers"):
+        page.replace("no markers", "compare", "x")
+
+
+def test_command_line(only_tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = CliRunner()
+    assert "compare" in runner.invoke(main, ["--help"]).output
+    wrong = runner.invoke(main, ["--samplers", "ads,nonsense"])
+    assert wrong.exit_code == 2
+    assert "'nonsense' is not one of" in wrong.output
+    out = only_tiny / "e.json"
+    monkeypatch.setattr(engine, "SMALL", engine.Effort(repeats=1, iterations=1, enumerate=4))
+    run = runner.invoke(
+        main, ["engine", "--small", "--only", "marginal,exact", "--out", str(out), "--markdown"]
+    )
+    assert run.exit_code == 0, run.output
+    assert len(json.loads(out.read_text())["rows"]) == 4
+    assert "| log marginal likelihood at k = 15" in run.output
+
+
+def test_results_name_no_machine() -> None:
+    text = json.dumps(common.environment())
+    host = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=False).stdout.strip()
+    assert not host or host not in text
+    assert str(ROOT) not in text

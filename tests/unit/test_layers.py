@@ -1,0 +1,115 @@
+"""Who may import whom: no module imports one of a higher layer, and none imports itself by a detour."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import whichvars
+
+PACKAGE = Path(whichvars.__file__).parent
+
+# from the bottom to the top; a package stands for all its modules
+LAYERS = (
+    ("_kernels",),
+    ("errors",),
+    ("mixtures", "priors", "inputs", "seeding", "datasets"),
+    ("problem",),
+    ("samplers", "starts"),
+    ("posterior", "estimates"),
+    ("progress", "enumeration", "sampling"),
+    ("cli", "estimator", "plots", "report", "__init__", "__main__"),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+KERNELS_MAY_IMPORT = {"numpy", "math", "numba", "typing", "whichvars"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """(line, module) of every import, those inside functions and under TYPE_CHECKING too."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno}: write imports with the package's name"
+            assert node.module is not None
+            for alias in node.names:  # from whichvars import module, or from whichvars.module import name
+                inner = f"{node.module}.{alias.name}".removeprefix("whichvars.")
+                found.append((node.lineno, f"whichvars.{inner}" if inner in MODULES else node.module))
+    return found
+
+
+def imports_from_package(name: str) -> list[tuple[int, str]]:
+    """Imports of the package's own modules; the package itself is "__init__"."""
+    own = []
+    for line, module in imports(MODULES[name]):
+        if module == "whichvars":
+            own.append((line, "__init__"))
+        elif module.startswith("whichvars."):
+            own.append((line, module.removeprefix("whichvars.")))
+    return own
+
+
+def layer(name: str) -> int:
+    return LEVEL[name.split(".")[0]]
+
+
+def test_every_module_has_a_layer():
+    homeless = {name.split(".")[0] for name in MODULES} - LEVEL.keys()
+    assert not homeless, f"give {homeless} a place in LAYERS"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_module_imports_a_higher_layer(name):
+    wrong = [
+        f"line {line}: {other}" for line, other in imports_from_package(name) if layer(other) > layer(name)
+    ]
+    assert not wrong, f"{name} imports from above: {wrong}"
+
+
+def test_no_module_imports_itself_by_a_detour():
+    graph = {name: {other for _, other in imports_from_package(name)} & MODULES.keys() for name in MODULES}
+    for name in ("__init__", "__main__", "cli"):  # the package's front imports everything, by name and late
+        graph.pop(name, None)
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"imports in a circle: {' → '.join([*path[path.index(name) :], name])}"
+        if name in done or name not in graph:
+            return
+        for other in sorted(graph[name]):
+            visit(other, (*path, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("_kernels")])
+def test_kernels_import_next_to_nothing(name):
+    for line, module in imports(MODULES[name]):
+        top = module.split(".")[0]
+        allowed = top in KERNELS_MAY_IMPORT or (name == "_kernels.jit" and top in sys.stdlib_module_names)
+        assert allowed, f"{name}, line {line}: {module}"
+        if top == "whichvars":
+            assert module.startswith("whichvars._kernels."), f"{name}, line {line}: {module}"
+
+
+def test_only_jit_knows_numba():
+    users = [name for name in MODULES if any(m.split(".")[0] == "numba" for _, m in imports(MODULES[name]))]
+    assert users == ["_kernels.jit"]
+
+
+def test_no_public_name_is_a_modules_name_too():
+    """``import whichvars.exact`` would put the module in the place of the function ``whichvars.exact``."""
+    functions = set(whichvars.__all__) - {"datasets"}
+    assert not functions & MODULES.keys()
