@@ -4,7 +4,9 @@ WMSE is the mean over runs of Σ_j w_j (θ̂_j − θ*_j)², θ the inclusion pr
 the stored reference. The reference has an error of its own, the *floor*, which every WMSE contains; it is shown.
 
 First the paper's methods at the paper's sizes (a tenth of them unless ``--full``), by τ. Then tempering and
-sequential Monte Carlo at the same CPU time as add/delete/swap with its memo: the sizes come from pilot runs.
+sequential Monte Carlo at the same CPU time as add/delete/swap with its memo: the sizes come from pilot runs. The
+best of many settings looks better than it is, so it runs again beside add/delete/swap, with other seeds and twice
+as often; what is concluded rests on those runs alone.
 """
 
 import warnings
@@ -154,6 +156,7 @@ def top_two(posteriors: list[wv.Posterior]) -> list[dict[str, Any]]:
             found = dict(zip(map(tuple, posterior.models.members), posterior.models.frequency))
             shares.append(float(found.get(members, 0.0)))
             batches: list[float] = []
+            assert posterior.trace is not None
             for _, chain in posterior.trace.groupby("chain"):
                 there = np.abs(chain["log_posterior"].to_numpy() - best[members]) < 1e-6
                 batches += [float(b.mean()) for b in np.array_split(there, 16)]
@@ -169,6 +172,17 @@ def top_two(posteriors: list[wv.Posterior]) -> list[dict[str, Any]]:
             }
         )
     return out
+
+
+def ratio(line: dict[str, Any], base: dict[str, Any]) -> tuple[float, float | None]:
+    """WMSE × CPU seconds over that of `base`, and its standard error.
+
+    What is left of a difference in CPU time is so taken out, as WMSE falls as one over it.
+    """
+    value = line["wmse"] * line["cpu_seconds"] / (base["wmse"] * base["cpu_seconds"])
+    if line["wmse_se"] is None or base["wmse_se"] is None:
+        return value, None
+    return value, value * float(np.hypot(line["wmse_se"] / line["wmse"], base["wmse_se"] / base["wmse"]))
 
 
 def measure(
@@ -237,11 +251,17 @@ def measure(
                 "distinct_particles": float(np.mean(distinct)) if distinct else None,
             }
         )
-    base = lines[0]
     for line in lines:
-        # what is left of a difference in CPU time is taken out: WMSE falls as one over it
-        line["ratio"] = line["wmse"] * line["cpu_seconds"] / (base["wmse"] * base["cpu_seconds"])
-    best = min(lines[1:], key=lambda line: line["ratio"])
+        line["ratio"], line["ratio_se"] = ratio(line, lines[0])
+    best = min(lines[1:], key=lambda line: line["ratio"])["name"]
+    again: dict[str, list[wv.Posterior]] = {best: [], BASELINE: []}
+    for run in range(2 * contest_runs):
+        say(f"{best} again: run {run + 1} of {2 * contest_runs}")
+        for name in again:
+            sampler, arguments = CONTEST[name][0](sizes[name])
+            again[name].append(once(problem, sampler, SEED + 2000 + run, **arguments))
+    confirmed = {name: _summary(posteriors, truth.pip) for name, posteriors in again.items()}
+    best_ratio, best_se = ratio(confirmed[best], confirmed[BASELINE])
     return {
         "environment": environment(),
         "full": full,
@@ -253,9 +273,11 @@ def measure(
         "paper_mh": PAPER_MH,
         "rows": rows,
         "contest": lines,
-        "best": best["name"],
-        "best_ratio": best["ratio"],
-        "top_two": {name: top_two(contest[name]) for name in (best["name"], BASELINE)},
+        "best": best,
+        "confirmed": confirmed,
+        "best_ratio": best_ratio,
+        "best_ratio_se": best_se,
+        "top_two": {name: top_two(posteriors) for name, posteriors in again.items()},
     }
 
 
@@ -265,9 +287,12 @@ def _agrees(model: dict[str, Any]) -> str:
 
 def conclusion(result: dict[str, Any]) -> list[str]:
     """What the tables come to, a sentence each."""
+    confirmed = result["confirmed"]
     out = [
-        f"At equal CPU time ({result['budget']:g} s) the best of tempering and SMC, {result['best']}, has "
-        f"{number(result['best_ratio'])} times the WMSE of add/delete/swap with memo (aim: at most 1/3)."
+        f"At equal CPU time ({result['budget']:g} s) the best of {len(result['contest']) - 1} settings of tempering and SMC, "
+        f"{result['best']}, has {number(result['best_ratio'], 2)} ± {number(result['best_ratio_se'], 2)} times the WMSE of "
+        f"add/delete/swap with memo ({number(confirmed[result['best']]['wmse'], 2)} and {number(confirmed[BASELINE]['wmse'], 2)}, "
+        f"{confirmed[BASELINE]['runs']} new runs each; aim: at most 1/3)."
     ]
     for name, models in result["top_two"].items():
         for place, model in zip(("best", "second"), models):
@@ -295,7 +320,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
         figure.rows.append([method, *cells, cpu])
     contest = Table(
         f"Boston-104: {result['contest_runs']} runs at equal CPU time",
-        ["", "WMSE", "its error", "CPU s", "WMSE × CPU s, ratio", "round trips", "distinct particles"],
+        ["", "WMSE", "±", "CPU s", "WMSE × CPU s, ratio", "± of it", "round trips", "distinct particles"],
         note=" ".join(conclusion(result)),
     )
     for line in result["contest"]:
@@ -306,6 +331,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
                 number(line["wmse_se"], 2),
                 number(line["cpu_seconds"], 2),
                 number(line["ratio"], 2),
+                number(line["ratio_se"], 2),
                 number(line["round_trips"], 2),
                 number(line["distinct_particles"], 2),
             ]

@@ -8,11 +8,13 @@ from scipy.special import logsumexp
 from whichvars._kernels.enumeration import enumerate_models, trie_marginals
 from whichvars._kernels.gram_cache import new_gram_cache
 from whichvars._kernels.linalg import factor_arrays
+from whichvars.coefficients import KeptModels
 from whichvars.errors import TooLargeError
 from whichvars.posterior import Models, Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 
 MAX_MODELS = 1 << 25
+KEPT = 1 << 20  # most models kept for averages
 
 
 def count_models(p: int, max_size: int) -> int:
@@ -94,7 +96,8 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     log_posterior = marginal + prior
     log_total = logsumexp(log_posterior)
     weight = np.exp(log_posterior - log_total)
-    best = np.argsort(-weight, kind="stable")[:keep]
+    order = np.argsort(-weight, kind="stable")
+    best = order[:keep]
     models = Models(
         members=[_climb(parent, last, i) for i in best],
         log_marginal=marginal[best],
@@ -102,6 +105,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
         frequency=weight[best],
         exact=True,
     )
+    kept = _keep(parent, last, weight, order)  # before the next call uses `weight` up
     pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
     trie_marginals(parent, last, weight, np.zeros(n, np.int32), pip, sizes)
     return Posterior(
@@ -111,12 +115,26 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
         mcse=np.zeros(problem.p),
         sizes=sizes,
         models=models,
+        kept=kept,
         log_evidence=float(log_total + problem.model_prior.log_constant(problem.p, problem.max_size)),
         log_evidence_mcse=0.0,
         iterations=n,
         cpu_seconds=cpu_clock() - started,
         troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
     )
+
+
+def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.ndarray) -> KeptModels:
+    """The models, best first, that hold 1 − 1e-12 of the mass, or the best KEPT of them."""
+    order = order[: 1 + int(np.searchsorted(np.cumsum(weight[order]), 1 - 1e-12))][:KEPT]
+    node, members = order.astype(np.int64), []
+    while (node > 0).any():
+        members.append(np.where(node > 0, last[node], -1).astype(np.int32))
+        node = np.where(node > 0, parent[node], 0)
+    table = np.array(members[::-1], np.int32).reshape(len(members), len(order)).T  # ascending, −1 first
+    inside = table >= 0
+    start = np.concatenate([[0], np.cumsum(inside.sum(axis=1))]).astype(np.int64)
+    return KeptModels(table[inside], start, weight[order] / weight[order].sum())
 
 
 def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, THIN, settle
+from whichvars.coefficients import KeptModels
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
 from whichvars.samplers.run import Estimate, Run, Sampler
@@ -97,6 +98,23 @@ def combine_models(estimates: list[Estimate], keep: int = 10_000) -> Models:
     return Models(order, values[:, 0], values[:, 1], values[:, 2])
 
 
+def keep_models(runs: list[Run], estimates: list[Estimate]) -> KeptModels:
+    """The thinned records of all chains, every replicate with the same weight; the particles where chains
+    count nothing."""
+    weights: dict[tuple[int, ...], float] = {}
+    for run, estimate in zip(runs, estimates):
+        tallies = [unit.tally for unit in run.units]
+        total = sum(int(t.ints[RECORDS]) for t in tallies)
+        for tally in tallies:
+            for r in range(int(tally.ints[RECORDS])):
+                key = tuple(sorted(tally.record_models[r, : tally.record_size[r]].tolist()))
+                weights[key] = weights.get(key, 0.0) + 1 / total
+        if not total:
+            for key, (_, _, share) in estimate.models.items():
+                weights[key] = weights.get(key, 0.0) + share
+    return KeptModels.of(weights)
+
+
 def combine_evidence(values: list[float]) -> tuple[float, float]:
     """log of the mean of exp(values), and its standard error on the log scale; NaN with a single value."""
     logs = np.array(values)
@@ -127,6 +145,7 @@ def combine(
         mcse=mcse,
         sizes=np.mean([e.sizes for e in estimates], axis=0),
         models=combine_models(estimates),
+        kept=keep_models(runs, estimates),
         iterations=sum(e.iterations for e in estimates),
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,

@@ -10,6 +10,8 @@ import pandas as pd
 from scipy.special import logsumexp
 from scipy.stats import f as f_distribution
 
+from whichvars.coefficients import KeptModels, coefficient_table
+from whichvars.errors import DataError
 from whichvars.problem import Problem
 
 
@@ -43,6 +45,7 @@ class Posterior:
     mcse: np.ndarray  # NaN for a variable that never moved
     sizes: np.ndarray
     models: Models
+    kept: KeptModels  # a thinned sample of the models visited; exact: all that hold 1 − 1e-12 of the mass
     iterations: int  # all of them: replicates, chains, warm-up
     cpu_seconds: float
     log_evidence: float | None = None
@@ -131,9 +134,46 @@ class Posterior:
             index=pd.RangeIndex(1, n + 1, name="model"),
         )
 
+    def coefficients(self, interval: float | None = 0.95) -> pd.DataFrame:
+        r"""Coefficients averaged over models, in the units of the user's columns and response.
+
+        With w_γ the weight of model γ among ``kept`` (exact: its probability), each of them having its own
+        posterior of β (a t distribution, for mixtures of g an average of them over g; the module
+        ``coefficients`` has the table),
+
+        .. math:: E[\beta_j] = \sum_\gamma w_\gamma E[\beta_j \mid \gamma], \qquad
+                  Var[\beta_j] = \sum_\gamma w_\gamma (Var[\beta_j \mid \gamma] + E[\beta_j \mid \gamma]^2)
+                  - E[\beta_j]^2,
+
+        where β_j is 0 in models without it. BIC stands for least squares with its usual standard errors, and
+        local empirical Bayes for the g-prior at its estimate ĝ.
+
+        Parameters
+        ----------
+        interval : float or None
+            Probability of the credible interval; None leaves out what takes longer, the last three columns.
+
+        Returns
+        -------
+        DataFrame, one row for the intercept, each always-included column and each candidate column
+            `pip`; `mean` and `sd`; `mean_included` and `sd_included`, given that the variable is in (NaN if no
+            kept model has it); `probability_positive`, P(β > 0 | in); `lower` and `upper`, an equal-tailed
+            interval of the averaged β, whose point mass at 0 it respects: it ends at 0 where that is enough.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+        >>> wv.exact(problem).coefficients().loc["Ed", ["pip", "mean", "sd"]].round(3)  # doctest: +SKIP
+        """
+        _check_level(interval)
+        return coefficient_table(self.problem, self.kept, self.pip, interval)
+
     def __repr__(self) -> str:
+        name = self.sampler.split("(")[0]  # without its settings
         head = (
-            f"Posterior of {self.problem.p} variables by {self.sampler}: mean model size {self.mean_size:.2f}"
+            f"Posterior of {self.problem.p} variables by {name}: mean model size {self.mean_size:.2f}"
         )
         worst = np.nanmax(self.mcse, initial=0.0)
         accuracy = "exact" if self.models.exact else f"largest Monte Carlo error {worst:.4f}"
@@ -143,6 +183,12 @@ class Posterior:
 
     def _repr_html_(self) -> str:
         return self.summary().to_html(float_format=lambda v: f"{v:.4g}", max_rows=30)
+
+
+def _check_level(interval: object) -> None:
+    number = isinstance(interval, (int, float, np.number)) and not isinstance(interval, bool)
+    if interval is not None and not (number and 0 < interval < 1):  # type: ignore[operator]
+        raise DataError(f"interval must be a probability between 0 and 1, such as 0.9, not {interval!r}")
 
 
 def r_squared(problem: Problem, members: tuple[int, ...]) -> float:

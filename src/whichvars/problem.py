@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -45,6 +45,21 @@ GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
 SMALLEST, LARGEST = 1e-305, 1e305  # squared lengths and units of columns and of y must lie between
 WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
 ZOBRIST_SEED = 20141220  # of the keys of models; fixed, so that a run depends on its own seed alone
+
+
+class FlatPart(NamedTuple):
+    """What is integrated out, to come back to the user's units: least squares on the intercept and Z, the q of
+    the always-included columns that are not combinations of those before them. Means are weighted; Z and X
+    are taken less their means, so that the intercept's part is the mean of y."""
+
+    weight: float  # Σ w
+    y_mean: float
+    x_mean: np.ndarray  # (P,) of the candidate columns, as in Problem.columns_used
+    z_index: list[int]  # columns of X that are Z
+    z_mean: np.ndarray  # (q,)
+    z_covariance: np.ndarray  # (q, q): (ZᵀWZ)⁻¹
+    y_on_z: np.ndarray  # (q,)
+    x_on_z: np.ndarray  # (q, P)
 
 
 class Problem:
@@ -131,7 +146,7 @@ class Problem:
         _check_max_size(max_size)
         self.scale = scale
 
-        values, column_names, _ = read_columns(X, names=names)
+        values, column_names, has_names = read_columns(X, names=names)
         n, n_columns = values.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
@@ -163,6 +178,8 @@ class Problem:
             columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
             columns = self._read_variables(columns, kept, candidates, labels)
             self.columns_used = [column_names[i] for i in self._column_index]
+            self.all_columns, self.has_names = column_names, has_names
+            self.flat = _flat_part(values, response, root_weights, always, self._column_index)
             self.duplicates = _find_duplicates(columns, self.columns_used)
             if self.duplicates:
                 sets = _listed([" = ".join(group) for group in self.duplicates], 3, "; ")
@@ -393,6 +410,23 @@ class Problem:
         widest = int(np.diff(self.offsets).max())
         return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        design, slab, prior = self._target  # as kernels were compiled for them
+        diagonal, xty, ridge, half_log_g = _side_by_side(
+            design.diagonal, design.xty, slab.ridge, slab.half_log_g
+        )
+        offsets, keys, log_odds = _side_by_side(self.offsets, design.keys, prior.log_odds)
+        self._target = Target(
+            design._replace(diagonal=diagonal, xty=xty, offsets=offsets, keys=keys[: self.p]),
+            slab._replace(ridge=ridge, half_log_g=half_log_g),
+            prior._replace(log_odds=log_odds[: self.p]),
+        )
+
     def __repr__(self) -> str:
         engine = "Gram" if self.engine == "gram" else "column"
         always = f", {len(self.always_names)} always included" if self.always_names else ""
@@ -496,6 +530,42 @@ def _flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
     varies = lengths > 1e-12 * lengths[0]
     left, singular, _ = np.linalg.svd(flat[:, varies] / lengths[varies], full_matrices=False)
     return left[:, singular > 1e-10 * singular[0]]
+
+
+def _flat_part(
+    values: np.ndarray, y: np.ndarray, root_weights: np.ndarray, always: list[int], candidates: list[int]
+) -> FlatPart:
+    root = root_weights / root_weights.max()
+    share = root**2 / (root @ root)
+    x_mean = (share @ values)[candidates]
+    y_mean = float(share @ y)
+    raw = values[:, always]
+    power = _power_of_two(np.abs(raw).max(axis=0))
+    centred = root[:, None] * (raw / power - share @ (raw / power))
+    basis, chosen = np.zeros((len(y), 0)), []
+    for i in range(len(always)):
+        left = _residual(centred[:, i], basis)
+        length = np.linalg.norm(left)
+        if length > 1e-10 * np.linalg.norm(root * raw[:, i] / power[i]):
+            basis = np.column_stack([basis, left / length])
+            chosen.append(i)
+    power, z_mean = power[chosen], share @ raw[:, chosen]
+    triangle = basis.T @ centred[:, chosen]
+    x_on_z = np.zeros((len(chosen), len(candidates)))
+    if chosen:
+        x = values[:, candidates] - x_mean
+        x_on_z = np.linalg.solve(triangle, (basis * root[:, None]).T @ x) / power[:, None]
+    inverse = np.linalg.inv(triangle) / power[:, None] / root_weights.max()
+    return FlatPart(
+        weight=float(root_weights @ root_weights),
+        y_mean=y_mean,
+        x_mean=x_mean,
+        z_index=[always[i] for i in chosen],
+        z_mean=z_mean,
+        z_covariance=inverse @ inverse.T,
+        y_on_z=np.linalg.solve(triangle, basis.T @ (root * (y - y_mean))) / power,
+        x_on_z=x_on_z,
+    )
 
 
 def _residual(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ class Progress:
         self.total = total
         self.started = self.shown = time.monotonic()
         self.bar: Any = None
+        self.told = False
         self.means: dict[int, np.ndarray] = {}
 
     def __enter__(self) -> "Progress":
@@ -42,6 +43,15 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+    def waiting(self, runs: list["Run"]) -> None:
+        """Called while nothing is finished yet: on a first run, kernels are being compiled."""
+        if self.show and not self.told and not any(run.iterations for run in runs):
+            self.told = True
+            print(
+                "compiling kernels; this happens once after an installation and takes half a minute …",
+                file=sys.stderr,
+            )
 
     def update(self, runs: list["Run"], idle: list["Run"]) -> None:
         """Called between chunks. Only runs that no thread is working on are looked at closely."""

@@ -173,7 +173,10 @@ class _Loop:
                     working[outer.submit(self._advance, index)] = index
                 if not working:
                     break
-                done, _ = wait(working, return_when=FIRST_COMPLETED)
+                done, _ = wait(working, timeout=1.0, return_when=FIRST_COMPLETED)
+                if not done:
+                    bar.waiting(self.runs)
+                    continue
                 for future in done:
                     index = working.pop(future)
                     self.cpu_seconds += future.result()

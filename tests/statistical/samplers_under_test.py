@@ -75,9 +75,7 @@ SAMPLERS: dict[str, UnderTest] = {
     "ia-coins-frozen": UnderTest(
         wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen
     ),
-    # φ₀/5, as five chains take five steps a round: with φ₀ = 1 the bias of running adaptation (.004 in a PIP
-    # after 5 × 20,000 draws from a beta-binomial prior, .0015 after ten times as many, none once frozen) is seen here
-    "rapa-5": UnderTest(wv.IndividualAdaptation(chains=5, merge_every=500, phi0=0.2), draws=100_000, rms=1.6),
+    "rapa-5": UnderTest(wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6),
     "rapa-25": UnderTest(
         wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370), cases="few", draws=250_000
     ),

@@ -161,7 +161,7 @@ def test_reported_errors_over_many_seeds(move: str) -> None:
     sampler = wv.ParallelTempering(MOVES[move], rungs=5, chains=2)
     scores = []
     for seed in range(12):
-        posterior = wv.sample(target, sampler, draws=1_000_000, seed=seed, start=FIRST, progress=False)
+        posterior = wv.sample(target, sampler, draws=200_000, seed=seed, start=FIRST, progress=False)
         scores.append((posterior.pip - exact.pips) / posterior.mcse)
     found = np.array(scores)
     assert np.isfinite(found).all()

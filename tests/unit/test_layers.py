@@ -17,6 +17,7 @@ LAYERS = (
     ("mixtures", "priors", "inputs", "seeding", "datasets"),
     ("problem",),
     ("samplers", "starts"),
+    ("coefficients", "prediction"),
     ("posterior", "estimates"),
     ("progress", "enumeration", "sampling"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),

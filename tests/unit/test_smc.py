@@ -179,6 +179,16 @@ def test_deferred_learning_of_lamnisos() -> None:
     assert state.logit[0] == BOUND
 
 
+def test_impossible_moves_teach_lamnisos() -> None:
+    """Of seven variables ten cannot be changed at once: ω falls."""
+    sampler = wv.SequentialMonteCarlo(particles=400, steps=5, move=wv.Lamnisos())
+    run = sampler.init(problem(PLAIN), np.random.SeedSequence(1, spawn_key=(0,)), [])
+    while not run.finished:
+        advance_run(problem(PLAIN), sampler, run, 100, None, 1)
+    assert all(unit.state.logit[0] < -1.0 for unit in run.units)
+    assert all(unit.state.logit[0] == run.units[0].state.logit[0] for unit in run.units)
+
+
 def test_probabilities_are_learned_and_can_be_frozen() -> None:
     target = problem(PLAIN)
     learned = smc(target, wv.SequentialMonteCarlo(particles=400, steps=5)).adaptation[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -153,6 +154,23 @@ def test_learned_probabilities_of_a_lamnisos_ladder_are_shared() -> None:
         advance_run(target, sampler, run, 1, None, 1)
     for unit in run.units[1:]:
         np.testing.assert_array_equal(unit.moves.logit, run.units[0].moves.logit)
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("case", [PLAIN, Case("growing", "g", "per-variable")])
+def test_one_rung_is_the_move_alone(move: str, case: Case) -> None:
+    """Bit by bit, what it learns too: impossible moves teach Lamnisos here as there."""
+    alone = dataclasses.replace(MOVES[move], memo_slots=1 << 12)
+    ladder = wv.ParallelTempering(alone, rungs=1, memo_slots=1 << 12)
+    options: Any = {"draws": 4000, "replicates": 2, "seed": 6, "threads": 1, "progress": False}
+    one, other = (wv.sample(problem(case), sampler, **options) for sampler in (alone, ladder))
+    np.testing.assert_array_equal(one.pip, other.pip)
+    np.testing.assert_array_equal(one.sizes, other.sizes)
+    assert one.models.members == other.models.members
+    if move != "ads":
+        for a, b in zip(one.adaptation, other.adaptation):
+            assert a["mutation_rate"] == pytest.approx(b["mutation_rate"], rel=1e-9)
+            np.testing.assert_array_equal(a["changes_proposed"], b["changes_proposed"])
 
 
 # --- exchanges

@@ -165,3 +165,18 @@ def merge_adaptations(shared: Shared, adaptations: list[Adaptation], weight: flo
     for adaptation in adaptations:
         scatter(shared, adaptation)
     shared.ints[TOUCHED] = 0
+
+
+def learned_probabilities(
+    shared: Shared | None, adaptations: list[Adaptation]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(A, D) as all chains together have learned them, what they learned since the last barrier included. Shapes (p,)."""
+    first = adaptations[0]
+    if shared is None:
+        return first.values[:, ADD].copy(), first.values[:, DELETE].copy()
+    out = []
+    for base, place in ((shared.add_logit, ADD_LOGIT), (shared.delete_logit, DELETE_LOGIT)):
+        logit = base + np.sum([a.values[:, place] - base for a in adaptations], axis=0)
+        logit = np.clip(logit, -STEEPEST, STEEPEST)
+        out.append(first.epsilon + (1 - 2 * first.epsilon) / (1 + np.exp(-logit)))
+    return out[0], out[1]

@@ -224,6 +224,12 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
                     leave_model(chain, tally)
                     count_changes(chain, tally, ints[ADDED], ints[DELETED])
                 accept(target, chain)
+    if not possible:  # teaches Lamnisos what a rejection does
+        if move.deferred:
+            state.pooled[2] += 1.0
+        elif state.changes.ints[ITERATION] <= move.freeze:
+            rate = move.phi0 * math.pow(state.changes.ints[ITERATION], -move.decay)
+            state.logit[0] = lamnisos.learned_logit(state.logit[0], rate, 0.0, move.tau)
     if fits:
         note_proposal(state.changes, noting, number, acceptance, accepted)
     return fits

@@ -26,6 +26,7 @@ from whichvars._kernels.adapt import (
     ADD,
     DELETE,
     Adaptation,
+    learned_probabilities,
     merge_adaptations,
     new_adaptation,
     new_shared,
@@ -73,7 +74,7 @@ class IndividualAdaptation:
         A and D stay inside (ε, 1 − ε). Must be well below 1/p, or the floor alone proposes εp additions at
         each step; 0.1/p if not given.
     chains : int
-        Chains that learn together (MCA). The draws are divided among them.
+        Chains that learn together (MCA). The draws are divided among them; i in φ_i counts the iterations of all of them.
     freeze_after : int
         Iterations of each chain after which A and D stay as they are; never if not given.
     merge_every : int
@@ -104,7 +105,7 @@ class IndividualAdaptation:
     epsilon: float | None = None
     chains: int = 1
     freeze_after: int | None = None
-    merge_every: int = 1000
+    merge_every: int = 2000
     memo_slots: int = 1 << 16
     additions: str = "buckets"
 
@@ -140,15 +141,24 @@ class IndividualAdaptation:
             run.barrier = self.next_barrier(0)
         return run
 
+    @property
+    def first_rate(self) -> float:
+        """What i^{−λ} is multiplied by, i the iteration of each of r chains: φ₀ r^{−λ}.
+
+        The chains' iterations count together, r·i of them: with φ₀ i^{−λ} for each of r chains the shared probabilities would move r
+        times as much as those of one chain of the same total length, and so would the bias of learning while sampling.
+        """
+        return self.phi0 * self.chains**-self.decay
+
     def next_barrier(self, iteration: int) -> int:
         """When chains exchange what they learned next: often while steps are large, every `merge_every`
         iterations at the end.
 
-        Each chain goes by the others' news late; what r chains learn in w iterations moves a logit by about r
-        w φ_i times its share of the changes. Holding r w φ_i at about 20 keeps that below one, so the sum
+        Each chain goes by the others' news late; what r chains learn in w iterations moves a logit by about
+        r w φ times its share of the changes. Holding r w φ at about 20 keeps that below one, so the sum
         cannot overshoot.
         """
-        step = self.chains * self.phi0 * max(iteration, 1) ** -self.decay
+        step = self.chains * self.first_rate * max(iteration, 1) ** -self.decay
         return iteration + int(min(max(20 / step, 1), self.merge_every))
 
     def first_adaptation(self, problem: Problem, learn_together: bool) -> Adaptation:
@@ -167,7 +177,7 @@ class IndividualAdaptation:
         freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
         advance_unit(
             problem, run.units[unit], advance, iterations,
-            adaptation, changes, self.tau, self.w, self.phi0, self.decay, freeze, self.additions == "buckets",
+            adaptation, changes, self.tau, self.w, self.first_rate, self.decay, freeze, self.additions == "buckets",
         )  # fmt: skip
 
     def merge(self, problem: Problem, run: Run) -> None:
@@ -175,10 +185,10 @@ class IndividualAdaptation:
         run.barrier = self.next_barrier(run.iterations)
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        adaptation = run.units[0].own[0]
+        add, delete = learned_probabilities(run.shared, [unit.own[0] for unit in run.units])
         return {
-            "add_probability": adaptation.values[:, ADD].copy(),
-            "delete_probability": adaptation.values[:, DELETE].copy(),
+            "add_probability": add,
+            "delete_probability": delete,
             **describe_changes([unit.own[1] for unit in run.units]),
         }
 

@@ -80,7 +80,7 @@ class Lamnisos:
 
     def __post_init__(self) -> None:
         check_between(self, "target", 0, 1)
-        check_between(self, "swap", 0, 1)
+        check_between(self, "swap", 0, 1, closed_below=True)
         check_between(self, "phi0", 0, math.inf)
         check_between(self, "decay", 0.5, 1, closed_above=True)
         for name, least in (("max_changes", 1), ("freeze_after", 0)):

@@ -4,7 +4,7 @@ Miasojedow, Moulines & Vihola 2013).
 A *ladder* has m rungs; rung k is a chain with target :math:`\pi_k \propto p(y \mid \gamma)^{t_k} p(\gamma)`,
 :math:`0 < t_1 < \dots < t_m = 1`: only the likelihood is tempered. One iteration:
 
-1. one move on every rung, each with its own adding and deleting probabilities;
+1. one move (or `steps`) on every rung, each with its own adding and deleting probabilities;
 2. a random pair of neighbours k, k + 1 exchanges its models with probability
    :math:`a = \min\{1, \exp[(t_k - t_{k+1})(\ell_{k+1} - \ell_k)]\}`, ℓ the log marginal likelihoods;
 3. the gap between the two learns: :math:`t_k = t_{k+1} \exp(-e^{\rho_k})`, :math:`\rho_k` moves by :math:`\zeta_i (a - \hat a)`,
@@ -61,7 +61,9 @@ HISTORY = 256  # temperatures kept along the run
 RUNG = 0  # the next rung to move, m when all have
 ITERATION = 1
 TRIPS = 2  # round trips: top, bottom, top again
-N_INTS = 3
+MOVED = 3  # moves already made on that rung
+LADDERS = 4  # how many learn together
+N_INTS = 5
 
 SHARED_FIELDS = (
     "tail",
@@ -186,6 +188,9 @@ class ParallelTempering:
         leaves its target invariant.
     rungs : int
         m, the number of temperatures, the target itself included. 1 is the move alone.
+    steps : int
+        Moves of every rung between two exchanges, one by default as in the paper. An iteration is all of them and one exchange; several pay
+        where moves are cheap and mostly rejected.
     target_swap : float
         Acceptance rate of exchanges to which temperatures adapt.
     chains : int
@@ -214,6 +219,7 @@ class ParallelTempering:
 
     move: Any = None
     rungs: int = 6
+    steps: int = 1
     target_swap: float = 0.234
     chains: int = 1
     merge_every: int = 1000
@@ -226,7 +232,7 @@ class ParallelTempering:
             object.__setattr__(self, "move", IndividualAdaptation(tau=0.35))
         read_move(self.move, "ParallelTempering")
         check_between(self, "target_swap", 0, 1)
-        for name in ("rungs", "chains", "merge_every"):
+        for name in ("rungs", "steps", "chains", "merge_every"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise DataError(
@@ -259,6 +265,7 @@ class ParallelTempering:
             np.zeros(N_INTS, np.int64), np.arange(m), np.ones(m), np.zeros(m - 1), np.zeros(m - 1, np.int64),
             np.zeros(m - 1), np.zeros(m, np.int64),
         )  # fmt: skip
+        ladder.ints[LADDERS] = self.chains
         unit = LadderUnit(
             stack=stack_chains(chains),
             memo=memo,
@@ -278,17 +285,19 @@ class ParallelTempering:
 
     def _next_barrier(self, iteration: int) -> int:
         """As for individual adaptation: more often while learning steps are large."""
-        rate = getattr(self.move, "phi0", 1.0) * max(iteration, 1) ** -getattr(self.move, "decay", 0.55)
+        decay = getattr(self.move, "decay", 0.55)
+        rate = getattr(self.move, "phi0", 1.0) * (self.chains * max(iteration, 1)) ** -decay
         return iteration + int(min(max(20 / (self.chains * rate), 1), self.merge_every))
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         own: LadderUnit = run.units[unit]
         move = read_move(self.move, "ParallelTempering")
+        move = move._replace(phi0=move.phi0 * self.chains**-move.decay)  # as in individual adaptation
         done = 0
         while done < iterations:
             target = problem.target(own.capacity())
             done += advance(
-                target, own.stack, own.memo, own.tally, own.rng, own.ladder, own.moves, move, self.target_swap,
+                target, own.stack, own.memo, own.tally, own.rng, own.ladder, own.moves, move, self.steps, self.target_swap,
                 iterations - done,
             )  # fmt: skip
             if own.stack.ints[:, NEEDED].any():
@@ -370,18 +379,19 @@ def exchange(stack, tally, rng, ladder, iteration, aim, decay, freeze, counting)
                 ladder.ints[TRIPS] += 1
             ladder.heading[low] = -1
     if iteration <= freeze:
-        rho = ladder.rho[k] + math.pow(iteration, -decay) * (acceptance - aim)
+        rate = math.pow(ladder.ints[LADDERS] * iteration, -decay)
+        rho = ladder.rho[k] + rate * (acceptance - aim)
         ladder.rho[k] = min(max(rho, NARROWEST), WIDEST)
     set_temperatures(stack, ladder)
 
 
 @entry
-def advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations):
-    return _advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations)
+def advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations):
+    return _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations)
 
 
 @kernel
-def _advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterations):
+def _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations):
     """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room."""
     counting = tally.ints[COUNTING] == 1
     m = ladder.slot.shape[0]
@@ -390,8 +400,11 @@ def _advance(target, stack, memo, tally, rng, ladder, states, move, aim, iterati
             k = ladder.ints[RUNG]
             chain = chain_of_slot(stack, ladder.slot[k])
             state = move_state_of_rung(states, k)
-            if not step(target, chain, memo, tally, rng, state, move, counting and k == m - 1, counting):
-                return done
+            while ladder.ints[MOVED] < steps:
+                if not step(target, chain, memo, tally, rng, state, move, counting and k == m - 1, counting):
+                    return done
+                ladder.ints[MOVED] += 1
+            ladder.ints[MOVED] = 0
             ladder.ints[RUNG] += 1
         ladder.ints[RUNG] = 0
         ladder.ints[ITERATION] += 1
