@@ -43,7 +43,7 @@ def assert_is_factor(
     n = len(matrix)
     lower = np.linalg.cholesky(matrix)
     np.testing.assert_allclose(1 / inverse[:n], np.diag(lower), rtol=1e-10)
-    np.testing.assert_allclose(np.triu(factor[:n, :n], 1).T, np.tril(lower, -1), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(np.tril(factor[:n, :n], -1), np.tril(lower, -1), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(solved[:n], np.linalg.solve(lower, right), rtol=1e-9, atol=1e-10)
 
 
@@ -72,7 +72,7 @@ def test_factorise_stops_at_the_first_pivot_that_is_not_positive(n, seed, data):
     factor, inverse, solved, work = linalg.factor_arrays(n)
     assert factorise(matrix, right, factor, inverse, solved, work) == bad
     assert_is_factor(factor, inverse, solved, matrix[:bad, :bad], right[:bad])
-    assert not factor[:, bad:].any()
+    assert not factor[bad:].any()
     assert not inverse[bad:].any()
 
 
@@ -134,9 +134,9 @@ def test_adopt_copies_the_tail_alone(n, seed, data):
     tail = [rng.normal(size=(n, n)), rng.normal(size=n), rng.normal(size=n)]
     before = [part.copy() for part in head]
     adopt(*head, split, *tail, n)
-    above = np.triu(np.ones((n, n), bool), 1)
-    above[:, :split] = False
-    np.testing.assert_array_equal(head[0], np.where(above, tail[0], before[0]))
+    below = np.tril(np.ones((n, n), bool), -1)
+    below[:split] = False
+    np.testing.assert_array_equal(head[0], np.where(below, tail[0], before[0]))
     for now, new, old in zip(head[1:], tail[1:], before[1:]):
         np.testing.assert_array_equal(now, np.concatenate([old[:split], new[split:]]))
 
@@ -168,8 +168,8 @@ def test_smallest_tolerance(n, seed, data):
     split = data.draw(st.integers(0, n))
     head, head_inverse, _ = factored(matrix, right)
     tail, tail_inverse = head.copy(), head_inverse.copy()
-    head[:, split:] = head_inverse[split:] = np.nan
-    tail[:, :split] = tail_inverse[:split] = np.nan
+    head[split:], head_inverse[split:] = np.nan, np.nan
+    tail[:split], tail_inverse[:split] = np.nan, np.nan
     found = smallest_tolerance(head, head_inverse, split, tail, tail_inverse, n, np.zeros(n))
     assert found == pytest.approx(1 / np.diag(np.linalg.inv(matrix)).max(), rel=1e-9)
 

@@ -267,13 +267,16 @@ def _factor_proposal(target, chain):
         column, slot = tail_column[i], tail_slot[i]
         if i >= first_added:
             for r in range(split):
-                products[slot, slots[r]] = product(design, chain.gram_cache, column, columns[r])
+                work[r] = product(design, chain.gram_cache, column, columns[r])
+                products[slot, slots[r]] = work[r]
             for r in range(split, i):
-                products[slot, tail_slot[r]] = product(design, chain.gram_cache, column, tail_column[r])
-        for r in range(split):
-            work[r] = products[slot, slots[r]]
-        for r in range(split, i):
-            work[r] = products[slot, tail_slot[r]]
+                work[r] = product(design, chain.gram_cache, column, tail_column[r])
+                products[slot, tail_slot[r]] = work[r]
+        else:
+            for r in range(split):
+                work[r] = products[slot, slots[r]]
+            for r in range(split, i):
+                work[r] = products[slot, tail_slot[r]]
         pivot = append(
             head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, i, work,
             diagonals[column] + ridge[column], xty[column],

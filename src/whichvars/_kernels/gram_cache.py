@@ -45,7 +45,7 @@ def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
     if design.gram.shape[0] > 0:
-        return design.gram[present, entering]
+        return design.gram[entering, present]  # one row for all that are present
     if cache.kept.shape[0] == 0:
         return dot(design.columns, entering, design.columns, present)
     place = cache.place[present]
