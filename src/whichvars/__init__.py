@@ -18,6 +18,7 @@ _HOME = {
     "enumeration": ["exact"],
     "sampling": ["sample"],
     "posterior": ["Posterior"],
+    "estimator": ["VariableSelector"],
     "samplers.add_delete_swap": ["AddDeleteSwap"],
     "samplers.individual": ["IndividualAdaptation"],
     "samplers.lamnisos": ["Lamnisos"],
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         TooLargeError,
         WhichvarsError,
     )
+    from whichvars.estimator import VariableSelector
     from whichvars.posterior import Posterior
     from whichvars.priors import (
         BIC,

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,8 @@ from scipy.stats import f as f_distribution
 
 from whichvars.coefficients import KeptModels, coefficient_table
 from whichvars.errors import DataError
+from whichvars.inputs import find_columns
+from whichvars.prediction import best_predictive, draw, predict
 from whichvars.problem import Problem
 
 
@@ -109,10 +111,10 @@ class Posterior:
     def top_models(self, n: int = 10) -> pd.DataFrame:
         """The n models of highest posterior probability.
 
-        Columns: `variables`; `size`; `probability` (share of iterations; exact where the posterior is);
+        Columns: `size`; `probability` (share of iterations; exact where the posterior is);
         `renormalised` (probability among the models visited, by their exact ratios; biased upwards when many
         were not visited); `log_marginal` relative to the null model; `bayes_factor` of the model's marginal
-        likelihood to the first one's; `r_squared`.
+        likelihood to the first one's; `r_squared`; `variables`.
         """
         models = self.models
         n = min(n, len(models.members))
@@ -123,13 +125,13 @@ class Posterior:
         names = self.problem.names
         return pd.DataFrame(
             {
-                "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
                 "size": [len(m) for m in models.members[:n]],
                 "probability": models.frequency[:n],
                 "renormalised": renormalised[:n],
                 "log_marginal": models.log_marginal[:n],
                 "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[0]),
                 "r_squared": [r_squared(self.problem, m) for m in models.members[:n]],
+                "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
             },
             index=pd.RangeIndex(1, n + 1, name="model"),
         )
@@ -165,16 +167,209 @@ class Posterior:
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
-        >>> wv.exact(problem).coefficients().loc["Ed", ["pip", "mean", "sd"]].round(3)  # doctest: +SKIP
+        >>> wv.exact(problem).coefficients(interval=None).iloc[1:4, :3].round(3).to_numpy()
+        array([[0.85 , 1.165, 0.675],
+               [0.231, 0.032, 0.086],
+               [0.978, 1.904, 0.617]])
         """
         _check_level(interval)
         return coefficient_table(self.problem, self.kept, self.pip, interval)
 
+    def predict(
+        self,
+        X: Any,
+        estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
+        return_std: bool = False,
+        interval: float | None = None,
+    ) -> Any:
+        """Predict new observations, with all their uncertainty: of the model, its coefficients and the noise.
+
+        The predictive distribution is a mixture of t distributions, one for each model (mixtures of g: and
+        each g); nothing is simulated. A new observation has weight 1.
+
+        Parameters
+        ----------
+        X : array or DataFrame, shape (m, columns)
+            New values of the columns the problem was made with; found by name if both have names.
+        estimator : "BMA", "HPM", "MPM" or "BPM"
+            The average over models; or one model alone: the one of highest posterior probability, the median
+            probability model (all variables with an inclusion probability of at least one half), or the best
+            predictive model, the one of ``kept`` whose fit to the data is nearest to the average's.
+        return_std : bool
+            Return the standard deviation of the predictive distribution too.
+        interval : float
+            Return the ends of an equal-tailed predictive interval of this probability too.
+
+        Returns
+        -------
+        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), and interval, shape (m, 2).
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> mean, std = posterior.predict(data.X.head(3), return_std=True)
+        >>> mean.shape, std.shape
+        ((3,), (3,))
+        """
+        _check_level(interval)
+        answer = predict(
+            self.problem, self._estimator(estimator), X, interval, return_std or interval is not None
+        )
+        if not return_std:
+            return answer.mean if interval is None else (answer.mean, answer.interval)
+        return (answer.mean, answer.std) if interval is None else tuple(answer)
+
+    def _estimator(self, estimator: str) -> KeptModels:
+        """The models an estimator averages over."""
+        if estimator == "BMA":
+            return self.kept
+        if estimator == "HPM":
+            return KeptModels.of({self.models.members[0]: 1.0})
+        if estimator == "MPM":
+            return KeptModels.of({tuple(np.flatnonzero(self.pip >= 0.5).tolist()): 1.0})
+        if estimator == "BPM":
+            return KeptModels.of({best_predictive(self.problem, self.kept): 1.0})
+        raise DataError(f"estimator must be 'BMA', 'HPM', 'MPM' or 'BPM', not {estimator!r}")
+
+    def probability_any(self, names: Any) -> float:
+        """Posterior probability that at least one of the variables is in the model, from ``kept``.
+
+        Examples
+        --------
+        Two measures of police expenditure stand in for one another:
+
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> round(posterior.probability_any(["Po1", "Po2"]), 3)
+        0.999
+        """
+        return float(self.kept.weight @ np.logical_or.reduce(self._having(names)))
+
+    def probability_all(self, names: Any) -> float:
+        """Posterior probability that all of the variables are in the model together, from ``kept``.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> round(posterior.probability_all(["Po1", "Po2"]), 3)
+        0.099
+        """
+        return float(self.kept.weight @ np.logical_and.reduce(self._having(names)))
+
+    def jointness(self, a: str | int, b: str | int) -> pd.Series:
+        r"""How two variables go together, from ``kept``.
+
+        Returns
+        -------
+        Series
+            Probabilities `both`, `first_only`, `second_only`, `neither`; `jointness`, both / (both +
+            first_only + second_only), between 0 (never together) and 1 (never apart), of Ley and Steel (2007,
+            Journal of Macroeconomics 29, 476–493); `log_odds_ratio`, log(both · neither / (first_only ·
+            second_only)), of Doppelhofer and Weeks (2009, Journal of Applied Econometrics 24, 209–244):
+            negative for substitutes, positive for complements.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> bool(posterior.jointness("Po1", "Po2")["log_odds_ratio"] < 0)
+        True
+        """
+        first, second = self._having(a)[0], self._having(b)[0]
+        weight = self.kept.weight
+        both, only_first = float(weight @ (first & second)), float(weight @ (first & ~second))
+        only_second, neither = float(weight @ (second & ~first)), float(weight @ ~(first | second))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            joint = np.float64(both) / (both + only_first + only_second)
+            odds = np.log(both) + np.log(neither) - np.log(only_first) - np.log(only_second)
+        return pd.Series(
+            {
+                "both": both,
+                "first_only": only_first,
+                "second_only": only_second,
+                "neither": neither,
+                "jointness": joint,
+                "log_odds_ratio": odds,
+            },
+            name=f"{a}, {b}",
+        )
+
+    def _having(self, names: Any) -> list[np.ndarray]:
+        """For each of the variables, which of the kept models have it."""
+        found = find_columns(names, self.problem.names, "names")
+        if not found:
+            raise DataError("names is empty; name at least one variable")
+        return [self.kept.having(j) for j in found]
+
+    def select(self, threshold: float = 0.5, fdr: float | None = None) -> list[str]:
+        """Variables to report, most probable first.
+
+        Parameters
+        ----------
+        threshold : float
+            Least inclusion probability; one half gives the median probability model.
+        fdr : float
+            Instead of it, the expected share of false discoveries: as many variables as possible, most
+            probable first, with a mean of 1 − PIP of at most this.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.select(threshold=0.9), posterior.select(fdr=0.1)
+        (['Ineq', 'Ed'], ['Ineq', 'Ed', 'Prob'])
+        """
+        bound, name = (threshold, "threshold") if fdr is None else (fdr, "fdr")
+        number = isinstance(bound, (int, float, np.number)) and not isinstance(bound, bool)
+        if not (number and 0 <= bound <= 1):
+            raise DataError(f"{name} must be a number from 0 to 1, not {bound!r}")
+        order = np.argsort(-self.pip, kind="stable")
+        if fdr is None:
+            count = int((self.pip >= threshold).sum())
+        else:
+            false = np.cumsum(1 - self.pip[order]) / np.arange(1, len(order) + 1)
+            count = int((false <= fdr).sum())  # they only rise
+        return [self.problem.names[j] for j in order[:count]]
+
+    def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
+        """Independent draws of all coefficients and of the noise variance, a model being drawn first.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int or None
+            Draws repeat exactly with the same seed; None takes a new one each time.
+
+        Returns
+        -------
+        DataFrame, shape (n, …)
+            Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
+            drawn) and ``(noise variance)``, in the user's units.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> draws = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).draw(2000)
+        >>> bool((draws["Ed"] > 0).mean() > 0.9)
+        True
+        """
+        whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
+        if not (whole and n >= 1):
+            raise DataError(f"n must be a whole number of at least 1, not {n!r}")
+        return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
+
     def __repr__(self) -> str:
         name = self.sampler.split("(")[0]  # without its settings
-        head = (
-            f"Posterior of {self.problem.p} variables by {name}: mean model size {self.mean_size:.2f}"
-        )
+        head = f"Posterior of {self.problem.p} variables by {name}: mean model size {self.mean_size:.2f}"
         worst = np.nanmax(self.mcse, initial=0.0)
         accuracy = "exact" if self.models.exact else f"largest Monte Carlo error {worst:.4f}"
         table = self.summary().head(10).to_string(float_format=lambda v: f"{v:.4g}")

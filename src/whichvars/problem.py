@@ -52,12 +52,12 @@ class FlatPart(NamedTuple):
     the always-included columns that are not combinations of those before them. Means are weighted; Z and X
     are taken less their means, so that the intercept's part is the mean of y."""
 
-    weight: float  # Σ w
+    mean_variance: float  # 1/Σ w, of the mean of y where σ² = 1
     y_mean: float
     x_mean: np.ndarray  # (P,) of the candidate columns, as in Problem.columns_used
     z_index: list[int]  # columns of X that are Z
     z_mean: np.ndarray  # (q,)
-    z_covariance: np.ndarray  # (q, q): (ZᵀWZ)⁻¹
+    z_root: np.ndarray  # (q, q): T with TTᵀ = (ZᵀWZ)⁻¹
     y_on_z: np.ndarray  # (q,)
     x_on_z: np.ndarray  # (q, P)
 
@@ -179,7 +179,8 @@ class Problem:
             columns = self._read_variables(columns, kept, candidates, labels)
             self.columns_used = [column_names[i] for i in self._column_index]
             self.all_columns, self.has_names = column_names, has_names
-            self.flat = _flat_part(values, response, root_weights, always, self._column_index)
+            with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
+                self.flat = _flat_part(values, response, root_weights, always, self._column_index)
             self.duplicates = _find_duplicates(columns, self.columns_used)
             if self.duplicates:
                 sets = _listed([" = ".join(group) for group in self.duplicates], 3, "; ")
@@ -535,7 +536,8 @@ def _flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
 def _flat_part(
     values: np.ndarray, y: np.ndarray, root_weights: np.ndarray, always: list[int], candidates: list[int]
 ) -> FlatPart:
-    root = root_weights / root_weights.max()
+    top = float(root_weights.max())
+    root = root_weights / top
     share = root**2 / (root @ root)
     x_mean = (share @ values)[candidates]
     y_mean = float(share @ y)
@@ -555,14 +557,13 @@ def _flat_part(
     if chosen:
         x = values[:, candidates] - x_mean
         x_on_z = np.linalg.solve(triangle, (basis * root[:, None]).T @ x) / power[:, None]
-    inverse = np.linalg.inv(triangle) / power[:, None] / root_weights.max()
     return FlatPart(
-        weight=float(root_weights @ root_weights),
+        mean_variance=float(1 / (root @ root) / top / top),
         y_mean=y_mean,
         x_mean=x_mean,
         z_index=[always[i] for i in chosen],
         z_mean=z_mean,
-        z_covariance=inverse @ inverse.T,
+        z_root=np.linalg.inv(triangle) / power[:, None] / top,
         y_on_z=np.linalg.solve(triangle, basis.T @ (root * (y - y_mean))) / power,
         x_on_z=x_on_z,
     )

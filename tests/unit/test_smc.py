@@ -128,29 +128,29 @@ def test_systematic_resampling_never_takes_a_dead_particle(uniform: float) -> No
         assert np.all(w[ancestors] > 0)
 
 
-# --- learning by parts
+# --- learning between particles
 
 
-@pytest.mark.parametrize("w", [0.0, 0.5, 1.0])
-def test_deferred_learning_in_plain_numpy(w: float) -> None:
+@pytest.mark.parametrize("scale", [0.1, 3.0])
+def test_deferred_learning_in_plain_numpy(scale: float) -> None:
+    """Sums of the steps gathered, at most 1 each."""
     target = problem(PLAIN)
-    sampler = wv.IndividualAdaptation(w=w)
+    sampler = wv.IndividualAdaptation()
     move = read_move(sampler, "test", deferred=True)
     state = new_move_state(target, sampler, deferred=True)
     wait, learn = from_python(any_move._wait), from_python(learn_deferred)
     rng = np.random.default_rng(0)
     logits = state.adaptation.values[:, [ADD_LOGIT, DELETE_LOGIT]].copy()
-    for round_ in range(5):
+    for _ in range(5):
         sums, number = np.zeros((target.p, 2)), np.zeros(target.p)
         for j in rng.integers(0, target.p - 1, size=13):  # the last variable never
-            steps = rng.normal(size=2)
+            steps = scale * rng.normal(size=2)
             wait(state, j, steps[0], steps[1])
             sums[j] += steps
             number[j] += 1
         assert state.pooled[0] == (number > 0).sum()
-        rate = 2.0 / (round_ + 1)
-        learn(state, move, rate)
-        logits += rate * sums / np.maximum(number, 1)[:, None]
+        learn(state, move)
+        logits += np.clip(sums, -1, 1)
         np.testing.assert_allclose(
             state.adaptation.values[:, [ADD_LOGIT, DELETE_LOGIT]], logits, rtol=1e-13, atol=1e-13
         )
@@ -168,14 +168,18 @@ def test_deferred_learning_of_lamnisos() -> None:
     assert move.code == LAMNISOS
     state = new_move_state(problem(PLAIN), sampler, deferred=True)
     learn = from_python(learn_deferred)
-    state.pooled[1:] = 6.0, 8.0
-    learn(state, move, 0.5)
-    assert state.logit[0] == pytest.approx(0.5 * (0.75 - sampler.target))
+    state.pooled[1] = 0.3
+    learn(state, move)
+    assert state.logit[0] == pytest.approx(0.3)
     assert not state.pooled.any()
-    learn(state, move, 0.5)  # nothing gathered, nothing learned
-    assert state.logit[0] == pytest.approx(0.5 * (0.75 - sampler.target))
-    state.pooled[1:] = 8.0, 8.0
-    learn(state, move, 1e9)
+    learn(state, move)  # nothing gathered, nothing learned
+    assert state.logit[0] == pytest.approx(0.3)
+    state.pooled[1] = -7.0
+    learn(state, move)
+    assert state.logit[0] == pytest.approx(-0.7)
+    for _ in range(30):
+        state.pooled[1] = 7.0
+        learn(state, move)
     assert state.logit[0] == BOUND
 
 

@@ -45,11 +45,10 @@ class MoveState(NamedTuple):
     adaptation: Adaptation
     logit: np.ndarray  # (1,): of ω, for Lamnisos
     changes: Changes
-    steps: (
-        np.ndarray
-    )  # (p, 3) by variable, where learning is deferred: sums of steps of A and D, and their number
+    # where learning is deferred:
+    steps: np.ndarray  # (p, 3): steps of A_j and D_j, and 1 if there are any
     waiting: np.ndarray  # (p,) int32: variables that have such steps
-    pooled: np.ndarray  # (3,): number of variables waiting; sum and number of acceptance probabilities
+    pooled: np.ndarray  # (2,): number of variables waiting; step of logit ω
 
 
 def read_move(sampler: Any, owner: str, deferred: bool = False) -> Move:
@@ -91,7 +90,7 @@ def new_move_state(problem: Problem, sampler: Any, deferred: bool = False) -> Mo
         adaptation = new_adaptation(np.zeros(0), np.zeros(0), 0.1, True)
     rows = len(adaptation.values) if deferred else 0
     return MoveState(
-        adaptation, np.zeros(1), new_changes(), np.zeros((rows, 3)), np.zeros(rows, np.int32), np.zeros(3)
+        adaptation, np.zeros(1), new_changes(), np.zeros((rows, 3)), np.zeros(rows, np.int32), np.zeros(2)
     )
 
 
@@ -140,17 +139,16 @@ def move_state_of_rung(stack, k):
 
 
 @kernel
-def defer(chain, state, move, log_ratio, acceptance):
-    """Gather what this proposal has to teach."""
-    state.pooled[1] += acceptance
-    state.pooled[2] += 1.0
+def defer(chain, state, move, log_ratio, acceptance, rate):
+    """Gather what this proposal has to teach, at learning rate φ_i = `rate`."""
+    state.pooled[1] += rate * (acceptance - move.tau)
     if move.code != INDIVIDUAL:
         return
     forward, reverse = individual.directions(log_ratio, move.tau, move.w)
     for i in range(chain.ints[ADDED]):
-        _wait(state, chain.added[i], forward, reverse)
+        _wait(state, chain.added[i], rate * forward, rate * reverse)
     for i in range(chain.ints[DELETED]):
-        _wait(state, chain.deleted[i], reverse, forward)
+        _wait(state, chain.deleted[i], rate * reverse, rate * forward)
 
 
 @inlined
@@ -160,25 +158,27 @@ def _wait(state, j, add_step, delete_step):
         state.pooled[0] += 1.0
     state.steps[j, 0] += add_step
     state.steps[j, 1] += delete_step
-    state.steps[j, 2] += 1.0
+    state.steps[j, 2] = 1.0
+
+
+@inlined
+def _at_most_one(step):
+    return min(max(step, -1.0), 1.0)
 
 
 @kernel
-def learn_deferred(state, move, rate):
-    """One Robbins–Monro step of size `rate` by the mean of what was gathered, variable by variable."""
+def learn_deferred(state, move):
+    """Learn what was gathered: the sum of the steps, at most 1 each, as none of them knew of the others."""
     for i in range(int(state.pooled[0])):
         j = state.waiting[i]
-        share = rate / state.steps[j, 2]
-        nudge(state.adaptation, j, share * state.steps[j, 0], share * state.steps[j, 1])
+        nudge(state.adaptation, j, _at_most_one(state.steps[j, 0]), _at_most_one(state.steps[j, 1]))
         state.steps[j, 0] = 0.0
         state.steps[j, 1] = 0.0
         state.steps[j, 2] = 0.0
-    if move.code == LAMNISOS and state.pooled[2] > 0.0:
-        mean = state.pooled[1] / state.pooled[2]
-        state.logit[0] = lamnisos.learned_logit(state.logit[0], rate, mean, move.tau)
+    if move.code == LAMNISOS:
+        state.logit[0] = lamnisos.bounded_logit(state.logit[0] + _at_most_one(state.pooled[1]))
     state.pooled[0] = 0.0
     state.pooled[1] = 0.0
-    state.pooled[2] = 0.0
 
 
 @inlined
@@ -203,6 +203,7 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
     acceptance = 1.0 if possible else 0.0
     accepted = False
     fits = True
+    log_ratio = -np.inf
     if number > 0:
         log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
         fits = ints[NEEDED] == 0
@@ -210,26 +211,20 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
         if fits:
             acceptance = math.exp(min(log_ratio, 0.0))
             accepted = log_ratio >= 0.0 or rng.random() < acceptance
-            iteration = state.changes.ints[ITERATION]
-            if move.deferred:
-                defer(chain, state, move, log_ratio, acceptance)
-            elif iteration <= move.freeze:
-                rate = move.phi0 * math.pow(iteration, -move.decay)
-                if move.code == INDIVIDUAL:
-                    individual.learn(chain, state.adaptation, log_ratio, rate, move.tau, move.w)
-                elif move.code == LAMNISOS:
-                    state.logit[0] = lamnisos.learned_logit(state.logit[0], rate, acceptance, move.tau)
-            if accepted:
-                if counting:
-                    leave_model(chain, tally)
-                    count_changes(chain, tally, ints[ADDED], ints[DELETED])
-                accept(target, chain)
-    if not possible:  # teaches Lamnisos what a rejection does
+    iteration = state.changes.ints[ITERATION]
+    if fits and iteration <= move.freeze and (number > 0 or not possible):  # what is impossible is rejected
+        rate = move.phi0 * math.pow(iteration, -move.decay)
         if move.deferred:
-            state.pooled[2] += 1.0
-        elif state.changes.ints[ITERATION] <= move.freeze:
-            rate = move.phi0 * math.pow(state.changes.ints[ITERATION], -move.decay)
-            state.logit[0] = lamnisos.learned_logit(state.logit[0], rate, 0.0, move.tau)
+            defer(chain, state, move, log_ratio, acceptance, rate)
+        elif move.code == INDIVIDUAL:
+            individual.learn(chain, state.adaptation, log_ratio, rate, move.tau, move.w)
+        elif move.code == LAMNISOS:
+            state.logit[0] = lamnisos.bounded_logit(state.logit[0] + rate * (acceptance - move.tau))
+    if accepted:
+        if counting:
+            leave_model(chain, tally)
+            count_changes(chain, tally, ints[ADDED], ints[DELETED])
+        accept(target, chain)
     if fits:
         note_proposal(state.changes, noting, number, acceptance, accepted)
     return fits

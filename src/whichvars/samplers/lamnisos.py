@@ -161,9 +161,8 @@ def propose(target, chain, rng, swap, max_changes, omega):
 
 
 @inlined
-def learned_logit(logit, step, acceptance, aim):
-    """Robbins–Monro: bolder where proposals are accepted more often than the target."""
-    return min(max(logit + step * (acceptance - aim), -BOUND), BOUND)
+def bounded_logit(logit):
+    return min(max(logit, -BOUND), BOUND)
 
 
 @entry
@@ -214,7 +213,7 @@ def _advance(
             accepted = log_ratio >= 0.0 or rng.random() < acceptance
         iteration = changes.ints[ITERATION]
         if iteration <= freeze:
-            logit[0] = learned_logit(logit[0], phi0 * math.pow(iteration, -decay), acceptance, aim)
+            logit[0] = bounded_logit(logit[0] + phi0 * math.pow(iteration, -decay) * (acceptance - aim))
         if accepted:
             if counting:
                 leave_model(chain, tally)

@@ -8,16 +8,15 @@ N particles are drawn from the prior, t = 0. Repeat, until t = 1:
 3. K moves of every particle, each leaving :math:`p(y \mid \gamma)^{t'} p(\gamma)` invariant, with common adding and deleting probabilities
    that are carried over from one temperature to the next while the counter of the learning rate starts again.
 
-A particle's K moves are made with fixed probabilities: they learn from one twentieth of the particles to the
-next, by the mean of what those have to teach. Learning at every move, with rates that start again from φ₀ at
-each temperature, is measurably biased (the kernel then depends on the state it moves).
+A particle's K moves are made with fixed probabilities; what they have to teach is learned before the next particle
+moves. Learning within them, with rates that start again from φ₀ at each temperature, is measurably biased: the kernel
+then depends on the state it moves.
 
 Particles are moved in a fixed number of groups; one thread moves a group, with one memo, so that particles
 that are equal cost one likelihood. Groups average what they learned after each temperature. The result does
 not depend on the number of threads.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +37,7 @@ from whichvars._kernels.chain import (
     new_chain,
     set_model,
 )
-from whichvars._kernels.changes import describe_changes
+from whichvars._kernels.changes import ITERATION, describe_changes
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.tally import Tally, new_tally
@@ -53,10 +52,8 @@ from whichvars.starts import prior_draws
 FEW_DISTINCT = 0.02  # share of distinct particles below which the result is called degenerate
 _RESAMPLING = 1_000_001  # path of the stream that resamples, away from those of the groups
 
-PARTS = 20  # of a group's particles; probabilities are fixed within one
-
 # places in ParticleGroup.cursor
-PARTICLE, LOADED, MOVED, PART = range(4)
+PARTICLE, LOADED, MOVED = range(3)
 
 
 @dataclass
@@ -71,7 +68,7 @@ class ParticleGroup:
     members: np.ndarray  # (N_g, capacity) int32
     values: np.ndarray  # (N_g, 2): log marginal, log prior
     sizes: np.ndarray  # (N_g,) int64
-    cursor: np.ndarray  # (4,) int64
+    cursor: np.ndarray  # (3,) int64
 
     def all_chains(self) -> list[Chain]:
         return [self.chain]
@@ -184,7 +181,7 @@ class SequentialMonteCarlo:
             members=np.zeros((len(models), capacity), np.int32),
             values=np.zeros((len(models), 2)),
             sizes=np.array([len(m) for m in models], np.int64),
-            cursor=np.zeros(4, np.int64),
+            cursor=np.zeros(3, np.int64),
         )
         for i, model in enumerate(models):
             group.members[i, : len(model)] = model
@@ -225,6 +222,7 @@ class SequentialMonteCarlo:
         logit = np.mean([g.state.logit[0] for g in groups])
         for group in groups:
             group.state.logit[0] = logit
+            group.state.changes.ints[ITERATION] = 0
         shared.temperatures.append(shared.temperature)
         shared.distinct.append(len(self._counts(run)))
         if shared.temperature == 1.0:
@@ -438,8 +436,5 @@ def _advance(
         cursor[PARTICLE] = i + 1
         cursor[LOADED] = 0
         cursor[MOVED] = 0
-        if (i + 1) * PARTS >= (cursor[PART] + 1) * sizes.shape[0]:
-            cursor[PART] += 1
-            if cursor[PART] <= move.freeze:
-                learn_deferred(state, move, move.phi0 * math.pow(cursor[PART], -move.decay))
+        learn_deferred(state, move)
     return iterations

@@ -1,0 +1,196 @@
+r"""Prediction of new observations, and draws from the posterior.
+
+At new values of the columns, y is t in each model at each g (the module ``coefficients`` has b, V, q, t, s and
+the degrees of freedom d), with x̃ the new row's difference to the rows seen, less what the always-included
+columns say of it, and h the flat part's own uncertainty,
+
+.. math:: y \mid \gamma, g \sim t_d\big(\hat\alpha + z^T\hat\delta + q\,\tilde x_\gamma^T b,\;
+          s\,(1 + h + t\, \tilde x_\gamma^T V \tilde x_\gamma)\big),
+
+and averaged over models and g a mixture of t distributions, of which mean, standard deviation and quantiles
+are exact.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from whichvars.coefficients import (
+    INTERCEPT,
+    Fits,
+    Functionals,
+    KeptModels,
+    _t_variance,
+    along,
+    fits,
+    functionals,
+    heaviest,
+    mixture_quantile,
+)
+from whichvars.errors import DataError
+from whichvars.inputs import read_columns
+from whichvars.problem import Problem
+
+NOISE = "(noise variance)"
+ROWS_BYTES = 32 << 20  # of what is worked out together
+
+
+class Prediction(NamedTuple):
+    mean: np.ndarray  # (n,)
+    std: np.ndarray  # (n,)
+    interval: np.ndarray | None  # (n, 2)
+
+
+def read_new(problem: Problem, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The always-included columns z (n, q) and candidate columns x (n, P) of new data, less the means of the
+    old. Columns are found by name if both have names, else by place."""
+    values, names, has_names = read_columns(X)
+    wanted = [*problem.flat.z_index, *problem._column_index]
+    if has_names and problem.has_names:
+        place = {name: i for i, name in enumerate(names)}
+        missing = [problem.all_columns[i] for i in wanted if problem.all_columns[i] not in place]
+        if missing:
+            rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise DataError(
+                f"X lacks columns the problem was made with: {', '.join(map(repr, missing[:3]))}{rest}"
+            )
+        wanted = [place[problem.all_columns[i]] for i in wanted]
+    elif values.shape[1] != len(problem.all_columns):
+        raise DataError(
+            f"X has {values.shape[1]} columns but the problem was made with {len(problem.all_columns)}; "
+            "give the same columns in the same order, or frames with names"
+        )
+    q = len(problem.flat.z_index)
+    return values[:, wanted[:q]] - problem.flat.z_mean, values[:, wanted[q:]] - problem.flat.x_mean
+
+
+def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool) -> Prediction:
+    """Mean, standard deviation and interval of new observations under a weighted set of models; only means
+    where not `spread`."""
+    z, x = read_new(problem, X)
+    n = len(x)
+    lines = functionals(problem, np.ones(n), z, x)
+    batches = list(fits(problem, kept))
+    if not spread:
+        slope = mean_coefficients(problem, batches)
+        return Prediction(lines.centre + problem._y_scale * (lines.row @ slope), np.full(n, np.nan), None)
+    mean, std, ends = np.zeros(n), np.zeros(n), np.zeros((n, 2))
+    components = sum(fit.q.size for fit in batches)
+    widest = max(fit.columns.size for fit in batches)
+    step = max(1, ROWS_BYTES // (8 * max(2 * components, 3 * widest, 1)))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        weight, location, scale, degrees = _components(
+            problem, batches, Functionals(*(v[part] for v in lines))
+        )
+        mean[part] = location @ weight
+        factor = np.array([_t_variance(d) for d in np.unique(degrees)])
+        variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
+        std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
+        mean[part] += lines.centre[part]
+        if interval is not None:
+            heavy = heaviest(weight)
+            weight, degrees = weight[heavy] / weight[heavy].sum(), degrees[heavy]
+            for r in range(len(location)):
+                at, width = location[r, heavy], scale[r, heavy]
+                for side, level in enumerate(((1 - interval) / 2, (1 + interval) / 2)):
+                    ends[first + r, side] = lines.centre[first + r] + mixture_quantile(
+                        level, weight, at, width, degrees
+                    )
+    return Prediction(mean, std, None if interval is None else ends)
+
+
+def _components(
+    problem: Problem, batches: list[Fits], lines: Functionals
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """All models at all g: weights (C,), locations less the centre and scales (R, C), degrees of freedom (C,)."""
+    unit = problem._y_scale
+    weights, locations, scales, degrees = [], [], [], []
+    for fit in batches:
+        b, v = along(fit, lines.row)  # (R, m)
+        heavy = fit.node_weight * fit.weight[:, None] > 1e-15
+        weights.append((fit.node_weight * fit.weight[:, None])[heavy])
+        locations.append((unit * fit.q * b[:, :, None])[:, heavy])
+        inner = 1 + lines.variance[:, None, None] + fit.t * v[:, :, None]
+        scales.append((unit * np.sqrt(fit.s * inner))[:, heavy])
+        degrees.append(np.full(int(heavy.sum()), fit.degrees))
+    weight = np.concatenate(weights)
+    return (
+        weight / weight.sum(),
+        np.concatenate(locations, axis=1),
+        np.concatenate(scales, axis=1),
+        np.concatenate(degrees),
+    )
+
+
+def _model_means(batches: list[Fits]) -> Iterator[tuple[Fits, np.ndarray]]:
+    """E[β | γ] of every model, (m, k), in the problem's units."""
+    for fit in batches:
+        yield fit, np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
+
+
+def mean_coefficients(problem: Problem, batches: list[Fits]) -> np.ndarray:
+    """E[β] averaged over models, (P,), in the problem's units."""
+    total = np.zeros(len(problem.columns_used))
+    for fit, mean in _model_means(batches):
+        total += np.bincount(fit.columns.ravel(), (fit.weight[:, None] * mean).ravel(), len(total))
+    return total
+
+
+def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
+    """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
+    fit."""
+    batches = list(fits(problem, kept))
+    average = mean_coefficients(problem, batches)
+    design = problem.target(0).design
+    if problem.engine == "gram":
+        fitted = design.gram @ average
+    else:
+        fitted = design.columns @ (average @ design.columns)
+    constant = float(average @ fitted)
+    best, least = 0, np.inf
+    for fit, mean in _model_means(batches):
+        if problem.engine == "gram":
+            gram = design.gram[fit.columns[:, :, None], fit.columns[:, None, :]]
+            square = np.einsum("mk,mkl,ml->m", mean, gram, mean)
+        else:
+            square = (np.einsum("mk,mkn->mn", mean, design.columns[fit.columns]) ** 2).sum(axis=1)
+        distance = square - 2 * np.einsum("mk,mk->m", mean, fitted[fit.columns]) + constant
+        i = int(distance.argmin())
+        if distance[i] < least:
+            best, least = int(fit.models[i]), float(distance[i])
+    return kept.model(best)
+
+
+def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """What ``Posterior.draw`` returns."""
+    flat, P = problem.flat, len(problem.columns_used)
+    q, unit = len(flat.z_index), problem._y_scale
+    chosen = np.sort(rng.choice(len(kept), size=n, p=kept.weight))
+    distinct, counts = np.unique(chosen, return_counts=True)
+    beta, noise, done = np.zeros((n, P)), np.zeros(n), 0
+    some = KeptModels.of({kept.model(i): float(c) for i, c in zip(distinct, counts)})
+    counts_of = np.round(some.weight * n).astype(int)
+    for fit in fits(problem, some):
+        root = np.linalg.cholesky(fit.V)
+        for i in range(len(fit.weight)):
+            times = counts_of[fit.models[i]]
+            rows = slice(done, done + times)
+            node = rng.choice(fit.q.shape[1], size=times, p=fit.node_weight[i])
+            noise[rows] = fit.s[i, node] * fit.degrees / rng.chisquare(fit.degrees, size=times)
+            noisy = np.sqrt(noise[rows] * fit.t[i, node])[:, None] * (
+                rng.standard_normal((times, fit.b.shape[1])) @ root[i].T
+            )
+            beta[rows, fit.columns[i]] = fit.q[i, node][:, None] * fit.b[i] + noisy
+            done += times
+    beta *= unit / problem.column_units
+    noise *= unit**2
+    level = flat.y_mean + np.sqrt(noise * flat.mean_variance) * rng.standard_normal(n)
+    delta = flat.y_on_z - beta @ flat.x_on_z.T
+    delta += np.sqrt(noise)[:, None] * (rng.standard_normal((n, q)) @ flat.z_root.T)
+    intercept = level - beta @ flat.x_mean - delta @ flat.z_mean
+    names = [INTERCEPT, *(problem.all_columns[i] for i in flat.z_index), *problem.columns_used, NOISE]
+    table = np.column_stack([intercept, delta, beta, noise])[rng.permutation(n)]
+    return pd.DataFrame(table, columns=names, index=pd.RangeIndex(n, name="draw"))

@@ -1,0 +1,87 @@
+"""Questions about sets of variables, against sums over all models."""
+
+import numpy as np
+import pytest
+
+import whichvars as wv
+from support.paired import make_paired, model_priors
+from whichvars.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def pair():
+    case = make_paired("g-prior", columns=6)
+    ours, theirs = model_priors("beta-binomial", 6)
+    return wv.exact(case.problem(model_prior=ours)), case.posterior(theirs)
+
+
+def test_any_and_all(pair):
+    posterior, reference = pair
+    for names in (["x1", "x4"], ["x0", "x2", "x5"], [3]):
+        columns = [int(str(n).removeprefix("x")) for n in names]
+        inside = reference.masks[:, columns]
+        any_of = reference.probabilities @ inside.any(axis=1)
+        all_of = reference.probabilities @ inside.all(axis=1)
+        assert posterior.probability_any(names) == pytest.approx(any_of, rel=1e-9)
+        assert posterior.probability_all(names) == pytest.approx(all_of, rel=1e-9)
+    assert posterior.probability_any("x2") == pytest.approx(posterior.pip[2])
+
+
+def test_jointness(pair):
+    posterior, reference = pair
+    found = posterior.jointness("x4", "x1")
+    first, second = reference.masks[:, 4], reference.masks[:, 1]
+    cells = [first & second, first & ~second, second & ~first, ~first & ~second]
+    both, one, other, neither = (reference.probabilities @ c for c in cells)
+    np.testing.assert_allclose(found.iloc[:4], [both, one, other, neither], rtol=1e-9)
+    assert found["jointness"] == pytest.approx(both / (both + one + other))
+    assert found["log_odds_ratio"] == pytest.approx(np.log(both * neither / one / other))
+
+
+def test_a_variable_with_itself(pair):
+    found = pair[0].jointness("x1", "x1")
+    assert found["jointness"] == 1
+    assert found["log_odds_ratio"] == np.inf
+
+
+def test_selection(pair):
+    posterior, _ = pair
+    pips = posterior.inclusion_probabilities.sort_values(ascending=False)
+    assert posterior.select() == list(pips.index[pips >= 0.5])
+    assert posterior.select(threshold=0) == list(pips.index)
+    assert posterior.select(fdr=0) == []
+    for fdr in (0.01, 0.2, 0.5, 1):
+        chosen = posterior.select(fdr=fdr)
+        assert chosen == list(pips.index[: len(chosen)])
+        assert not chosen or (1 - pips[chosen]).mean() <= fdr
+        more = pips.index[: len(chosen) + 1]
+        assert len(chosen) == 6 or (1 - pips[more]).mean() > fdr
+
+
+@pytest.mark.parametrize("bad", [{"threshold": 2}, {"fdr": -0.1}, {"fdr": "5%"}, {"threshold": True}])
+def test_bounds_are_probabilities(pair, bad):
+    with pytest.raises(DataError, match=f"{next(iter(bad))} must be a number from 0 to 1"):
+        pair[0].select(**bad)
+
+
+def test_unknown_and_missing_names(pair):
+    with pytest.raises(DataError, match="there is no column 'x9'"):
+        pair[0].probability_any(["x9"])
+    with pytest.raises(DataError, match="names is empty"):
+        pair[0].probability_all([])
+
+
+def test_a_sampled_posterior_answers_too(pair):
+    exact, _ = pair
+    posterior = wv.sample(exact.problem, draws=40_000, seed=1, progress=False)
+    assert posterior.probability_any(["x1", "x4"]) == pytest.approx(
+        exact.probability_any(["x1", "x4"]), abs=0.05
+    )
+
+
+def test_models_are_told_by_their_variables(pair):
+    posterior, _ = pair
+    table = posterior.top_models(3)
+    assert list(table.columns)[-1] == "variables"
+    assert len(table.drop(columns="variables").to_string().splitlines()[0]) < 80
+    assert repr(posterior).splitlines()[0].startswith("Posterior of 6 variables by exact enumeration:")
