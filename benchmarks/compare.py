@@ -30,6 +30,8 @@ SAMPLERS: dict[str, Any] = {
     "rapa-phi10": wv.IndividualAdaptation(phi0=10),
     "mca5": wv.IndividualAdaptation(chains=5),
     "mca5-phi10": wv.IndividualAdaptation(chains=5, phi0=10),
+    "pt-ia": wv.ParallelTempering(rungs=6),
+    "pt-ads": wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, steps=10),
 }
 LABELS = {
     "ads": "add/delete/swap",
@@ -39,6 +41,8 @@ LABELS = {
     "rapa-phi10": "IA, RAPA, φ₀ = 10",
     "mca5": "IA, RAPA, 5 chains",
     "mca5-phi10": "IA, RAPA, 5 chains, φ₀ = 10",
+    "pt-ia": "tempered IA, 6 rungs",
+    "pt-ads": "tempered add/delete/swap, 3 rungs",
 }
 BASELINE = "ads"
 SEED = 1000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compare, engine, tecator
+from benchmarks import boston, compare, engine, tecator
 from benchmarks.common import ROOT, Table, measured_at, read_result
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "compare": (compare.tables, _compared),
     "engine": (engine.tables, _engine),
     "tecator": (tecator.tables, _tecator),
+    "boston": (boston.tables, lambda result: ""),
 }
 
 
