@@ -27,14 +27,14 @@ PAPER = {
     "mode": "14 (5–22)",
 }
 TAUS = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85)
-FEW_TAUS = (0.35, 0.65)
+FEW_TAUS = (0.35, 0.45, 0.55)
 DRAWS, WARMUP = 1_000_000, 100_000
 SEED = 300
 
 
 def plan(full: bool) -> list[dict[str, Any]]:
     """The settings to run: both competitors, then τ × r × w × φ₀."""
-    taus, chains = (TAUS, (1, 5, 25)) if full else (FEW_TAUS, (1, 5))
+    taus, chains = (TAUS, (1, 5, 25)) if full else (FEW_TAUS, (1, 5, 25))
     ia = [
         {"sampler": "ia", "tau": tau, "chains": r, "w": w, "phi0": phi0}
         for phi0, r, w, tau in product((1.0, 10.0), chains, (0.0, 0.5), taus)

@@ -155,11 +155,11 @@ class IndividualAdaptation:
         iterations at the end.
 
         Each chain goes by the others' news late; what r chains learn in w iterations moves a logit by about
-        r w φ times its share of the changes. Holding r w φ at about 20 keeps that below one, so the sum
+        r w φ times its share of the changes. Holding r w φ at about 40 keeps that below one, so the sum
         cannot overshoot.
         """
         step = self.chains * self.first_rate * max(iteration, 1) ** -self.decay
-        return iteration + int(min(max(20 / step, 1), self.merge_every))
+        return iteration + int(min(max(40 / step, 1), self.merge_every))
 
     def first_adaptation(self, problem: Problem, learn_together: bool) -> Adaptation:
         """A_j = ν/((1−h)p), D_j = ν/(hp), h the prior mean size over p; kept inside (ε, 1 − ε)."""

@@ -287,7 +287,7 @@ class ParallelTempering:
         """As for individual adaptation: more often while learning steps are large."""
         decay = getattr(self.move, "decay", 0.55)
         rate = getattr(self.move, "phi0", 1.0) * (self.chains * max(iteration, 1)) ** -decay
-        return iteration + int(min(max(20 / (self.chains * rate), 1), self.merge_every))
+        return iteration + int(min(max(40 / (self.chains * rate), 1), self.merge_every))
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         own: LadderUnit = run.units[unit]
