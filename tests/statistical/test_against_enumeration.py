@@ -76,10 +76,10 @@ def test_no_bias_over_all_cases(sampler: str) -> None:
     assert 0.6 < np.sqrt(np.mean(pips**2)) < SAMPLERS[sampler].rms, pips
     assert np.sqrt(np.mean(rest**2)) < SAMPLERS[sampler].rms, rest
     # the cases are independent, the scores within one are not
-    by_case = {
-        "inclusion": np.array([f.pips.mean() for f in found]),
-        "mean size": np.array([f.mean_size for f in found]),
+    by_case = {  # and the least their standard deviation can be, as a few values may happen to lie close together
+        "inclusion": (np.array([f.pips.mean() for f in found]), 0.3),
+        "mean size": (np.array([f.mean_size for f in found]), 1.0),
     }
-    for what, values in by_case.items():
-        error = max(values.std(ddof=1), 0.3) / np.sqrt(len(values))
+    for what, (values, least) in by_case.items():
+        error = max(values.std(ddof=1), least) / np.sqrt(len(values))
         assert abs(values.mean()) < 3.5 * error, (what, values)
