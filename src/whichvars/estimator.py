@@ -45,16 +45,16 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     ----------
     posterior_ : Posterior
         Everything that was learnt: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
-    inclusion_probabilities_, inclusion_mcse_ : arrays, shape (n_features_in_,)
+    inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         Posterior inclusion probability of each column and its Monte Carlo error. Columns of one group share
         theirs; always-included columns have 1, columns that were left out (constant) 0.
-    coef_ : array, shape (n_features_in_,)
+    coef_ : array, shape (p,)
         Coefficients averaged over models.
     intercept_ : float
     n_iter_ : int
         Iterations (exact: models looked at).
     n_features_in_, feature_names_in_
-        As in all of scikit-learn.
+        As in all of scikit-learn; p is the number of columns of X.
 
     Examples
     --------
