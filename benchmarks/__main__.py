@@ -124,7 +124,9 @@ def engine_command(
 
 @main.command("tecator")
 @click.option("--runs", default=2, show_default=True)
-@click.option("--full", is_flag=True, help="All eight targets tau, not only .35, .45 and .55; about 2 minutes a run.")
+@click.option(
+    "--full", is_flag=True, help="All eight targets tau, not only .35, .45 and .55; about 2 minutes a run."
+)
 @click.option(
     "--draws", default=tecator.DRAWS, show_default=True, help="Counted iterations; a tenth as warm-up."
 )
