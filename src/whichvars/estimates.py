@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, THIN, settle
 from whichvars.coefficients import KeptModels
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
-from whichvars.samplers.run import Estimate, Run, Sampler
+from whichvars.samplers.run import Estimate, Run, Sampler, as_rows
 
 
 def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
@@ -45,6 +46,7 @@ def estimate_from_tallies(run: Run, replicate: int) -> Estimate:
         models=models,
         floor=floor,
         trace=_trace(run, replicate),
+        records=_records(run),
         iterations=run.iterations * len(run.units),
         troubles=run.troubles(),
     )
@@ -82,6 +84,15 @@ def _trace(run: Run, replicate: int) -> pd.DataFrame:
             )
         )
     return pd.concat(parts, ignore_index=True)
+
+
+def _records(run: Run) -> sparse.csr_array:
+    """The models of the thinned record, one row for each of the trace."""
+    tallies = [unit.tally for unit in run.units]
+    return as_rows(
+        [t.record_models[r, : t.record_size[r]] for t in tallies for r in range(int(t.ints[RECORDS]))],
+        len(run.units[0].chain.position),
+    )
 
 
 def combine_models(estimates: list[Estimate], keep: int = 10_000) -> Models:
@@ -129,9 +140,8 @@ def combine(
 ) -> Posterior:
     """The posterior that all replicates together estimate."""
     means = np.array([e.pip for e in estimates])
-    pip, mcse = combine_replicates(
-        means, np.array([e.variance for e in estimates]), min(e.degrees for e in estimates)
-    )
+    variances = np.array([e.variance for e in estimates])
+    pip, mcse = combine_replicates(means, variances, min(e.degrees for e in estimates))
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
     evidence, evidence_mcse = combine_evidence(evidences) if evidences else (None, None)
     troubles: dict[str, int] = {}
@@ -151,7 +161,11 @@ def combine(
         log_evidence=evidence,
         log_evidence_mcse=evidence_mcse,
         replicate_pips=means,
+        replicate_variances=variances,
+        frequencies=pip,
+        frequency_mcse=mcse,
         trace=pd.concat([e.trace for e in estimates], ignore_index=True),
+        trace_models=sparse.vstack([e.records for e in estimates], "csr"),
         adaptation=[sampler.learned(problem, run) for run in runs],
         troubles=troubles,
         warnings=tuple(dict.fromkeys(w for e in estimates for w in e.warnings)),

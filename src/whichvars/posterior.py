@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 from scipy.special import logsumexp
 from scipy.stats import f as f_distribution
 
@@ -53,12 +54,29 @@ class Posterior:
     log_evidence: float | None = None
     log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
     replicate_pips: np.ndarray | None = None  # (replicates, p)
-    trace: pd.DataFrame | None = None
+    replicate_variances: np.ndarray | None = None  # (replicates, p): of each of them, by batch means
+    frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
+    frequency_mcse: np.ndarray | None = None  # (p,)
+    rao_blackwell: np.ndarray | None = (
+        None  # (p,) PIPs as means of conditional probabilities; None if not asked for
+    )
+    rao_blackwell_mcse: np.ndarray | None = None  # (p,)
+    trace: pd.DataFrame | None = (
+        None  # replicate, chain, iteration, size, log_posterior of the thinned record
+    )
+    trace_models: sparse.csr_array | None = (
+        None  # (rows of `trace`, p) bool: the models of the thinned record
+    )
     adaptation: list[dict[str, Any]] = field(
         default_factory=list
     )  # one per replicate: what the sampler learned
     troubles: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(
+        default_factory=dict
+    )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
+    chosen: str = ""  # why "auto" took this sampler
+    stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from whichvars._kernels.chain import BREAKDOWNS, NEEDED, PERFECT, Chain, grow, new_chain, set_model
 from whichvars._kernels.model_table import Memo, new_memo
@@ -83,10 +84,20 @@ class Estimate:
     ]  # members → log marginal, log prior, share of the weight
     floor: float  # log posterior above which every visited model is in `models`
     trace: pd.DataFrame
+    records: sparse.csr_array  # (rows of the trace, p): its models
     iterations: int
     log_evidence: float | None = None
     troubles: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+def as_rows(models: list[np.ndarray], p: int) -> sparse.csr_array:
+    """Models given by their variables as the rows of a sparse matrix of booleans, (models, p)."""
+    starts = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
+    variables = np.concatenate([np.sort(m) for m in models]) if models else np.zeros(0)
+    return sparse.csr_array(
+        (np.ones(len(variables), bool), variables.astype(np.int64), starts), shape=(len(models), p)
+    )
 
 
 class Sampler(Protocol):

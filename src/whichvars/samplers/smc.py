@@ -45,7 +45,7 @@ from whichvars.errors import DataError
 from whichvars.problem import Problem
 from whichvars.samplers.any_move import MoveState, learn_deferred, new_move_state, read_move, step
 from whichvars.samplers.individual import IndividualAdaptation
-from whichvars.samplers.run import Estimate, Run, check_between
+from whichvars.samplers.run import Estimate, Run, as_rows, check_between
 from whichvars.seeding import stream
 from whichvars.starts import prior_draws
 
@@ -319,6 +319,9 @@ class SequentialMonteCarlo:
             models={m: (marginal, prior, number / n) for m, (marginal, prior, number) in counts.items()},
             floor=-np.inf,
             trace=trace,
+            records=as_rows(
+                [g.members[i, :size] for g in groups for i, size in enumerate(g.sizes)], problem.p
+            ),
             iterations=self.particles * self.steps * len(run.shared.temperatures),
             log_evidence=run.shared.log_evidence,
             troubles=run.troubles(),
