@@ -24,7 +24,14 @@ _HOME = {
     "samplers.lamnisos": ["Lamnisos"],
     "samplers.tempering": ["ParallelTempering"],
     "samplers.smc": ["SequentialMonteCarlo"],
-    "errors": ["WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "DataWarning", "ConvergenceWarning"],
+    "plots": [
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
+    ],
+    "errors": [
+        "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
+        "DataWarning", "ConvergenceWarning",
+    ],
 }  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [*_WHERE, "datasets"]
@@ -37,10 +44,24 @@ if TYPE_CHECKING:
         ConvergenceWarning,
         DataError,
         DataWarning,
+        MissingPackageError,
+        OutputError,
         TooLargeError,
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.plots import (
+        plot_adaptation,
+        plot_agreement,
+        plot_changes,
+        plot_coefficients,
+        plot_correlation,
+        plot_inclusion,
+        plot_ladder,
+        plot_model_size,
+        plot_models,
+        plot_trace,
+    )
     from whichvars.posterior import Posterior
     from whichvars.priors import (
         BIC,
