@@ -1,11 +1,14 @@
 """What all plots share: matplotlib when it is needed, colours, and names that do not overlap."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from whichvars.errors import ArgumentTypeError, MissingPackageError
+from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,17 +22,42 @@ MANY_POINTS = 2000  # above which points are drawn as pixels also in vector file
 LABEL_SIZE = 8.5
 REACHES = (7, 15, 26, 40, 56)  # points from a mark to its name, nearest first
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
+_off_screen = ContextVar("off_screen", default=False)
+
+
+class NothingToDrawError(DataError):
+    """The posterior has nothing that such a plot would show."""
+
+
+def require(package: str, users: str) -> None:
+    """MissingPackageError unless the package can be imported."""
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{users} need {package}, which is not installed: pip install 'whichvars[report]'"
+        ) from error
+
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Within it, new figures are not pyplot's: they open no window and need not be closed."""
+    token = _off_screen.set(True)
+    try:
+        yield
+    finally:
+        _off_screen.reset(token)
 
 
 def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     """`ax`, or the axes of a new figure of this many inches."""
-    try:
-        import matplotlib.axes
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingPackageError(
-            "plots need matplotlib, which is not installed: pip install 'whichvars[report]'"
-        ) from error
+    require("matplotlib", "plots")
+    import matplotlib.axes
+    import matplotlib.figure
+    from matplotlib import pyplot
+
+    if ax is None and _off_screen.get():
+        return matplotlib.figure.Figure(figsize=(width, height), layout="constrained").subplots()
     if ax is None:
         return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     if not isinstance(ax, matplotlib.axes.Axes):
@@ -54,13 +82,14 @@ def whole_numbers(ax: "Axes") -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def legend_above(ax: "Axes", **settings: Any) -> None:
-    """The legend over the axes, where it hides nothing."""
+def legend_above(ax: "Axes", side: Literal["left", "right"] = "left", **settings: Any) -> None:
+    """The legend over the axes, where it hides nothing: from their left end, or up to their right end, where it
+    can reach over the names beside them."""
     if ax.get_legend_handles_labels()[1]:
         options: dict[str, Any] = {"ncols": 3, "fontsize": 9, "handletextpad": 0.5, "columnspacing": 1.4}
         ax.legend(
-            loc="lower left",
-            bbox_to_anchor=(0, 1.0),
+            loc="lower left" if side == "left" else "lower right",
+            bbox_to_anchor=(float(side == "right"), 1.0),
             frameon=False,
             borderaxespad=0.2,
             **(options | settings),

@@ -25,6 +25,7 @@ from whichvars.drawing import (
     ORANGE,
     PALE,
     SERIES,
+    NothingToDrawError,
     legend_above,
     name_points,
     name_rows,
@@ -98,7 +99,7 @@ def _inclusion_rows(posterior: Posterior, ax: "Axes | None", rows: int) -> "Axes
     ax.set(xlim=(-0.015, 1.015), ylim=(rows - 0.4, -0.6), xlabel=PIP)
     tidy(ax, "x")
     ax.tick_params(axis="y", length=0)
-    legend_above(ax)
+    legend_above(ax, "right")
     return ax
 
 
@@ -185,7 +186,7 @@ def plot_models(
         : _count(variables, "variables")
     ]
     if not rows:
-        raise DataError("the best models have no variables in them: there is nothing to draw")
+        raise NothingToDrawError("the best models have no variables in them: there is nothing to draw")
     log_posterior = posterior.models.log_posterior[: len(members)]
     weight = np.exp(log_posterior - log_posterior[0])
     width = np.maximum(weight / weight.sum(), NARROWEST / len(members))
@@ -217,7 +218,7 @@ def plot_models(
     tidy(ax, "")
     ax.tick_params(axis="y", length=0)
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
-    legend_above(ax)
+    legend_above(ax, "right")
     return ax
 
 
@@ -292,7 +293,7 @@ def plot_coefficients(
     The spike is as high as the probability that the coefficient is 0, the variable being out; the hump, the
     density of the coefficient if it is in, as high as the probability that it is in. Coefficients are
     standardised, :math:`\beta_j\, s_j / s_y`: how many standard deviations y changes with one standard deviation
-    of the column, both after the always-included columns.
+    of the column, both after the always-included columns. Densities are averages over the 3,000 heaviest models.
 
     Parameters
     ----------
@@ -352,7 +353,7 @@ def plot_coefficients(
     ax.set_xlabel("standardised coefficient")
     tidy(ax, "x")
     ax.tick_params(axis="y", length=0)
-    legend_above(ax, ncols=2)
+    legend_above(ax, "right", ncols=2)
     return ax
 
 
@@ -394,7 +395,7 @@ def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
     low, high = min(ends), max(ends)
     if low == high:
         low, high = -1.0, 1.0
-    return np.linspace(low, high, 800)
+    return np.linspace(low, high, 500)
 
 
 def _where_dense(grid: np.ndarray, densities: list[np.ndarray]) -> tuple[float, float]:
@@ -528,9 +529,9 @@ def plot_trace(
     _check(posterior)
     _choice(show, ("size", "log_posterior"), "show")
     if posterior.trace is None or posterior.trace.empty:
-        raise DataError(f"there is nothing to draw: {_why_none(posterior, 'trace')}")
+        raise NothingToDrawError(f"there is nothing to draw: {_why_none(posterior, 'trace')}")
     if _particles(posterior):
-        raise DataError(
+        raise NothingToDrawError(
             "there is nothing to draw: SequentialMonteCarlo has particles, which have no order in time; "
             "plot_ladder shows its steps"
         )
@@ -538,15 +539,7 @@ def plot_trace(
     for number, (_, part) in enumerate(posterior.trace.groupby("replicate")):
         colour = SERIES[number % len(SERIES)]
         for _, chain in part.groupby("chain"):
-            ax.plot(
-                chain["iteration"],
-                chain[show],
-                color=colour,
-                linewidth=0.5,
-                alpha=0.25,
-                rasterized=True,
-                zorder=1,
-            )
+            ax.plot(chain["iteration"], chain[show], color=colour, linewidth=0.5, alpha=0.25, zorder=1)
         mean = part.groupby("iteration")[show].mean()
         window = max(1, len(mean) // 50)
         smooth = (
@@ -562,6 +555,7 @@ def plot_trace(
             label=f"replicate {number + 1}",
             zorder=2,
         )
+    ax.set_rasterization_zorder(1.5)  # the thin lines as one image, also in vector files
     ax.set_xlabel("iteration of each chain, after warm-up")
     words = {"size": "number of variables in the model", "log_posterior": "log posterior, up to a constant"}
     ax.set_ylabel(words[show])
@@ -588,9 +582,9 @@ def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     _check(posterior)
     pips = posterior.replicate_pips
     if pips is None:
-        raise DataError(f"there is nothing to draw: {_why_none(posterior, 'replicates')}")
+        raise NothingToDrawError(f"there is nothing to draw: {_why_none(posterior, 'replicates')}")
     if len(pips) < 2:
-        raise DataError("a single replicate has nothing to agree with; sample with replicates=4")
+        raise NothingToDrawError("a single replicate has nothing to agree with; sample with replicates=4")
     ax = new_axes(ax, 5.4, 5.2)
     mean, low, high = pips.mean(axis=0), pips.min(axis=0), pips.max(axis=0)
     apart = np.flatnonzero(high - low > 0.005)
@@ -669,7 +663,7 @@ def _learned_odds(posterior: Posterior, ax: "Axes | None", add: np.ndarray, dele
     ax = new_axes(ax, 5.6, 4.6)
     inner = np.flatnonzero((posterior.pip > 0) & (posterior.pip < 1))
     if not inner.size:
-        raise DataError("every variable was always in or always out: there are no odds to draw")
+        raise NothingToDrawError("every variable was always in or always out: there are no odds to draw")
     odds = posterior.pip[inner] / (1 - posterior.pip[inner])
     ratio = add[:, inner] / delete[:, inner]
     ax.plot(
@@ -889,5 +883,7 @@ def _learned(posterior: Posterior, key: str, samplers: str) -> list[dict[str, An
     """What each replicate learned, if the sampler learns `key`."""
     if not posterior.adaptation or key not in posterior.adaptation[0]:
         what = key.replace("_", " ")
-        raise DataError(f"there is nothing to draw: {_why_none(posterior, what)}; {samplers} would give it")
+        raise NothingToDrawError(
+            f"there is nothing to draw: {_why_none(posterior, what)}; {samplers} would give it"
+        )
     return posterior.adaptation

@@ -1,8 +1,10 @@
 """What was learnt: inclusion probabilities with their Monte Carlo error, model sizes, the best models."""
 
+import importlib
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -384,6 +386,37 @@ class Posterior:
         if not (whole and n >= 1):
             raise DataError(f"n must be a whole number of at least 1, not {n!r}")
         return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
+
+    def report(self, path: Any, title: str | None = None) -> Path:
+        """Write a report: one HTML file that needs nothing else, for any browser, phone or printer.
+
+        It begins with the answer in words; then the table of variables, which can be sorted and searched, the
+        plots, the best models, how far to trust it, the settings and how to cite. Needs the extra ``report``.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write; an older one is replaced when the new one is whole.
+        title : str
+            Heading; "Which variables matter?" if not given.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import tempfile, whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47), max_size=3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     posterior.report(f"{folder}/report.html", title="Crime in 47 states").name
+        'report.html'
+        """
+        # by name and late: reports are made of posteriors and lie above them, and need optional packages
+        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title)
+        return written
 
     def __repr__(self) -> str:
         name = self.sampler.split("(")[0]  # without its settings

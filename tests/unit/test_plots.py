@@ -339,7 +339,7 @@ def test_wrong_arguments_are_named(sampled, call, error, words):
 
 
 def test_without_matplotlib_the_message_names_the_extra(monkeypatch, exact):
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(wv.MissingPackageError, match=r"whichvars\[report\]"):
         wv.plot_inclusion(exact)
 
