@@ -427,7 +427,7 @@ def plot_correlation(posterior: Posterior, ax: "Axes | None" = None, *, top: int
     Variables that are strongly correlated stand in for one another and share their probability. The correlations
     are those left after the always-included columns; between variables of several columns it is the largest
     correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
-    clustering by 1 − |correlation|.
+    clustering by one minus the absolute correlation.
 
     Examples
     --------

@@ -83,7 +83,6 @@ def test_every_kind_of_posterior_can_be_drawn_on_new_axes_and_on_given_ones(plot
     render(plot(posterior))
     _, ax = pyplot.subplots()
     assert plot(posterior, ax) is ax
-    render(ax)
 
 
 def test_inclusion_rows_are_sorted_and_have_two_standard_errors(sampled):
@@ -177,12 +176,16 @@ def test_model_size_draws_both_distributions(exact):
     np.testing.assert_allclose(prior.get_ydata(), exact.model_size["prior"].loc[prior.get_xdata()])
 
 
-def test_densities_are_those_of_the_coefficient_table(grouped):
+@pytest.mark.parametrize("slab", [wv.IndependentNormal(1), wv.GPrior(2), wv.HyperG()])
+def test_densities_are_those_of_the_coefficient_table(slab):
     """Mean and standard deviation given inclusion, by numerical integration of what is drawn."""
-    problem = grouped.problem
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(50, 4)) * [1, 2, 3, 4]
+    problem = wv.Problem(X, X @ [0.6, 0.2, 0, -0.1] + 5 + rng.normal(size=50), slab=slab)
+    posterior = wv.exact(problem)
     columns = list(range(4))
-    parts = plots._standardised_components(grouped, columns)
-    table = grouped.coefficients(interval=None).loc[problem.columns_used]
+    parts = plots._standardised_components(posterior, columns)
+    table = posterior.coefficients(interval=None).loc[problem.columns_used]
     unit = np.sqrt(problem.target(0).design.diagonal) * problem.column_units / problem._y_scale
     for c in columns:
         x = np.linspace(-3, 3, 20001)
@@ -281,7 +284,9 @@ def test_ladders(crime):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), posterior.adaptation[0]["temperatures"])
     rates = np.mean([part["swap_rates"] for part in posterior.adaptation], axis=0)
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], rates)
-    render(wv.plot_adaptation(posterior))  # of the last rung
+    learned = posterior.adaptation
+    drawn = wv.plot_adaptation(posterior, show="probabilities").lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, np.concatenate([part["add_probability"][-1] for part in learned]))
 
 
 def test_particles_have_steps_but_no_trace(crime):
