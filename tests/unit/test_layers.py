@@ -19,7 +19,7 @@ LAYERS = (
     ("samplers", "starts"),
     ("coefficients", "prediction"),
     ("posterior", "estimates"),
-    ("progress", "enumeration", "sampling", "drawing"),
+    ("progress", "enumeration", "sampling"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

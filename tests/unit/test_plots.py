@@ -13,8 +13,9 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import whichvars as wv
-from whichvars import plots
-from whichvars.drawing import name_points
+from whichvars.plots.drawing import name_points
+from whichvars.plots.effects import _standardised_components, _t_density, correlations
+from whichvars.plots.variables import NARROWEST, NOTABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
 ALWAYS = [wv.plot_inclusion, wv.plot_models, wv.plot_model_size, wv.plot_coefficients, wv.plot_correlation]
@@ -114,7 +115,7 @@ def test_a_variable_that_never_moved_is_hollow(wide):
 def test_many_variables_stand_in_the_order_of_x_and_only_notable_ones_are_named(wide):
     ax = wv.plot_inclusion(wide)
     assert ax.texts[0].get_text() == wide.problem.names[7]
-    assert len(ax.texts) <= (wide.pip >= plots.NOTABLE).sum()
+    assert len(ax.texts) <= (wide.pip >= NOTABLE).sum()
     drawn = np.concatenate([line.get_xdata() for line in ax.lines if len(line.get_xdata()) != 2])
     assert set(range(1, 301)) <= set(drawn.astype(int))
 
@@ -157,7 +158,7 @@ def test_models_are_columns_and_colours_signs(exact):
 
 def model_edges(posterior, n):
     weight = posterior.models.frequency[:n] / posterior.models.frequency[:n].sum()
-    width = np.maximum(weight, plots.NARROWEST / n)
+    width = np.maximum(weight, NARROWEST / n)
     return np.concatenate([[0], np.cumsum(width / width.sum())])[:n]
 
 
@@ -184,12 +185,12 @@ def test_densities_are_those_of_the_coefficient_table(slab):
     problem = wv.Problem(X, X @ [0.6, 0.2, 0, -0.1] + 5 + rng.normal(size=50), slab=slab)
     posterior = wv.exact(problem)
     columns = list(range(4))
-    parts = plots._standardised_components(posterior, columns)
+    parts = _standardised_components(posterior, columns)
     table = posterior.coefficients(interval=None).loc[problem.columns_used]
     unit = np.sqrt(problem.target(0).design.diagonal) * problem.column_units / problem._y_scale
     for c in columns:
         x = np.linspace(-3, 3, 20001)
-        density = plots._t_density(x, *parts[c])
+        density = _t_density(x, *parts[c])
         density /= density.sum()
         mean = density @ x
         assert mean == pytest.approx(table["mean_included"].iloc[c] * unit[c], rel=1e-5)
@@ -217,7 +218,7 @@ def test_correlations_are_numpys(exact):
 
 def test_correlation_of_groups_is_canonical(grouped):
     frame_names = grouped.problem.names
-    matrix = plots._correlation(grouped.problem, np.arange(3))
+    matrix = correlations(grouped.problem, np.arange(3))
     site, near = frame_names.index("site"), frame_names.index("near b")
     values = grouped.problem.target(0).design.gram
     # R² of the single column on the two of the group
@@ -231,9 +232,7 @@ def test_columns_engine_gives_the_same_correlations(exact):
     X, y = wv.datasets.load_uscrime()[:2]
     other = wv.Problem(X, y, slab=wv.GPrior(47), engine="columns")
     chosen = np.arange(15)
-    np.testing.assert_allclose(
-        plots._correlation(other, chosen), plots._correlation(exact.problem, chosen), atol=1e-12
-    )
+    np.testing.assert_allclose(correlations(other, chosen), correlations(exact.problem, chosen), atol=1e-12)
 
 
 @pytest.mark.parametrize("show", ["size", "log_posterior"])

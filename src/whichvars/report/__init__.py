@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import whichvars
-from whichvars.drawing import require, short
 from whichvars.errors import ArgumentTypeError, OutputError
+from whichvars.plots.drawing import require, short
 from whichvars.posterior import Posterior
 from whichvars.report import figures, table, words
 

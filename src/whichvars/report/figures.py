@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
-from whichvars.drawing import NothingToDrawError, off_screen
+from whichvars.plots.drawing import NothingToDrawError, off_screen
+from whichvars.plots.effects import correlations
+from whichvars.plots.variables import MOST_ROWS
 from whichvars.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def results(posterior: Posterior) -> list[Picture]:
     exact = posterior.models.exact
     error = "" if exact else " Error bars are ± 2 Monte Carlo standard errors."
     wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
-    if p > plots.MOST_ROWS:
+    if p > MOST_ROWS:
         wanted.append(
             (
                 "All variables",
@@ -53,7 +55,7 @@ def results(posterior: Posterior) -> list[Picture]:
                 {},
             )
         )
-    rows = min(p, 20 if p > plots.MOST_ROWS else plots.MOST_ROWS)
+    rows = min(p, 20 if p > MOST_ROWS else MOST_ROWS)
     wanted += [
         (
             "The most probable variables" if rows < p else "Inclusion probabilities",
@@ -196,7 +198,7 @@ def _best(posterior: Posterior) -> str:
 def _correlated(posterior: Posterior) -> str:
     chosen = np.argsort(-posterior.pip, kind="stable")[:CORRELATED]
     names = [posterior.problem.names[j] for j in chosen]
-    matrix = np.tril(plots._correlation(posterior.problem, chosen), -1)
+    matrix = np.tril(correlations(posterior.problem, chosen), -1)
     rows, columns = np.nonzero(np.abs(matrix) >= 0.8)
     order = np.argsort(-np.abs(matrix[rows, columns]))[:8]
     pairs = [f"{names[columns[i]]} and {names[rows[i]]} {matrix[rows[i], columns[i]]:.2f}" for i in order]

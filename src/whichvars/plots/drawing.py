@@ -82,6 +82,11 @@ def whole_numbers(ax: "Axes") -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+def thousands(ax: "Axes", axis: str) -> None:
+    which = ax.xaxis if axis == "x" else ax.yaxis
+    which.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
 def legend_above(ax: "Axes", side: Literal["left", "right"] = "left", **settings: Any) -> None:
     """The legend over the axes, where it hides nothing: from their left end, or up to their right end, where it
     can reach over the names beside them."""
