@@ -216,6 +216,18 @@ def test_correlations_are_numpys(exact):
     np.testing.assert_allclose(ax.images[0].get_array().data, expected, atol=1e-12)
 
 
+def test_clusters_are_kept_together_and_outlined(exact):
+    names = exact.summary().index
+    unlike, single, outside = [names[0], names[5], names[9]], [names[1]], [names[14]]
+    ax = wv.plot_correlation(exact, top=12, clusters=[unlike, single, outside])
+    place = sorted(labels(ax).index(name) for name in unlike)
+    assert np.ptp(place) == 2
+    (outline,) = ax.lines
+    assert (outline.get_xdata().min(), outline.get_xdata().max()) == (place[0] - 0.5, place[-1] + 0.5)
+    with pytest.raises(wv.DataError, match="no such"):
+        wv.plot_correlation(exact, clusters=[["no such"]])
+
+
 def test_correlation_of_groups_is_canonical(grouped):
     frame_names = grouped.problem.names
     matrix = correlations(grouped.problem, np.arange(3))

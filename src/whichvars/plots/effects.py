@@ -1,6 +1,6 @@
 """What the variables do: their coefficients, and how they go together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +159,13 @@ def _t_density(
     return total
 
 
-def plot_correlation(posterior: Posterior, ax: "Axes | None" = None, *, top: int = 20) -> "Axes":
+def plot_correlation(
+    posterior: Posterior,
+    ax: "Axes | None" = None,
+    *,
+    top: int = 20,
+    clusters: Iterable[Sequence[str]] = (),
+) -> "Axes":
     """Correlation among the most probable variables, those alike side by side.
 
     Variables that are strongly correlated stand in for one another and share their probability. The correlations
@@ -167,12 +173,27 @@ def plot_correlation(posterior: Posterior, ax: "Axes | None" = None, *, top: int
     correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
     clustering by one minus the absolute correlation.
 
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    top : int
+        How many variables, the most probable.
+    clusters : sequences of names
+        Sets of variables that stand in for one another: kept together and outlined.
+
+    Returns
+    -------
+    Axes
+
     Examples
     --------
     >>> import whichvars as wv
     >>> data = wv.datasets.load_uscrime()
     >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-    >>> labels = [label.get_text() for label in wv.plot_correlation(posterior).get_yticklabels()]
+    >>> ax = wv.plot_correlation(posterior, clusters=[["Po1", "Po2"]])
+    >>> labels = [label.get_text() for label in ax.get_yticklabels()]
     >>> abs(labels.index("Po1") - labels.index("Po2"))
     1
     """
@@ -180,25 +201,24 @@ def plot_correlation(posterior: Posterior, ax: "Axes | None" = None, *, top: int
     problem = posterior.problem
     chosen = most_probable(posterior)[: check_count(top, "top")]
     correlation = correlations(problem, chosen)
-    if len(chosen) > 2:
-        distance = squareform(np.clip(1 - np.abs(correlation), 0, None), checks=False)
-        tree = hierarchy.linkage(distance, "average", optimal_ordering=True)
-        order = hierarchy.leaves_list(tree)
-        chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
+    sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
+    order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
+    chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
     n = len(chosen)
     ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
     # the diagonal says nothing: grey, so that the rest is seen
     ax.set_facecolor(PALE)
     image = ax.imshow(np.ma.masked_array(correlation, np.eye(n, dtype=bool)), cmap="RdBu_r", vmin=-1, vmax=1)
-    for i in range(n):
-        for j in range(n):
-            if i != j and (n <= 12 or abs(correlation[i, j]) >= 0.5):
-                colour = "white" if abs(correlation[i, j]) > 0.6 else INK
-                text = f"{correlation[i, j]:.2f}".replace("0.", ".").replace("1.00", "1")
-                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+    _write_correlations(ax, correlation)
+    for members in sets:
+        place = [k for k, j in enumerate(chosen) if j in members]
+        if len(place) > 1:
+            a, b = place[0] - 0.5, place[-1] + 0.5
+            ax.plot([a, b, b, a, a], [a, a, b, b, a], color=INK, linewidth=2)
     labels = [problem.names[j] for j in chosen]
     name_rows(ax, labels, fontsize=LABEL_SIZE)
     name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
+    ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     figure = ax.get_figure(root=False)
@@ -207,6 +227,32 @@ def plot_correlation(posterior: Posterior, ax: "Axes | None" = None, *, top: int
     bar.outline.set_visible(False)
     bar.set_label("correlation")
     return ax
+
+
+def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
+    """An order of the variables in which those alike, and those of a cluster, are neighbours."""
+    n = len(correlation)
+    if n < 3:
+        return np.arange(n)
+    distance = squareform(np.clip(1 - np.abs(correlation), 0, None), checks=False)
+    leaves = hierarchy.leaves_list(hierarchy.linkage(distance, "average", optimal_ordering=True))
+    place = np.argsort(leaves).astype(float)
+    for members in clusters:
+        if members:
+            place[members] = place[members].min() + place[members] / (n * n)
+    return np.argsort(place)
+
+
+def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
+    """Numbers in the cells; only the larger ones where there are many."""
+    n = len(correlation)
+    for i in range(n):
+        for j in range(n):
+            value = correlation[i, j]
+            if i != j and (n <= 12 or abs(value) >= 0.5):
+                text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
+                colour = "white" if abs(value) > 0.6 else INK
+                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
 
 
 def correlations(problem: Problem, chosen: np.ndarray) -> np.ndarray:
