@@ -358,35 +358,6 @@ class Posterior:
             count = int((false <= fdr).sum())  # they only rise
         return [self.problem.names[j] for j in order[:count]]
 
-    def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
-        """Independent draws of all coefficients and of the noise variance, a model being drawn first.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        seed : int or None
-            Draws repeat exactly with the same seed; None takes a new one each time.
-
-        Returns
-        -------
-        DataFrame, shape (n, …)
-            Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
-            drawn) and ``(noise variance)``, in the user's units.
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> draws = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).draw(2000)
-        >>> bool((draws["Ed"] > 0).mean() > 0.9)
-        True
-        """
-        whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
-        if not (whole and n >= 1):
-            raise DataError(f"n must be a whole number of at least 1, not {n!r}")
-        return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
-
     def report(self, path: Any, title: str | None = None) -> Path:
         """Write a report: one HTML file that needs nothing else, for any browser, phone or printer.
 
@@ -417,6 +388,35 @@ class Posterior:
         # by name and late: reports are made of posteriors and lie above them, and need optional packages
         written: Path = importlib.import_module("whichvars.report").write_report(self, path, title)
         return written
+
+    def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
+        """Independent draws of all coefficients and of the noise variance, a model being drawn first.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int or None
+            Draws repeat exactly with the same seed; None takes a new one each time.
+
+        Returns
+        -------
+        DataFrame, shape (n, …)
+            Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
+            drawn) and ``(noise variance)``, in the user's units.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> draws = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).draw(2000)
+        >>> bool((draws["Ed"] > 0).mean() > 0.9)
+        True
+        """
+        whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
+        if not (whole and n >= 1):
+            raise DataError(f"n must be a whole number of at least 1, not {n!r}")
+        return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
 
     def __repr__(self) -> str:
         name = self.sampler.split("(")[0]  # without its settings
