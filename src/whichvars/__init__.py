@@ -18,16 +18,16 @@ _HOME = {
     "enumeration": ["exact"],
     "sampling": ["sample"],
     "posterior": ["Posterior"],
+    "plots": [
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
+    ],
     "estimator": ["VariableSelector"],
     "samplers.add_delete_swap": ["AddDeleteSwap"],
     "samplers.individual": ["IndividualAdaptation"],
     "samplers.lamnisos": ["Lamnisos"],
     "samplers.tempering": ["ParallelTempering"],
     "samplers.smc": ["SequentialMonteCarlo"],
-    "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
-        "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
-    ],
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
         "DataWarning", "ConvergenceWarning",

@@ -129,6 +129,10 @@ def test_sources_are_the_software_and_the_samplers_papers(sampled, exact):
     assert len(words.sources(exact)) == 1
     (_, paper) = words.sources(sampled)
     assert "1412.6760" in paper
+    tempered = dataclasses.replace(
+        sampled, sampler="ParallelTempering(move=AddDeleteSwap(swap=0.3), rungs=3)"
+    )
+    assert [source.split(",")[0] for source in words.sources(tempered)[1:]] == ["Brown", "Miasojedow"]
 
 
 class Page(HTMLParser):

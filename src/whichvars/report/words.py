@@ -1,5 +1,6 @@
 """What a posterior says, in plain words."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,18 +27,48 @@ SMALL = (
 MOST_NAMES = 12
 
 SOFTWARE = "The whichvars developers. whichvars: Bayesian variable selection by adaptive MCMC."
-SOURCES = {
-    "AddDeleteSwap": "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection "
-    "and prediction. Journal of the Royal Statistical Society B 60, 627–641.",
-    "Lamnisos": "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian "
-    "variable selection in regression models. Journal of Computational and Graphical Statistics 22, 729–748.",
-    "IndividualAdaptation": "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an "
-    "adaptive MCMC scheme for variable selection problems. arXiv:1412.6760.",
-    "ParallelTempering": "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering "
-    "algorithm. Journal of Computational and Graphical Statistics 22, 649–664.",
-    "SequentialMonteCarlo": "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling "
-    "spaces. Statistics and Computing 23, 163–184.",
-}  # fmt: skip
+SOURCES: tuple[tuple[str, str], ...] = (  # names of samplers, and what they come from
+    (
+        "AddDeleteSwap",
+        "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
+        "Journal of the Royal Statistical Society B 60, 627–641.",
+    ),
+    (
+        "Lamnisos",
+        "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable "
+        "selection in regression models. Journal of Computational and Graphical Statistics 22, 729–748.",
+    ),
+    (
+        "IndividualAdaptation",
+        "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an adaptive MCMC scheme "
+        "for variable selection problems. arXiv:1412.6760.",
+    ),
+    (
+        "ASI|Hybrid",
+        "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
+        "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69.",
+    ),
+    (
+        "PARNI",
+        "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
+        "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84.",
+    ),
+    (
+        "TemperedGibbs|Hybrid",
+        "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
+        "the Royal Statistical Society B 81, 489–517.",
+    ),
+    (
+        "ParallelTempering",
+        "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
+        "Computational and Graphical Statistics 22, 649–664.",
+    ),
+    (
+        "SequentialMonteCarlo",
+        "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
+        "Computing 23, 163–184.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -192,5 +223,5 @@ def _accuracy(posterior: Posterior, worst: float) -> str:
 
 def sources(posterior: Posterior) -> list[str]:
     """What to cite: the software, and the paper behind the sampler."""
-    found = [text for name, text in SOURCES.items() if name in posterior.sampler]
+    found = [text for names, text in SOURCES if re.search(rf"\b({names})\(", posterior.sampler)]
     return [SOFTWARE, *found]
