@@ -12,6 +12,7 @@ import numpy as np
 from whichvars import plots
 from whichvars.plots.drawing import NothingToDrawError, off_screen
 from whichvars.plots.effects import correlations
+from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
 from whichvars.posterior import Posterior
 
@@ -186,8 +187,8 @@ def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) 
 
 
 def _top(posterior: Posterior, n: int) -> str:
-    table = posterior.summary().head(n)
-    return ", ".join(f"{name} {pip:.2f}" for name, pip in table["pip"].items())
+    chosen = most_probable(posterior)[:n]
+    return ", ".join(f"{posterior.problem.names[j]} {posterior.pip[j]:.2f}" for j in chosen)
 
 
 def _best(posterior: Posterior) -> str:
@@ -196,7 +197,7 @@ def _best(posterior: Posterior) -> str:
 
 
 def _correlated(posterior: Posterior) -> str:
-    chosen = np.argsort(-posterior.pip, kind="stable")[:CORRELATED]
+    chosen = most_probable(posterior)[:CORRELATED]
     names = [posterior.problem.names[j] for j in chosen]
     matrix = np.tril(correlations(posterior.problem, chosen), -1)
     rows, columns = np.nonzero(np.abs(matrix) >= 0.8)
