@@ -12,7 +12,17 @@ from scipy.special import gammaln
 from whichvars.coefficients import KeptModels, fits
 from whichvars.errors import DataError
 from whichvars.inputs import find_columns
-from whichvars.plots.drawing import BLUE, INK, LABEL_SIZE, PALE, legend_above, name_rows, new_axes, tidy
+from whichvars.plots.drawing import (
+    BLUE,
+    INK,
+    LABEL_SIZE,
+    PALE,
+    NothingToDrawError,
+    legend_above,
+    name_rows,
+    new_axes,
+    tidy,
+)
 from whichvars.plots.questions import check_count, check_posterior, most_probable, one_blas_thread
 from whichvars.posterior import Posterior
 from whichvars.problem import Problem
@@ -201,6 +211,8 @@ def plot_correlation(
     check_posterior(posterior)
     problem = posterior.problem
     chosen = most_probable(posterior)[: check_count(top, "top")]
+    if len(chosen) < 2:
+        raise NothingToDrawError("a single variable has no correlations to draw")
     correlation = correlations(problem, chosen)
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
     order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
