@@ -392,7 +392,8 @@ class Problem:
         kind = MIXTURES.get(type(self.slab))
         with self._lock:
             table = self._target.slab.table
-            rows = min(capacity, self._target.slab.max_columns) + 1
+            widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
+            rows = min(capacity + widest, self._target.slab.max_columns) + 1
             if kind is not None and len(table) < rows:
                 a = getattr(self.slab, "a", 3.0)
                 start = len(table) if table.shape[1] > 1 else 0

@@ -39,7 +39,8 @@ PENDING = 7  # 1 if a proposal waits for more capacity
 BREAKDOWNS = 8  # factorisations lost to rounding under the independent slab
 PERFECT = 9  # models evaluated whose residual sum of squares is zero to rounding
 EVALUATIONS = 10  # factorisations made
-N_INTS = 11
+SCANNED = 11  # leading variables whose rows of the last scan are current: see scan.py
+N_INTS = 12
 
 # places in Chain.floats
 LOG_MARGINAL = 0  # of the current model, untempered, relative to the null
@@ -408,6 +409,8 @@ def accept(target, chain):
         ints[VALID] = q
     elif ints[VALID] > first:
         ints[VALID] = first
+    if ints[SCANNED] > first:
+        ints[SCANNED] = first
     chain.keys[0] = chain.keys[1]
     chain.floats[LOG_MARGINAL] = chain.floats[NEW_LOG_MARGINAL]
     chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]
