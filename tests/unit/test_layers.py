@@ -15,7 +15,7 @@ LAYERS = (
     ("_kernels",),
     ("errors",),
     ("mixtures", "priors", "inputs", "seeding", "datasets"),
-    ("heredity",),
+    ("heredity", "formula"),
     ("problem",),
     ("samplers", "starts"),
     ("coefficients", "prediction", "arviz"),
