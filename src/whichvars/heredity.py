@@ -12,12 +12,13 @@ variable, then take out whatever lacks a parent.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
 from math import comb
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import betaln, gammaln
 
 from whichvars.errors import ArgumentTypeError, DataError
@@ -94,11 +95,6 @@ class ConditionalPrior:
         inside = set(map(int, model))
         return next(((j, i) for j in sorted(inside) for i in self.parents[j] if i not in inside), None)
 
-    def available(self, model: Iterable[int]) -> np.ndarray:
-        """Whether each variable is available given the model, (p,) bool."""
-        inside = set(map(int, model))
-        return np.array([inside.issuperset(parents) for parents in self.parents])
-
     # --- the probabilities
 
     def inclusion(self, p: int) -> np.ndarray:
@@ -115,14 +111,30 @@ class ConditionalPrior:
 
     def log_prior(self, model: Sequence[int] | np.ndarray, p: int) -> float:
         """log p(γ) but for ``log_constant``; −inf where a parent is missing."""
-        if self.missing(model) is not None:
-            return -np.inf
-        inside, available = np.zeros(p, bool), self.available(model)
-        inside[list(map(int, model))] = True
-        if isinstance(self.prior, BetaBinomial):
-            return float(self._log_probability(inside.sum(), available.sum()))
-        h = self.prior.inclusion(p)
-        return float(np.log(h[inside]).sum() + np.log1p(-h[available & ~inside]).sum())
+        return float(self.log_priors(np.array(model, np.int64), np.array([0, len(model)]), p)[0])
+
+    def log_priors(self, members: np.ndarray, start: np.ndarray, p: int) -> np.ndarray:
+        """The same for many models, shape (models,): model i is members[start[i] : start[i + 1]]."""
+        sizes = np.diff(start)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        table = sparse.csc_array((np.ones(len(owner)), (owner, members)), shape=(len(sizes), p))
+        table.sort_indices()
+        having = np.split(table.indices, table.indptr[1:-1])  # the models with each variable
+        h = None if isinstance(self.prior, BetaBinomial) else self.prior.inclusion(p)
+        available = np.full(len(sizes), sum(not parents for parents in self.parents))
+        out, allowed = np.zeros(len(sizes)), np.ones(len(sizes), bool)
+        for j, parents in enumerate(self.parents):
+            free: Any = slice(None)
+            if parents:
+                free = reduce(np.intersect1d, [having[i] for i in parents])
+                available[free] += 1
+                allowed[np.setdiff1d(having[j], free)] = False
+            if h is not None:
+                out[free] += np.log1p(-h[j])
+                out[having[j]] += np.log(h[j]) - np.log1p(-h[j])
+        if h is None:
+            out[allowed] = self._log_probability(sizes[allowed], available[allowed])
+        return np.where(allowed, out, -np.inf)
 
     def _log_probability(self, k: Any, m: Any) -> Any:
         """log p(γ) of models of k variables with m available, where all variables have the same h."""

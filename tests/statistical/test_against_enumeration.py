@@ -37,7 +37,7 @@ HEREDITY = [
     Case("heredity", "independent", "fixed"),
     Case("heredity", "g", "beta-binomial", "full"),
     Case("heredity-groups", "hyper-g", "per-variable"),
-    Case("heredity", "independent", "max-size"),
+    Case("heredity-groups", "bic", "beta-binomial"),
 ]
 EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD + HEREDITY
 # every slab once, the priors in turn; every other hard case
