@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import (
+    AVAILABLE,
     BREAKDOWNS,
     COLUMNS,
     EVALUATIONS,
@@ -43,7 +44,7 @@ from whichvars._kernels.gram_cache import product
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
-from whichvars._kernels.size_prior import log_flip_odds
+from whichvars._kernels.size_prior import add_heredity, log_flip_odds
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
@@ -121,8 +122,8 @@ def scan(target, chain, work):
     """Fill ``work.log_odds``: for every j the log of p(y|γ) p(γ) with j over that without j, the other
     variables as in the chain.
 
-    −inf where the model with j has no mass (size, number of columns, rank); +inf where rounding takes it from
-    the one without j. A proposal on its way is dropped; counters stay as they are.
+    −inf where the model with j has no mass (size, number of columns, rank, heredity); +inf where heredity, or
+    rounding, takes it from the one without j. A proposal on its way is dropped; counters stay as they are.
 
     Returns 0; or, with nothing done, for how many columns `work` and `target` (its table of mixtures) must be
     made.
@@ -165,6 +166,8 @@ def _scan(target, chain, work, t):
         for j in range(p):
             if chain.position[j] < 0:
                 work.log_odds[j] = -np.inf
+    if prior.links.shape[0] > 0:
+        add_heredity(prior, chain.position, size, ints[AVAILABLE], work.log_odds)
     ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
     return 0
 
