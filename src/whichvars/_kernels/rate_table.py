@@ -13,132 +13,164 @@ An entry holds the rates of one model, their sums over blocks, its conditional i
 and its contribution to the PIPs is added once for all its visits. A full table is emptied into the sums.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.averages import probability
-from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.scan import scan
+from whichvars._kernels.chain import AVAILABLE, LOG_MARGINAL, LOG_PRIOR, SIZE
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.scan import scan_odds
 
 WIDTH = 32  # rates in a block
-STEEPEST = 600.0  # log odds beyond which rates stay as they are: nothing overflows
 
-# places in ints
+# places in RateTable.ints
 ENTRIES = 0
 LOOKUPS = 1
 HITS = 2
+BLOCKS = 3  # where the sums of blocks, and
+RATES = 4  # where the rates begin in a row
+CHAINS = 5
+
+# places in a row: together, as a far look-up takes long
+KEY = 0
+TOTAL = 1  # Z, the sum of all rates
+MARGINAL = 2  # of the model, as the chain keeps it,
+PRIOR = 3  # its log prior,
+N_AVAILABLE = 4  # and the variables available under heredity
+HOLDING = 5  # holding time of each chain
 
 
 class RateTable(NamedTuple):
     ints: np.ndarray
     lookup: np.ndarray  # (cells, a power of two) int32: hash to entry + 1
-    keys: np.ndarray  # (entries,) uint64
-    total: np.ndarray  # (entries,) Z, the sum of all rates
-    blocks: np.ndarray  # (entries, ⌈p / WIDTH⌉) sums of rates
-    rates: np.ndarray  # (entries, p)
+    rows: np.ndarray  # (entries, …): see above
+    keys: np.ndarray  # the same memory as unsigned integers
     probabilities: np.ndarray  # (entries, p) float32: p_j
-    holding: np.ndarray  # (entries, chains)
 
 
-def new_rate_table(p: int, chains: int, max_bytes: int, most: int = 1 << 20) -> RateTable:
-    """An empty table of at most `most` entries that takes about `max_bytes`; at least 4 entries."""
-    each = 12 * p + 8 * (p // WIDTH + 1) + 8 * chains + 24
-    entries = int(min(max(max_bytes // each, 4), most))
+def new_rate_table(p: int, chains: int, max_bytes: int) -> RateTable:
+    """An empty table that takes about `max_bytes`, with at least 4 entries."""
+    blocks = HOLDING + chains
+    rates = -(-(blocks + -(-p // WIDTH)) // 8) * 8
+    width = -(-(rates + p) // 8) * 8
+    entries = int(max(max_bytes // (8 * width + 4 * p + 8), 4))
     cells = 8
     while cells < 2 * entries:
         cells *= 2
+    rows = np.zeros((entries, width))
     return RateTable(
-        ints=np.zeros(3, np.int64),
+        ints=np.array([0, 0, 0, blocks, rates, chains]),
         lookup=np.zeros(cells, np.int32),
-        keys=np.zeros(entries, np.uint64),
-        total=np.zeros(entries),
-        blocks=np.zeros((entries, -(-p // WIDTH))),
-        rates=np.zeros((entries, p)),
+        rows=rows,
+        keys=rows.view(np.uint64),
         probabilities=np.zeros((entries, p), np.float32),
-        holding=np.zeros((entries, chains)),
     )
 
 
-@kernel
+@inlined
+def find_entry(table, key):
+    """The entry of a model, or −1."""
+    lookup, keys = table.lookup, table.keys
+    mask = lookup.shape[0] - 1
+    cell = np.int64(key & np.uint64(mask))
+    while lookup[cell] > 0 and keys[lookup[cell] - 1, KEY] != key:
+        cell = (cell + 1) & mask
+    return np.int64(lookup[cell]) - 1
+
+
+@inlined
 def find_rates(target, chain, work, table, kappa, sums, weights):
     """The entry of the chain's model, made if it is not there; or −(columns to make room for).
 
     Where the table is full it is emptied into `sums` and `weights` first.
     """
-    ints, lookup = table.ints, table.lookup
-    key = chain.keys[0]
-    mask = lookup.shape[0] - 1
-    ints[LOOKUPS] += 1
-    cell = np.int64(key & np.uint64(mask))
-    while lookup[cell] > 0:
-        if table.keys[lookup[cell] - 1] == key:
-            ints[HITS] += 1
-            return np.int64(lookup[cell] - 1)
-        cell = (cell + 1) & mask
-    needed = scan(target, chain, work)
-    if needed > 0:
-        return -needed
-    if ints[ENTRIES] == table.keys.shape[0]:
-        empty_rates(table, sums, weights)
-        cell = np.int64(key & np.uint64(mask))
-    place = ints[ENTRIES]
-    ints[ENTRIES] += 1
-    lookup[cell] = place + 1
-    table.keys[place] = key
-    _fill(chain, work.log_odds, kappa, table.rates[place], table.probabilities[place])
-    table.total[place] = _sum_blocks(table.rates[place], table.blocks[place])
-    for c in range(table.holding.shape[1]):
-        table.holding[place, c] = 0.0
+    table.ints[LOOKUPS] += 1
+    place = find_entry(table, chain.keys[0])
+    if place >= 0:
+        table.ints[HITS] += 1
+    else:
+        place = _make_entry(target, chain, work, table, kappa, sums, weights)
     return place
 
 
 @kernel
-def _fill(chain, log_odds, kappa, rates, probabilities):
+def _make_entry(target, chain, work, table, kappa, sums, weights):
+    needed = scan_odds(target, chain, work)
+    if needed > 0:
+        return np.int64(-needed)
+    ints = table.ints
+    if ints[ENTRIES] == table.rows.shape[0]:
+        empty_rates(table, sums, weights)
+    place = ints[ENTRIES]
+    ints[ENTRIES] += 1
+    mask = table.lookup.shape[0] - 1
+    cell = np.int64(chain.keys[0] & np.uint64(mask))
+    while table.lookup[cell] > 0:
+        cell = (cell + 1) & mask
+    table.lookup[cell] = place + 1
+    table.keys[place, KEY] = chain.keys[0]
+    row = table.rows[place]
+    row[MARGINAL] = chain.floats[LOG_MARGINAL]
+    row[PRIOR] = chain.floats[LOG_PRIOR]
+    row[N_AVAILABLE] = chain.ints[AVAILABLE]
+    for c in range(ints[CHAINS]):
+        row[HOLDING + c] = 0.0
+    p = work.odds.shape[0]
+    rates = row[ints[RATES] : ints[RATES] + p]
+    probabilities = table.probabilities[place]
+    _fill(work.odds, kappa, rates, probabilities)
+    for i in range(chain.ints[SIZE]):
+        j = chain.order[i]
+        x = work.odds[j]
+        rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+        probabilities[j] = 1.0 / (1.0 + 1.0 / x)
+    row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+    return place
+
+
+@kernel
+def _fill(odds, kappa, rates, probabilities):
+    """Rates and probabilities of variables that are out."""
     for j in range(rates.shape[0]):
-        x = log_odds[j]
-        probabilities[j] = probability(x)
-        if abs(x) == np.inf:
-            rates[j] = 0.0
-            continue
-        x = min(max(x, -STEEPEST), STEEPEST)
-        odds = math.exp(x)
-        if chain.position[j] < 0:
-            rates[j] = odds + kappa * (1.0 + odds)
-        else:
-            rates[j] = 1.0 + kappa * (1.0 + 1.0 / odds)
+        x = odds[j]
+        rates[j] = x + kappa * (1.0 + x) if x > 0.0 else 0.0
+        probabilities[j] = x / (1.0 + x)
 
 
 @kernel
 def _sum_blocks(rates, blocks):
+    p = rates.shape[0]
     total = 0.0
-    for b in range(blocks.shape[0]):
+    for b in range((p + WIDTH - 1) // WIDTH):
         part = 0.0
-        for j in range(b * WIDTH, min((b + 1) * WIDTH, rates.shape[0])):
+        for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
             part += rates[j]
         blocks[b] = part
         total += part
     return total
 
 
-@kernel
+@inlined
 def choose_flip(table, place, u):
     """The variable at which the running sum of the rates passes u, for u between 0 and their total."""
-    blocks, rates = table.blocks[place], table.rates[place]
-    last = blocks.shape[0] - 1
+    return _choose(table.rows[place], table.ints[BLOCKS], table.ints[RATES], table.probabilities.shape[1], u)
+
+
+@kernel
+def _choose(row, first, at, p, u):
+    last = (p + WIDTH - 1) // WIDTH - 1
     b = 0
-    while b < last and u >= blocks[b]:
-        u -= blocks[b]
+    while b < last and u >= row[first + b]:
+        u -= row[first + b]
         b += 1
     found = -1
     while found < 0:  # rounding may carry u past the last rate: then the last that is not 0
-        for j in range(b * WIDTH, min((b + 1) * WIDTH, rates.shape[0])):
-            if rates[j] > 0.0:
+        for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
+            if row[at + j] > 0.0:
                 found = j
-                if u < rates[j]:
+                if u < row[at + j]:
                     return j
-                u -= rates[j]
+                u -= row[at + j]
         b -= 1
     return found
 
@@ -156,7 +188,7 @@ def empty_rates(table, sums, weights):
 def _add_entries(table, sums, weights):
     for place in range(table.ints[ENTRIES]):
         for c in range(sums.shape[0]):
-            held = table.holding[place, c]
+            held = table.rows[place, HOLDING + c]
             if held > 0.0:
                 weights[c] += held
                 _add_scaled(sums[c], table.probabilities[place], held)

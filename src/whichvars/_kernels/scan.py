@@ -41,20 +41,23 @@ from whichvars._kernels.chain import (
     clear,
 )
 from whichvars._kernels.gram_cache import product
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.size_prior import add_heredity, log_flip_odds
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
+STEEPEST = 600.0  # bound of the log of finite odds
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
 
 class Scan(NamedTuple):
-    """The answer, `log_odds`, and room to work for models of up to `capacity` columns."""
+    """The answer, `log_odds` or `odds`, and room to work for models of up to `capacity` columns."""
 
     log_odds: np.ndarray  # (p,)
+    odds: np.ndarray  # (p,): filled by ``scan_odds`` only
+    weight: np.ndarray  # (p,) e^(log prior odds)/√g: what the odds of a variable of one column have in common
     widest: int  # columns of the widest variable
     z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
@@ -88,6 +91,8 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
         kept += 8  # rows a multiple of 4 kB apart would compete for the same cache lines
     return Scan(
         log_odds=np.zeros(len(design.offsets) - 1),
+        odds=np.zeros(len(design.offsets) - 1),
+        weight=np.exp(target.prior.log_odds - target.slab.half_log_g[design.offsets[:-1]]),
         widest=widest,
         z=np.zeros((capacity, kept)),
         **{name: np.zeros(block) for name in ("pivot", "right", "residual", "power", "largest", "scratch")},
@@ -117,7 +122,7 @@ def tempered_scan_model(target, chain, work):
     return tempered_scan(target, chain, work)
 
 
-@kernel
+@inlined
 def scan(target, chain, work):
     """Fill ``work.log_odds``: for every j the log of p(y|γ) p(γ) with j over that without j, the other
     variables as in the chain.
@@ -128,17 +133,49 @@ def scan(target, chain, work):
     Returns 0; or, with nothing done, for how many columns `work` and `target` (its table of mixtures) must be
     made.
     """
-    return _scan(target, chain, work, 1.0)
+    return _scan(target, chain, work, 1.0, False)
 
 
-@kernel
+@inlined
 def tempered_scan(target, chain, work):
     """The same for p(y|γ)^t p(γ), t the inverse temperature of the chain."""
-    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE])
+    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE], False)
 
 
 @kernel
-def _scan(target, chain, work, t):
+def scan_odds(target, chain, work):
+    """Like ``scan``, but fill ``work.odds``, between e^−600 and e^600 or 0 or infinite; ``work.log_odds`` is good
+    for nothing afterwards. Under the independent slab this takes no logarithms."""
+    prior = target.prior
+    fast = (
+        target.slab.code == INDEPENDENT
+        and work.widest == 1
+        and prior.links.shape[0] == 0
+        and target.slab.nu <= LARGEST_POWER
+        and target.slab.nu == math.floor(target.slab.nu)
+    )
+    needed = _scan(target, chain, work, 1.0, fast)
+    if needed > 0:
+        return needed
+    for i in range(chain.ints[SIZE]):
+        j = chain.order[i]
+        work.odds[j] = odds_of(work.log_odds[j])
+    if not fast:
+        for j in range(work.odds.shape[0]):
+            work.odds[j] = odds_of(work.log_odds[j])
+    return 0
+
+
+@kernel
+def odds_of(log_odds):
+    """exp(log_odds) where that is finite and not 0, else its nearest bound; 0 and infinity stay."""
+    if log_odds == np.inf or log_odds == -np.inf:
+        return math.exp(log_odds)
+    return math.exp(min(max(log_odds, -STEEPEST), STEEPEST))
+
+
+@kernel
+def _scan(target, chain, work, t, as_odds):
     ints, slab, prior, offsets = chain.ints, target.slab, target.prior, target.design.offsets
     size, k = ints[SIZE], ints[COLUMNS]
     p = offsets.shape[0] - 1
@@ -158,7 +195,7 @@ def _scan(target, chain, work, t):
         else:
             _deletions_one_by_one(target, chain, work, t)
         if size < prior.max_size and k < slab.max_columns:
-            _additions(target, chain, work, t)
+            _additions(target, chain, work, t, as_odds)
             ints[SCANNED] = size if work.z.shape[1] >= offsets[p] else 0
     else:  # rounding allowed this model in one order of its columns and not in this one
         _deletions_one_by_one(target, chain, work, t)
@@ -166,6 +203,7 @@ def _scan(target, chain, work, t):
         for j in range(p):
             if chain.position[j] < 0:
                 work.log_odds[j] = -np.inf
+                work.odds[j] = 0.0
     if prior.links.shape[0] > 0:
         add_heredity(prior, chain.position, size, ints[AVAILABLE], work.log_odds)
     ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
@@ -229,7 +267,7 @@ def _deletions_one_by_one(target, chain, work, t):
     chain.ints[TAIL] = -1
 
 
-@kernel
+@inlined
 def _deletions(target, chain, work, t):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     current = chain.floats[LOG_MARGINAL]
@@ -288,8 +326,8 @@ def _deletions(target, chain, work, t):
 # --- variables outside the model
 
 
-@kernel
-def _additions(target, chain, work, t):
+@inlined
+def _additions(target, chain, work, t, as_odds):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     position, log_odds = chain.position, work.log_odds
@@ -310,6 +348,8 @@ def _additions(target, chain, work, t):
     by_product = independent and nu <= LARGEST_POWER and nu == math.floor(nu)
     start = -half - log_determinant - current
     together = start - 0.5 * nu * math.log(residual)
+    log_common = together + prior.log_size[size + 1] - prior.log_size[size]
+    to_odds, as_odds = as_odds, as_odds and abs(log_common) < STEEPEST / 3
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
     whole = work.z.shape[1] >= offsets[p]
@@ -330,7 +370,11 @@ def _additions(target, chain, work, t):
         many_in_doubt = not independent and _count_below(pivots, n, safe) > n // 8
         if many_in_doubt:
             _largest_squares(work, k, n, at)
-        # 2. each of them
+        # 2. all of them at once, where that is possible
+        if as_odds and _block_odds(work, j, n, math.exp(log_common), ridge):
+            j = end
+            continue
+        # 3. each of them
         for v in range(j, end):
             if position[v] >= 0:
                 continue
@@ -364,10 +408,12 @@ def _additions(target, chain, work, t):
                 if full_rank:
                     difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
             log_odds[v] = _log_odds(prior, v, size, t, difference)
+            if to_odds:
+                work.odds[v] = odds_of(log_odds[v])
         j = end
 
 
-@kernel
+@inlined
 def _solve_block(target, chain, work, first, n, at, current_rows):
     """Z, pivots and right-hand sides of columns first … first + n − 1 of X; Z from its column `at` on, where
     its first `current_rows` rows are known already."""
@@ -437,7 +483,7 @@ def _reduce(row, n, solved, pivot, right):
         right[c] -= x * solved
 
 
-@kernel
+@inlined
 def _residuals(work, n, explained, s_null):
     """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
@@ -449,7 +495,7 @@ def _residuals(work, n, explained, s_null):
         residual[c] = value if value < 1.0 else 1.0
 
 
-@kernel
+@inlined
 def _powers(work, n, residual, exponent):
     """(S⁺/S)^exponent by repeated squaring."""
     residuals, power, base = work.residual, work.power, work.scratch
@@ -465,6 +511,20 @@ def _powers(work, n, residual, exponent):
             base[c] *= base[c]
 
 
+@inlined
+def _block_odds(work, first, n, common, ridge):
+    """The odds of n variables of one column each; False, and nonsense, where one of them needs its logarithm or
+    has no sound pivot (included ones among them: they have none)."""
+    odds, weight, pivot, power = work.odds, work.weight, work.pivot, work.power
+    for c in range(n):
+        product = pivot[c] * power[c]
+        odds[first + c] = common * weight[first + c] / math.sqrt(product if product > 1e-280 else 1e-280)
+    for c in range(n):
+        if not (pivot[c] > 0.5 * ridge[first + c] and pivot[c] * power[c] > 1e-280):
+            return False
+    return True
+
+
 @kernel
 def _count_below(values, n, bound):
     count = 0
@@ -474,7 +534,7 @@ def _count_below(values, n, bound):
     return count
 
 
-@kernel
+@inlined
 def _largest_squares(work, k, n, at):
     """What ``_has_full_rank`` compares, for every column of the block at once."""
     z, last, largest, inverse_factor = work.z, work.scratch, work.largest, work.inverse_factor

@@ -181,7 +181,7 @@ def _handle_event(target, chain, tally):
     ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], scans[NEXT_SCAN])
 
 
-@kernel
+@inlined
 def count_draw(chain, tally):
     """Count the chain's model as one draw, at once: for samplers that draw now and then, from several chains.
 
@@ -276,7 +276,7 @@ def _record(chain, tally):
     ints[NEXT_RECORD] += ints[THIN]
 
 
-@kernel
+@inlined
 def _find(tally, key):
     """The place in the index of `key`, or of the empty cell where it belongs."""
     mask = tally.lookup.shape[0] - 1
@@ -286,7 +286,7 @@ def _find(tally, key):
     return cell
 
 
-@kernel
+@inlined
 def _count_model(chain, tally, time, marginal, prior):
     key = chain.keys[0]
     cell = _find(tally, key)

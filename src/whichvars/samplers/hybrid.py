@@ -23,7 +23,9 @@ import numpy as np
 
 from whichvars._kernels.averages import scan_cost
 from whichvars._kernels.chain import (
+    ADDED,
     COLUMNS,
+    DELETED,
     LOG_PROPOSAL,
     NEEDED,
     PENDING,
@@ -56,7 +58,7 @@ from whichvars.samplers.tempered_gibbs import (
     JumpUnit,
     chain_averages,
     describe_jumps,
-    make_flip,
+    look_up_flip,
     new_jump_unit,
     next_event,
     take_turns,
@@ -203,7 +205,7 @@ class Hybrid:
         }
 
 
-@kernel
+@inlined
 def entering_share(chain, informed):
     """The probability that ``draw_entering`` is of, summed over the variables out of the model."""
     inside = 0.0
@@ -212,7 +214,7 @@ def entering_share(chain, informed):
     return 1.0 - inside
 
 
-@kernel
+@inlined
 def propose_single(target, chain, informed, rng):
     """Add, delete or swap, the entering variable drawn by its share. Fills the proposal and its log ratio."""
     clear(chain)
@@ -255,21 +257,10 @@ def propose_move(target, chain, own, c, rng):
         propose_single(target, chain, own.informed, rng)
 
 
-@kernel
-def make_move(target, chain, memo, rng, own, c, learning):
-    """Accept or reject a proposal of P; False where the chain needs room first."""
-    log_ratio = 0.0
-    changes = chain.ints[asi.ADDED] + chain.ints[asi.DELETED]
-    if changes > 0:
-        log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-        if chain.ints[NEEDED] > 0:
-            chain.ints[PENDING] = 1
-            return False
-        chain.ints[PENDING] = 0
-    acceptance = math.exp(min(log_ratio, 0.0))
-    if changes > 0 and rng.random() < acceptance:
-        accept(target, chain)
-    if own.ints[c, KIND] == SCALED:
+@inlined
+def note_move(own, kind, acceptance, learning):
+    """Count a move of P, and tune ζ by it."""
+    if kind == SCALED:
         own.counts[ASI_TRIED] += 1
         own.accepted[ASI_ACCEPTED] += acceptance
         if learning:
@@ -277,7 +268,6 @@ def make_move(target, chain, memo, rng, own, c, learning):
     else:
         own.counts[SINGLE_TRIED] += 1
         own.accepted[SINGLE_ACCEPTED] += acceptance
-    return True
 
 
 @entry
@@ -291,12 +281,12 @@ def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights,
 def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
     """Advance chain c; returns the steps (flips and moves) done, fewer than asked where it needs more room,
     and the events."""
-    ints = own.ints
+    ints, state = chain.ints, own.ints
     done = 0
     events = 0
     while done < steps:
-        if chain.ints[PENDING] == 0:
-            if ints[c, LEFT] > 0:
+        if ints[PENDING] == 0:
+            if state[c, LEFT] > 0:
                 propose_move(target, chain, own, c, rng)
             else:
                 event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
@@ -304,16 +294,26 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
                     return done, events
                 events += 1
                 if event == DRAW:
-                    ints[c, LEFT] = own.counts[MOVES]
+                    state[c, LEFT] = own.counts[MOVES]
                     done += 1 if own.counts[MOVES] == 0 else 0
                     continue
-                ints[c, KIND] = FLIP
-        if ints[c, KIND] == FLIP:
-            if not make_flip(target, chain, memo):
+                state[c, KIND] = FLIP
+        kind = state[c, KIND]
+        log_ratio = 0.0
+        changes = ints[ADDED] + ints[DELETED]
+        if changes > 0 and not (kind == FLIP and look_up_flip(target, chain, table)):
+            log_ratio = evaluate(target, chain, memo)
+            ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
+            if ints[NEEDED] > 0:
                 return done, events
+        if kind == FLIP:
+            taken = log_ratio > -np.inf  # rounding alone can say otherwise
         else:
-            if not make_move(target, chain, memo, rng, own, c, learning):
-                return done, events
-            ints[c, LEFT] -= 1
+            acceptance = math.exp(min(log_ratio + chain.floats[LOG_PROPOSAL], 0.0))
+            taken = changes > 0 and rng.random() < acceptance
+            note_move(own, kind, acceptance, learning)
+            state[c, LEFT] -= 1
+        if taken:
+            accept(target, chain)
         done += 1
     return done, events

@@ -21,9 +21,15 @@ from typing import Any
 import numpy as np
 
 from whichvars._kernels.chain import (
+    ADDED,
+    COLUMNS,
     NEEDED,
+    NEW_AVAILABLE,
+    NEW_LOG_MARGINAL,
+    NEW_LOG_PRIOR,
     PENDING,
     SCANNED,
+    TAIL,
     Chain,
     accept,
     change,
@@ -32,14 +38,20 @@ from whichvars._kernels.chain import (
     grow,
     new_chain,
 )
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.rate_table import (
     HITS,
+    HOLDING,
     LOOKUPS,
+    MARGINAL,
+    N_AVAILABLE,
+    PRIOR,
+    TOTAL,
     RateTable,
     add_entries,
     choose_flip,
+    find_entry,
     find_rates,
     forget_rates,
     new_rate_table,
@@ -271,7 +283,7 @@ def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights,
     return _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps)
 
 
-@kernel
+@inlined
 def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c):
     """Steps 1 to 3 for chain c. The flip is left as a proposal. Returns FLIP, DRAW, or ROOM where the chain
     needs room first."""
@@ -279,8 +291,8 @@ def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
     if place < 0:
         chain.ints[NEEDED] = -place
         return ROOM
-    total = table.total[place] + floats[LAMBDA]
-    table.holding[place, c] += 1.0 / total
+    total = table.rows[place, TOTAL] + floats[LAMBDA]
+    table.rows[place, HOLDING + c] += 1.0 / total
     u = rng.random() * total
     if u < floats[LAMBDA]:
         if tally.ints[COUNTING] > 0:
@@ -291,26 +303,31 @@ def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
     return FLIP
 
 
-@kernel
-def make_flip(target, chain, memo):
-    """Make the proposed flip; False where the chain needs room first."""
-    possible = evaluate(target, chain, memo) > -np.inf
-    if chain.ints[NEEDED] > 0:
-        chain.ints[PENDING] = 1
-        return False
-    chain.ints[PENDING] = 0
-    if possible:  # rounding alone can say otherwise
-        accept(target, chain)
-    return True
+@inlined
+def look_up_flip(target, chain, table):
+    """Take what is known of the proposed model from the table; False if it is not there, or does not fit."""
+    place = find_entry(table, chain.keys[1])
+    columns = chain.ints[COLUMNS]
+    if chain.ints[ADDED] == 1:
+        j = chain.added[0]
+        columns += target.design.offsets[j + 1] - target.design.offsets[j]
+    known = place >= 0 and columns <= chain.slot.shape[0]
+    if known:
+        chain.floats[NEW_LOG_MARGINAL] = table.rows[place, MARGINAL]
+        chain.floats[NEW_LOG_PRIOR] = table.rows[place, PRIOR]
+        chain.ints[NEW_AVAILABLE] = int(table.rows[place, N_AVAILABLE])
+        chain.ints[TAIL] = -1
+    return known
 
 
 @kernel
 def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
     """Advance chain c; returns the steps done, fewer than asked where it needs more room, and the events."""
+    ints = chain.ints
     done = 0
     events = 0
     while done < steps:
-        if chain.ints[PENDING] == 0:
+        if ints[PENDING] == 0:
             event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
             if event == ROOM:
                 return done, events
@@ -318,7 +335,13 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
             if event == DRAW:
                 done += 1
                 continue
-        if not make_flip(target, chain, memo):
+        possible = True
+        if not look_up_flip(target, chain, table):
+            possible = evaluate(target, chain, memo) > -np.inf
+        ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
+        if ints[NEEDED] > 0:
             return done, events
+        if possible:  # rounding alone can say otherwise
+            accept(target, chain)
         done += 1
     return done, events
