@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 from whichvars.errors import ArgumentTypeError, DataError
@@ -209,7 +210,7 @@ class ConditionalPrior:
         sets = self._parent_sets
         if sets is None:
             rng = np.random.Generator(np.random.PCG64DXSM(0))
-            for coins in self._coins(rng, max(2000, min(SIMULATED, 200_000_000 // p))):
+            for coins in self._coins(rng, max(2000, min(SIMULATED, 60_000_000 // p))):
                 out += np.bincount(coins.sum(axis=1), minlength=p + 1)
             return out / out.sum()
         if not isinstance(getattr(self.prior, "h", None), tuple):  # then only numbers of variables matter
@@ -310,6 +311,33 @@ class ConditionalPrior:
         return log_odds, log_size, np.ascontiguousarray(links, np.int64), terms
 
 
+def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> ConditionalPrior:
+    """`prior` under heredity. One that is given by an expected `size` keeps it: its h, or Beta(1, b), is what
+    makes that the expected number of variables when some of them are not always available.
+
+    Examples
+    --------
+    >>> prior = given_parents(FixedInclusion(size=1), ((), (), (0, 1)))
+    >>> round(float(prior.inclusion(3).sum()), 9), prior.prior.h > 1 / 3
+    (1.0, True)
+    """
+    plain = ConditionalPrior(prior, parents)
+    p, size = len(parents), prior.size
+    if size is None:
+        return plain
+    prior.inclusion(p)  # an error if so many variables are not there
+    needed, times = np.unique([1 + len(plain.ancestors(j)) for j in range(p)], return_counts=True)
+    if isinstance(prior, FixedInclusion):
+        log_h = brentq(lambda x: times @ np.exp(needed * x) - size, np.log(size / p / 2), 0.0)
+        return ConditionalPrior(FixedInclusion(h=float(np.exp(log_h))), parents)
+
+    def excess(log_b: float) -> float:  # E[hˢ] = s! Γ(1 + b)/Γ(1 + b + s)
+        b = np.exp(log_b)
+        return float(times @ np.exp(gammaln(needed + 1) + gammaln(1 + b) - gammaln(1 + b + needed)) - size)
+
+    return ConditionalPrior(BetaBinomial(a=1.0, b=float(np.exp(brentq(excess, -40.0, 25.0)))), parents)
+
+
 def read_heredity(
     heredity: Any, names: list[str], kept: list[str], always: list[str]
 ) -> tuple[tuple[int, ...], ...] | None:
@@ -326,13 +354,13 @@ def read_heredity(
         )
     parents: dict[str, list[str]] = {}
     known = [*names, *always]
+    every, in_every_model = set(known), set(always)
     for child, given in heredity.items():
-        (j,) = find_columns([child], known, "heredity")
-        name = known[j]
-        if j >= len(names):
+        (name,) = _find([child], known, every, "heredity")
+        if name in in_every_model:
             raise DataError(f"heredity: {name!r} is always included, so it cannot wait for parents")
-        found = [known[i] for i in find_columns(given, known, f"heredity[{name!r}]")]
-        parents[name] = [i for i in found if i not in always]
+        found = _find(given, known, every, f"heredity[{name!r}]")
+        parents[name] = [i for i in found if i not in in_every_model]
     _check_no_circle(parents)
     place = {name: j for j, name in enumerate(kept)}
 
@@ -344,6 +372,15 @@ def read_heredity(
 
     read = tuple(tuple(sorted(of(name))) for name in kept)
     return read if any(read) else None
+
+
+def _find(wanted: Any, known: list[str], every: set[str], what: str) -> list[str]:
+    """Names of variables given by name or index; at once where all are names, as there may be many to find."""
+    if not isinstance(wanted, str) and isinstance(wanted, Iterable):
+        wanted = list(wanted)
+        if all(isinstance(name, str) and name in every for name in wanted):
+            return list(dict.fromkeys(wanted))
+    return [known[i] for i in find_columns(wanted, known, what)]
 
 
 def _check_no_circle(parents: dict[str, list[str]]) -> None:

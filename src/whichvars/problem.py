@@ -19,7 +19,7 @@ from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
-from whichvars.heredity import ConditionalPrior, read_heredity
+from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.inputs import check_unique, find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
 from whichvars.priors import (
@@ -97,7 +97,7 @@ class Problem:
     heredity : mapping from a variable to its parents
         Variables that can be in only while all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
         interaction; a name is that of a column, or of a group. `model_prior` is then that of the variables
-        whose parents are in.
+        whose parents are in; one given by an expected `size` keeps it.
     engine : "auto", "gram" or "columns"
         Keep XᵀX (p² numbers), or the columns and take products as they are needed.
 
@@ -206,7 +206,7 @@ class Problem:
                 else _without_excluded(model_prior, self._variable_index, len(variables))
             )
             self.model_prior: ModelPrior | ConditionalPrior = (
-                given if parents is None else ConditionalPrior(given, parents)
+                given if parents is None else given_parents(given, parents)
             )
             self.max_size = self.p if max_size is None else min(self.p, int(max_size))
             self._build_target(columns, engine)

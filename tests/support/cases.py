@@ -180,7 +180,9 @@ class Case:
 def problem(case: Case) -> wv.Problem:
     """The case as the package sees it."""
     d = data(case.data)
-    model_prior, _, max_size = priors(d.p)[case.prior]
+    model_prior, theirs, max_size = priors(d.p)[case.prior]
+    if d.parents is not None and model_prior.size is not None:  # a size would be that under heredity
+        model_prior = wv.BetaBinomial(*theirs[1:])
     X, always = (
         (d.X, None)
         if d.Z is None

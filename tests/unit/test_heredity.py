@@ -14,7 +14,7 @@ from whichvars import heredity as module
 from whichvars._kernels.chain import AVAILABLE, LOG_PRIOR, new_chain
 from whichvars._kernels.model_table import new_memo
 from whichvars.errors import ArgumentTypeError, DataError, TooLargeError
-from whichvars.heredity import ConditionalPrior
+from whichvars.heredity import ConditionalPrior, given_parents
 from whichvars.starts import prior_draws, starting_models
 
 PARENTS = data("heredity").parents
@@ -81,6 +81,17 @@ def test_draws_that_are_nearly_always_too_large():
     prior = ConditionalPrior(wv.FixedInclusion(h=0.999), (*((),) * 12, (0, 1)))
     with pytest.raises(DataError, match="max_size = 2 variables; lower"):
         prior.draws(np.random.default_rng(0), 1, 2)
+
+
+@pytest.mark.parametrize("kind", [wv.FixedInclusion, wv.BetaBinomial])
+@pytest.mark.parametrize("size", [0.01, 1.0, 3.0, P - 0.1])
+def test_an_expected_size_is_kept(kind, size):
+    prior = given_parents(kind(size=size), PARENTS)
+    assert prior.inclusion(P).sum() == pytest.approx(size)
+    assert prior.size_distribution(P) @ np.arange(P + 1) == pytest.approx(size)
+    assert given_parents(prior.prior, PARENTS) == prior  # no size: as it is
+    with pytest.raises(DataError, match="needs more than the 8 variables"):
+        given_parents(kind(size=P), PARENTS)
 
 
 def test_order_puts_parents_first():
@@ -200,6 +211,7 @@ def test_names_indices_and_always_included():
     X, y = columns()
     prior = wv.Problem(X, y, heredity=FAMILY).model_prior
     assert prior.parents == ((), (), (), (0, 1), (1,), (3, 4))
+    assert prior.inclusion(6).sum() == pytest.approx(3)  # the default's
     assert wv.Problem(X, y, heredity={3: [0, 1]}).model_prior.parents[3] == (0, 1)
     some = wv.Problem(X, y, heredity=FAMILY, always_include=["b"])
     assert some.names == ["a", "c", "a:b", "b:c", "a:b:c"]

@@ -126,8 +126,8 @@ def enumerate_models(
         marginal[count] = log_marginal(slab, n, residual, half_log_g[level], log_determinant)
         prior[count] = odds[level] + prior_terms.log_size[level]
         if heredity:
-            gained, change = children_made_available(prior_terms, inside, j)
-            available[level] = available[level - 1] + gained
+            number, change = children_made_available(prior_terms, inside, j)
+            available[level] = available[level - 1] + number
             extra[level] = extra[level - 1] + change
             prior[count] += extra[level] + log_availability(prior_terms, level, available[level])
         count += 1
