@@ -86,7 +86,7 @@ def diagnostic_table(posterior: Any) -> pd.DataFrame:
             "lowest": lowest,
             "highest": highest,
             "frequency": unknown if posterior.frequencies is None else posterior.frequencies,
-            "renormalised": renormalised_pips(posterior.models, p),
+            "renormalised": unknown if posterior.models.exact else renormalised_pips(posterior.models, p),
             "rao_blackwell": unknown if posterior.rao_blackwell is None else posterior.rao_blackwell,
         },
         index=problem.names,
@@ -159,7 +159,7 @@ def notes(posterior: Any, draws: float) -> list[str]:
 def disagreement(posterior: Any) -> str:
     """A warning with the number and the remedy where replicates differ by more than sampling explains; else ""."""
     r_hat = r_hat_of_means(posterior.replicate_pips)
-    if r_hat is None or posterior.models.exact:
+    if r_hat is None or posterior.models.exact or posterior.reweighting_ess is not None:
         return ""
     apart = np.flatnonzero(np.nan_to_num(r_hat, nan=1.0) > APART)
     if not len(apart):
@@ -195,7 +195,7 @@ def _what(posterior: Any) -> str:
     problem, pip = posterior.problem, posterior.pip
     order = np.argsort(-pip, kind="stable")
     likely = [problem.names[j] for j in order if pip[j] >= 0.5]
-    text = f"{_count(len(likely), 'variable')} of {problem.p} {'is' if len(likely) == 1 else 'are'} more likely in than out"
+    text = f"{_count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
     listed = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
     sizes = np.cumsum(posterior.sizes)
     low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
@@ -210,14 +210,12 @@ def _exactly(posterior: Any) -> str:
 
 
 def _how(posterior: Any) -> list[str]:
-    lines = []
-    if posterior.chosen:
-        lines.append(
-            f"Sampler: {posterior.sampler.split('(')[0]}, chosen because {posterior.chosen.rstrip('.')}."
-        )
+    name = posterior.sampler.split("(")[0]  # without its settings
     replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
     runs = f" in {_count(replicates, 'independent run')}" if replicates else ""
-    lines.append(f"It made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}.")
+    lines = [f"{name} made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}."]
+    if posterior.chosen:
+        lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
     if posterior.reweighting_ess is not None:
         lines.append(
             "The draws were made under other priors and given new weights; "
@@ -256,7 +254,10 @@ def _verdict(posterior: Any) -> str:
         )
         good = f"Accurate enough: {accuracy[0].lower()}{accuracy[1:]}; read probabilities {digits}."
     else:
-        good = f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. Use more draws."
+        remedy = "Use more draws" if posterior.reweighting_ess is None else "Sample under these priors"
+        good = (
+            f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. {remedy}."
+        )
     apart = disagreement(posterior)
     return f"{good} Beware: {apart}." if apart else good
 

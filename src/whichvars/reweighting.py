@@ -124,7 +124,8 @@ def inclusion(
     if draws.variances_known:
         variances = R**2 * BATCHES * sums.var(axis=1, ddof=1)
     mcse = combine_replicates(linear, variances, BATCHES - 1)[1]
-    return pip, mcse, means, variances
+    still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
+    return pip, np.where(still, np.nan, mcse), means, variances
 
 
 def log_posteriors(problem: Problem, models: KeptModels) -> np.ndarray:

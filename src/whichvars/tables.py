@@ -58,7 +58,7 @@ def heading(posterior: Any) -> str:
         f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
     )
     if posterior.models.exact:
-        return f"{head}, exact"
+        return head
     if np.isnan(posterior.mcse).all():
         return f"{head}, nothing moved"
     accuracy = f"{head}, largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
