@@ -23,17 +23,16 @@ from whichvars.coefficients import (
     Functionals,
     KeptModels,
     Refits,
-    TMixture,
     _t_variance,
     along,
     fits,
     functionals,
-    heaviest,
     held_fits,
 )
 from whichvars.errors import DataError
 from whichvars.inputs import read_columns
 from whichvars.problem import Problem
+from whichvars.t_mixture import TMixture, heaviest
 
 NOISE = "(noise variance)"
 ROWS_BYTES = 32 << 20  # of what is worked out together

@@ -25,11 +25,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, logsumexp
 
-from whichvars.coefficients import Functionals, KeptModels, along, fits, functionals, t_cdf
+from whichvars.coefficients import Functionals, KeptModels, along, fits, functionals
 from whichvars.errors import DataError
 from whichvars.inputs import read_vector
 from whichvars.prediction import read_new
 from whichvars.problem import Problem
+from whichvars.t_mixture import t_cdf
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
 LEAST_LEFT = 1e-12  # of 1 − h_i and of s: below, a model fits a row by itself

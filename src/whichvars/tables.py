@@ -1,5 +1,6 @@
 """The summary of a posterior as a table, for the terminal, a notebook and a paper."""
 
+from html import escape as escape_html
 from typing import Any
 
 import numpy as np
@@ -40,16 +41,22 @@ def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
 
 def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
     """``repr`` of a posterior."""
-    text = formatted(table.head(rows), posterior.models.exact).to_string()
+    text = _compact(posterior, table.head(rows)).to_string()
     rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
     return f"{heading(posterior)}\n{text}{rest}"
 
 
 def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
     """The same for a notebook."""
-    body = formatted(table.head(rows), posterior.models.exact).to_html(border=0)
+    body = _compact(posterior, table.head(rows)).to_html(border=0)
+    body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
     rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
-    return f"<div><p>{heading(posterior)}</p>{body}{rest}</div>"
+    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}</div>"
+
+
+def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
+    """Formatted, with the name of the index in the line of the headings."""
+    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis(table.index.name, axis=1)
 
 
 def heading(posterior: Any) -> str:

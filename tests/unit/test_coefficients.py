@@ -9,8 +9,9 @@ from scipy.special import stdtr
 import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
-from whichvars.coefficients import KeptModels, mixture_quantile, t_cdf
+from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.t_mixture import mixture_quantile, t_cdf
 
 SITUATIONS = {
     "plain": {},

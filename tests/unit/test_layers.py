@@ -15,7 +15,7 @@ LAYERS = (
     ("_kernels",),
     ("errors",),
     ("mixtures", "priors", "inputs", "seeding", "datasets"),
-    ("problem", "replicates"),
+    ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
     (
         "coefficients",
