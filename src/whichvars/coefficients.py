@@ -40,7 +40,7 @@ from whichvars.t_mixture import TMixture, heaviest, t_cdf
 INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together
 HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second look
-STEP, DROP = 0.45, 28.0  # nodes of g: the trapezoid rule's longest step in log g; it ends at exp(−DROP)
+STEP, DROP = 0.4, 28.0  # nodes of g: the trapezoid rule's longest step in log g; it ends at exp(−DROP)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
 
 def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
     """Formatted, with the name of the index in the line of the headings."""
-    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis(table.index.name, axis=1)
+    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
 
 
 def heading(posterior: Any) -> str:

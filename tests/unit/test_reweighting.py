@@ -66,13 +66,14 @@ def test_collinear_models_lose_their_weight():
     again = wv.exact(make_paired("g-prior", duplicate=True).problem())
     np.testing.assert_allclose(new.pip, again.pip, rtol=1e-7)
     assert new.probability_all(["x0", "x6"]) == 0
+    assert np.isfinite(new.models.log_posterior).all()
 
 
 @pytest.fixture(scope="module")
 def sampled():
     case = make_paired("g-prior", n=30, columns=8, seed=3)
     problem = case.problem(model_prior=wv.FixedInclusion(h=0.4))
-    return wv.exact(problem), wv.sample(problem, draws=30_000, seed=4, progress=False)
+    return wv.exact(problem), wv.sample(problem, draws=32_768, seed=4, progress=False)
 
 
 NEW = {"slab": wv.GPrior(40.0), "model_prior": wv.BetaBinomial(size=3)}
@@ -92,6 +93,21 @@ def test_sampled_posterior_is_within_its_error(sampled):
     np.testing.assert_allclose(
         new.top_models(3)["log_marginal"], truth.top_models(3)["log_marginal"], rtol=1e-8
     )
+
+
+def test_errors_are_the_scatter_of_batches(sampled):
+    """A ratio's error by the delta method, batch by batch, written out for one variable."""
+    _, run = sampled
+    new = run.reweight(**NEW)
+    weight, inside = new.trace["weight"].to_numpy(), run.trace_models.toarray()[:, 2].astype(float)
+    assert new.pip[2] == pytest.approx(weight @ inside / weight.sum())
+    variance = 0.0
+    for _, rows in run.trace.groupby("replicate").groups.items():
+        assert len(rows) % 32 == 0
+        parts = np.split(np.asarray(rows), 32)
+        sums = [weight[part] @ (inside[part] - new.pip[2]) / weight.sum() for part in parts]
+        variance += 32 * np.var(sums, ddof=1)
+    assert new.mcse[2] == pytest.approx(np.sqrt(variance), rel=1e-9)
 
 
 def test_there_and_back_is_where_it_was(sampled):
