@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test test-slow lint bench docs clean
+.PHONY: demo test test-slow test-browser lint bench docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
@@ -12,6 +12,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	touch $@
 
 demo: $(VENV)/.installed
@@ -28,6 +32,10 @@ test: lint
 test-slow: $(VENV)/.installed
 	$(BIN)/pytest -n 2 -m slow
 
+# needs Debian's chromium and chromium-driver; pictures go to tests/browser/screenshots
+test-browser: $(VENV)/.installed-browser
+	$(BIN)/pytest -m browser tests/browser
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -35,4 +43,4 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build tests/browser/screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis

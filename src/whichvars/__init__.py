@@ -18,6 +18,10 @@ _HOME = {
     "enumeration": ["exact"],
     "sampling": ["sample"],
     "posterior": ["Posterior"],
+    "plots": [
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
+    ],
     "estimator": ["VariableSelector"],
     "samplers.add_delete_swap": ["AddDeleteSwap"],
     "samplers.individual": ["IndividualAdaptation"],
@@ -28,7 +32,10 @@ _HOME = {
     "samplers.parni": ["PARNI"],
     "samplers.tempered_gibbs": ["TemperedGibbs"],
     "samplers.hybrid": ["Hybrid"],
-    "errors": ["WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "DataWarning", "ConvergenceWarning"],
+    "errors": [
+        "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
+        "DataWarning", "ConvergenceWarning",
+    ],
 }  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [*_WHERE, "datasets"]
@@ -41,10 +48,24 @@ if TYPE_CHECKING:
         ConvergenceWarning,
         DataError,
         DataWarning,
+        MissingPackageError,
+        OutputError,
         TooLargeError,
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.plots import (
+        plot_adaptation,
+        plot_agreement,
+        plot_changes,
+        plot_coefficients,
+        plot_correlation,
+        plot_inclusion,
+        plot_ladder,
+        plot_model_size,
+        plot_models,
+        plot_trace,
+    )
     from whichvars.posterior import Posterior
     from whichvars.priors import (
         BIC,

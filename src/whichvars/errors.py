@@ -18,6 +18,14 @@ class TooLargeError(WhichvarsError, ValueError):
     """What was asked for would take too long or too much memory."""
 
 
+class MissingPackageError(WhichvarsError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+class OutputError(WhichvarsError, OSError):
+    """A file could not be written."""
+
+
 class DataWarning(UserWarning):
     """Something about the data was treated in a documented way that the user should know of."""
 

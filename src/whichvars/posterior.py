@@ -1,9 +1,11 @@
 """What was learnt: inclusion probabilities with their Monte Carlo error, model sizes, the best models."""
 
+import importlib
 import time
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -393,6 +395,37 @@ class Posterior:
             false = np.cumsum(1 - self.pip[order]) / np.arange(1, len(order) + 1)
             count = int((false <= fdr).sum())  # they only rise
         return [self.problem.names[j] for j in order[:count]]
+
+    def report(self, path: Any, title: str | None = None) -> Path:
+        """Write a report: one HTML file that needs nothing else, for any browser, phone or printer.
+
+        It begins with the answer in words; then the table of variables, which can be sorted and searched, the
+        plots, the best models, how far to trust it, the settings and how to cite. Needs the extra ``report``.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write; an older one is replaced when the new one is whole.
+        title : str
+            Heading; "Which variables matter?" if not given.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import tempfile, whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47), max_size=3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     posterior.report(f"{folder}/report.html", title="Crime in 47 states").name
+        'report.html'
+        """
+        # by name and late: reports are made of posteriors and lie above them, and need optional packages
+        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title)
+        return written
 
     def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
         """Independent draws of all coefficients and of the noise variance, a model being drawn first.

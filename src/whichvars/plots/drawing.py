@@ -1,0 +1,187 @@
+"""What all plots share: matplotlib when it is needed, colours, and names that do not overlap."""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which people with any of the common colour deficiencies can tell apart
+BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY)
+INK, GREY, PALE = "#222222", "#767676", "#D9D9D9"
+LONGEST_NAME = 28  # characters; longer ones lose their middle
+MANY_POINTS = 2000  # above which points are drawn as pixels also in vector files
+LABEL_SIZE = 8.5
+REACHES = (7, 15, 26, 40, 56)  # points from a mark to its name, nearest first
+DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
+_off_screen = ContextVar("off_screen", default=False)
+
+
+class NothingToDrawError(DataError):
+    """The posterior has nothing that such a plot would show."""
+
+
+def require(package: str, users: str) -> None:
+    """MissingPackageError unless the package can be imported."""
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{users} need {package}, which is not installed: pip install 'whichvars[report]'"
+        ) from error
+
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Within it, new figures are not pyplot's: they open no window and need not be closed."""
+    token = _off_screen.set(True)
+    try:
+        yield
+    finally:
+        _off_screen.reset(token)
+
+
+def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
+    """`ax`, or the axes of a new figure of this many inches."""
+    require("matplotlib", "plots")
+    import matplotlib.axes
+    import matplotlib.figure
+    from matplotlib import pyplot
+
+    if ax is None and _off_screen.get():
+        return matplotlib.figure.Figure(figsize=(width, height), layout="constrained").subplots()
+    if ax is None:
+        return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    if not isinstance(ax, matplotlib.axes.Axes):
+        raise ArgumentTypeError(f"ax must be matplotlib Axes, such as those of plt.subplots(), not {ax!r}")
+    return ax
+
+
+def tidy(ax: "Axes", grid: str = "y") -> None:
+    """Light lines, no box."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(GREY)
+    ax.tick_params(colors=INK, length=3)
+    ax.set_axisbelow(True)
+    if grid:
+        ax.grid(axis=grid, color=PALE, linewidth=0.6)  # type: ignore[arg-type]
+
+
+def whole_numbers(ax: "Axes") -> None:
+    """Ticks of the x axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def thousands(ax: "Axes", axis: str) -> None:
+    which = ax.xaxis if axis == "x" else ax.yaxis
+    which.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def legend_above(ax: "Axes", side: Literal["left", "right"] = "left", **settings: Any) -> None:
+    """The legend over the axes, where it hides nothing: from their left end, or up to their right end, where it
+    can reach over the names beside them."""
+    if ax.get_legend_handles_labels()[1]:
+        options: dict[str, Any] = {"ncols": 3, "fontsize": 9, "handletextpad": 0.5, "columnspacing": 1.4}
+        ax.legend(
+            loc="lower left" if side == "left" else "lower right",
+            bbox_to_anchor=(float(side == "right"), 1.0),
+            frameon=False,
+            borderaxespad=0.2,
+            **(options | settings),
+        )
+
+
+def short(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name that fits.
+
+    >>> short("the_average_number_of_rooms_per_dwelling")
+    'the_average_nu…_per_dwelling'
+    """
+    name = " ".join(name.split())  # a line break would run into the next name
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest // 2]}…{name[len(name) - (longest - longest // 2 - 1) :]}"
+
+
+def name_rows(ax: "Axes", names: Sequence[str], axis: str = "y", **settings: Any) -> None:
+    """Names at 0, 1, 2, … of an axis. Dollar signs in them are not mathematics."""
+    put = ax.set_yticks if axis == "y" else ax.set_xticks
+    put(range(len(names)), [short(n) for n in names], parse_math=False, **settings)
+
+
+def name_points(
+    ax: "Axes", x: np.ndarray, y: np.ndarray, names: Sequence[str], bars: np.ndarray | None = None
+) -> list[str]:
+    """Write names beside points, the first ones first, wherever they overlap neither another name, nor one of
+    the points, nor one of the upright bars (x, low, high), shape (bars, 3); a name that fits nowhere is left
+    out. Returns those written."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # so that the axes have their final place
+    pixel = figure.dpi / 72
+    marks = ax.transData.transform(np.column_stack([x, y]))
+    frame = ax.get_window_extent()
+    bounds = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) + pixel * np.array([2, 2, -2, 6])
+    taken = [np.array([*(mark - 3 * pixel), *(mark + 3 * pixel)]) for mark in marks]
+    if bars is not None:
+        low, high = (ax.transData.transform(bars[:, [0, end]]) for end in (1, 2))
+        taken += [np.array([*(a - 3 * pixel), *(b + 3 * pixel)]) for a, b in zip(low, high)]
+    written = []
+    for mark, name in zip(marks, names):
+        text = ax.annotate(
+            short(name),
+            tuple(mark),
+            xycoords="figure pixels",
+            fontsize=LABEL_SIZE,
+            color=INK,
+            parse_math=False,
+        )
+        extent = text.get_window_extent()
+        text.remove()
+        place = _free_place(mark, np.array([extent.width, extent.height]), pixel, bounds, taken)
+        if place is None:
+            continue
+        reach, (right, up), box = place
+        taken.append(box)
+        written.append(name)
+        line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+        ax.annotate(
+            short(name),
+            tuple(ax.transData.inverted().transform(mark)),
+            xytext=(reach * right, reach * up),
+            textcoords="offset points",
+            ha="center" if right == 0 else "left" if right > 0 else "right",
+            va="center" if up == 0 else "bottom" if up > 0 else "top",
+            fontsize=LABEL_SIZE,
+            color=INK,
+            parse_math=False,
+            arrowprops=line if reach > REACHES[0] else None,
+        )
+    return written
+
+
+def _free_place(
+    mark: np.ndarray, extent: np.ndarray, pixel: float, bounds: np.ndarray, taken: list[np.ndarray]
+) -> tuple[float, tuple[float, float], np.ndarray] | None:
+    """The nearest place for a box of this extent beside a mark: reach, direction and box (x0, y0, x1, y1)."""
+    others = np.array(taken)
+    for reach in REACHES:
+        for right, up in DIRECTIONS:
+            corner = mark + pixel * reach * np.array([right, up])
+            corner = corner - extent * [(1 - np.sign(right)) / 2, (1 - np.sign(up)) / 2]
+            box = np.array([*corner, *(corner + extent)])
+            inside = (box[:2] >= bounds[:2]).all() and (box[2:] <= bounds[2:]).all()
+            apart = (others[:, :2] > box[2:]).any(axis=1) | (others[:, 2:] < box[:2]).any(axis=1)
+            if inside and apart.all():
+                return reach, (right, up), box
+    return None

@@ -1,0 +1,280 @@
+"""What the variables do: their coefficients, and how they go together."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+from scipy.special import gammaln
+
+from whichvars.coefficients import KeptModels, fits
+from whichvars.errors import DataError
+from whichvars.inputs import find_columns
+from whichvars.plots.drawing import BLUE, INK, LABEL_SIZE, PALE, legend_above, name_rows, new_axes, tidy
+from whichvars.plots.questions import check_count, check_posterior, most_probable
+from whichvars.posterior import Posterior
+from whichvars.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_DENSITY_MODELS = 3000  # models a density is averaged over: the heaviest
+
+
+def plot_coefficients(
+    posterior: Posterior, ax: "Axes | None" = None, *, names: Any = None, top: int = 10
+) -> "Axes":
+    r"""Coefficients: a row for each, with a spike at 0 and a density.
+
+    The spike is as high as the probability that the coefficient is 0, the variable being out; the hump, the
+    density of the coefficient if it is in, as high as the probability that it is in. Coefficients are
+    standardised, :math:`\beta_j\, s_j / s_y`: how many standard deviations y changes with one standard deviation
+    of the column, both after the always-included columns. Densities are averages over the 3,000 heaviest models.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    names : names or indices
+        Variables to show; the `top` most probable if not given.
+    top : int
+        How many, where no names are given; but three at most of those less probable than .05.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> ax = wv.plot_coefficients(posterior, names=["Ed", "Time"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['Ed', 'Time']
+    """
+    check_posterior(posterior)
+    problem = posterior.problem
+    if names is None:
+        first = most_probable(posterior)[: check_count(top, "top")]
+        variables: Sequence[int] = [
+            j for i, j in enumerate(first.tolist()) if i < 3 or posterior.pip[j] >= 0.05
+        ]
+    else:
+        variables = find_columns(names, problem.names, "names")
+    columns = [c for j in variables for c in range(problem.offsets[j], problem.offsets[j + 1])]
+    if not columns:
+        raise DataError("names is empty; name at least one variable")
+    owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
+    parts = _standardised_components(posterior, columns)
+    grid = _grid(parts)
+    densities = [_t_density(grid, *parts[c]) for c in columns]
+
+    ax = new_axes(ax, 7.0, 1.2 + 0.46 * len(columns))
+    for row, (column, density) in enumerate(zip(columns, densities)):
+        pip = posterior.pip[owner[column]]
+        ax.axhline(row, color=PALE, linewidth=0.6, zorder=1)
+        ax.vlines(0, row, row - 0.85 * (1 - pip), color=INK, linewidth=2.5, zorder=3)
+        if density.any():
+            height = row - 0.85 * pip * density / density.max()
+            seen = density > 0.003 * density.max()
+            ax.fill_between(grid[seen], row, height[seen], color=BLUE, alpha=0.35, linewidth=0, zorder=2)
+            ax.plot(grid[seen], height[seen], color=BLUE, linewidth=1.1, zorder=2)
+    ax.plot([], [], color=INK, linewidth=2.5, label="probability of being 0 (out)")
+    ax.plot([], [], color=BLUE, linewidth=6, alpha=0.5, label="density if in, as high as its probability")
+    name_rows(ax, [problem.columns_used[c] for c in columns], fontsize=9)
+    ax.set_ylim(len(columns) - 0.75, -1.0)
+    ax.set_xlim(_where_dense(grid, densities))
+    ax.set_xlabel("standardised coefficient")
+    tidy(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    legend_above(ax, "right", ncols=2)
+    return ax
+
+
+def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[int, list[np.ndarray]]:
+    """Column → weights, locations, scales and degrees of freedom of the t components of its coefficient."""
+    kept = posterior.kept
+    if len(kept) > MOST_DENSITY_MODELS:  # the heaviest come first
+        n = MOST_DENSITY_MODELS
+        kept = KeptModels(
+            kept.members[: kept.start[n]], kept.start[: n + 1], kept.weight[:n] / kept.weight[:n].sum()
+        )
+    length = np.sqrt(posterior.problem.target(0).design.diagonal)
+    found: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
+    for fit in fits(posterior.problem, kept):
+        for c in columns:
+            model, place = np.nonzero(fit.columns == c)
+            if len(model):
+                scale = np.sqrt(fit.s[model] * fit.t[model] * fit.V[model, place, place][:, None])
+                location = fit.q[model] * fit.b[model, place][:, None]
+                weight = fit.weight[model][:, None] * fit.node_weight[model]
+                spread = scale > 0  # at ĝ = 0 there is only the spike
+                degrees = np.full(spread.sum(), fit.degrees)
+                found[c].append(
+                    [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
+                )
+    empty = [np.zeros(0)] * 4
+    return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in found.items()}
+
+
+def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
+    """Even steps over what the densities cover, 0 included."""
+    ends = [0.0]
+    for weight, location, scale, _ in parts.values():
+        if len(weight):
+            share = weight / weight.sum()
+            mean = share @ location
+            reach = 4 * np.sqrt(share @ ((location - mean) ** 2 + scale**2))
+            ends += [mean - reach, mean + reach]
+    low, high = min(ends), max(ends)
+    if low == high:
+        low, high = -1.0, 1.0
+    return np.linspace(low, high, 500)
+
+
+def _where_dense(grid: np.ndarray, densities: list[np.ndarray]) -> tuple[float, float]:
+    """The part of the grid worth showing: without long thin tails, 0 included."""
+    dense = np.logical_or.reduce([d > 0.02 * d.max() for d in densities])
+    shown = np.append(grid[dense], 0.0)
+    margin = 0.04 * (np.ptp(shown) or 1.0)
+    return float(shown.min() - margin), float(shown.max() + margin)
+
+
+def _t_density(
+    x: np.ndarray, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
+) -> np.ndarray:
+    """Density of a mixture of t distributions, up to its weight."""
+    log_constant = (
+        gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi) - np.log(scale)
+    )
+    total = np.zeros_like(x)
+    for part in np.array_split(np.arange(len(weight)), max(1, len(weight) // 500)):  # to keep the table small
+        z = (x - location[part, None]) / scale[part, None]
+        d = degrees[part, None]
+        total += weight[part] @ np.exp(log_constant[part, None] - (d + 1) / 2 * np.log1p(z**2 / d))
+    return total
+
+
+def plot_correlation(
+    posterior: Posterior,
+    ax: "Axes | None" = None,
+    *,
+    top: int = 20,
+    clusters: Iterable[Sequence[str]] = (),
+) -> "Axes":
+    """Correlation among the most probable variables, those alike side by side.
+
+    Variables that are strongly correlated stand in for one another and share their probability. The correlations
+    are those left after the always-included columns; between variables of several columns it is the largest
+    correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
+    clustering by one minus the absolute correlation.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    top : int
+        How many variables, the most probable.
+    clusters : sequences of names
+        Sets of variables that stand in for one another: kept together and outlined.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> ax = wv.plot_correlation(posterior, clusters=[["Po1", "Po2"]])
+    >>> labels = [label.get_text() for label in ax.get_yticklabels()]
+    >>> abs(labels.index("Po1") - labels.index("Po2"))
+    1
+    """
+    check_posterior(posterior)
+    problem = posterior.problem
+    chosen = most_probable(posterior)[: check_count(top, "top")]
+    correlation = correlations(problem, chosen)
+    sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
+    order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
+    chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
+    n = len(chosen)
+    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
+    # the diagonal says nothing: grey, so that the rest is seen
+    ax.set_facecolor(PALE)
+    image = ax.imshow(np.ma.masked_array(correlation, np.eye(n, dtype=bool)), cmap="RdBu_r", vmin=-1, vmax=1)
+    _write_correlations(ax, correlation)
+    for members in sets:
+        place = [k for k, j in enumerate(chosen) if j in members]
+        if len(place) > 1:
+            a, b = place[0] - 0.5, place[-1] + 0.5
+            ax.plot([a, b, b, a, a], [a, a, b, b, a], color=INK, linewidth=2)
+    labels = [problem.names[j] for j in chosen]
+    name_rows(ax, labels, fontsize=LABEL_SIZE)
+    name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
+    ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    figure = ax.get_figure(root=False)
+    assert figure is not None
+    bar = figure.colorbar(image, ax=ax, shrink=0.7, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.set_label("correlation")
+    return ax
+
+
+def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
+    """An order of the variables in which those alike, and those of a cluster, are neighbours."""
+    n = len(correlation)
+    if n < 3:
+        return np.arange(n)
+    distance = squareform(np.clip(1 - np.abs(correlation), 0, None), checks=False)
+    leaves = hierarchy.leaves_list(hierarchy.linkage(distance, "average", optimal_ordering=True))
+    place = np.argsort(leaves).astype(float)
+    for members in clusters:
+        if members:
+            place[members] = place[members].min() + place[members] / (n * n)
+    return np.argsort(place)
+
+
+def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
+    """Numbers in the cells; only the larger ones where there are many."""
+    n = len(correlation)
+    for i in range(n):
+        for j in range(n):
+            value = correlation[i, j]
+            if i != j and (n <= 12 or abs(value) >= 0.5):
+                text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
+                colour = "white" if abs(value) > 0.6 else INK
+                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+
+
+def correlations(problem: Problem, chosen: np.ndarray) -> np.ndarray:
+    """Of variables, (k, k): of their columns, or the largest canonical correlation."""
+    spans = [np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in chosen]
+    columns = np.concatenate(spans)
+    design = problem.target(0).design
+    if problem.engine == "gram":
+        gram = design.gram[np.ix_(columns, columns)]
+    else:
+        gram = design.columns[columns] @ design.columns[columns].T
+    ends = np.concatenate([[0], np.cumsum([len(s) for s in spans])])
+    white = np.zeros_like(gram)  # block diagonal: makes the columns of each variable orthonormal
+    for a, b in pairwise(ends):
+        values, vectors = np.linalg.eigh(gram[a:b, a:b])
+        root = np.where(values > 1e-10 * values[-1], 1 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
+        white[a:b, a:b] = vectors * root @ vectors.T
+    block = white @ gram @ white
+    out = np.eye(len(chosen))
+    for i in range(len(chosen)):
+        for j in range(i):
+            part = block[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
+            value = float(part[0, 0]) if part.size == 1 else float(np.linalg.norm(part, 2))
+            out[i, j] = out[j, i] = np.clip(value, -1, 1)
+    return out

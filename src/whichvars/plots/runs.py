@@ -1,0 +1,133 @@
+"""How far to trust it: along the runs, and from one to the other."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from whichvars.plots.drawing import (
+    GREY,
+    MANY_POINTS,
+    PALE,
+    SERIES,
+    NothingToDrawError,
+    legend_above,
+    name_points,
+    new_axes,
+    thousands,
+    tidy,
+)
+from whichvars.plots.questions import check_choice, check_posterior, has_particles, why_none
+from whichvars.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_trace(
+    posterior: Posterior, ax: "Axes | None" = None, *, show: Literal["size", "log_posterior"] = "size"
+) -> "Axes":
+    """Model size, or log posterior, along the run, by replicate.
+
+    Thin lines are the thinned record of every chain, thick lines running means over a fiftieth of the run. Once
+    a sampler has found its way, all replicates wander about the same level.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    show : "size" or "log_posterior"
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y, slab=wv.GPrior(47)), draws=5000, progress=False)
+    >>> wv.plot_trace(posterior).get_ylabel()
+    'number of variables in the model'
+    """
+    check_posterior(posterior)
+    check_choice(show, ("size", "log_posterior"), "show")
+    if posterior.trace is None or posterior.trace.empty:
+        raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'trace')}")
+    if has_particles(posterior):
+        raise NothingToDrawError(
+            "there is nothing to draw: SequentialMonteCarlo has particles, which have no order in time; "
+            "plot_ladder shows its steps"
+        )
+    ax = new_axes(ax, 8.0, 3.4)
+    for number, (_, part) in enumerate(posterior.trace.groupby("replicate")):
+        colour = SERIES[number % len(SERIES)]
+        for _, chain in part.groupby("chain"):
+            ax.plot(chain["iteration"], chain[show], color=colour, linewidth=0.5, alpha=0.25, zorder=1)
+        mean = part.groupby("iteration")[show].mean()
+        window = max(1, len(mean) // 50)
+        smooth = (
+            mean.rolling(window, center=True, min_periods=max(1, window // 2))
+            .mean()
+            .iloc[:: max(1, window // 4)]
+        )
+        ax.plot(
+            smooth.index,
+            smooth,
+            color=colour,
+            linewidth=1.8,
+            label=f"replicate {number + 1}",
+            zorder=2,
+        )
+    ax.set_rasterization_zorder(1.5)  # the thin lines as one image, also in vector files
+    ax.set_xlabel("iteration of each chain, after warm-up")
+    words = {"size": "number of variables in the model", "log_posterior": "log posterior, up to a constant"}
+    ax.set_ylabel(words[show])
+    ax.margins(x=0.01)
+    thousands(ax, "x")
+    tidy(ax)
+    legend_above(ax, ncols=6)
+    return ax
+
+
+def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
+    """Inclusion probabilities by replicate against their mean: points on the diagonal agree.
+
+    A grey line joins the replicates' values of a variable. The variables on which they differ most are named.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y, slab=wv.GPrior(47)), draws=5000, progress=False)
+    >>> wv.plot_agreement(posterior).get_ylabel()
+    'inclusion probability in each replicate'
+    """
+    check_posterior(posterior)
+    pips = posterior.replicate_pips
+    if pips is None:
+        raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'replicates')}")
+    if len(pips) < 2:
+        raise NothingToDrawError("a single replicate has nothing to agree with; sample with replicates=4")
+    ax = new_axes(ax, 5.4, 5.2)
+    mean, low, high = pips.mean(axis=0), pips.min(axis=0), pips.max(axis=0)
+    apart = np.flatnonzero(high - low > 0.005)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=1)
+    ax.vlines(mean[apart], low[apart], high[apart], color=PALE, linewidth=1.2, zorder=1)
+    moved = np.flatnonzero(high > 0)
+    markers = "os^Dvp"
+    for number, row in enumerate(pips):
+        ax.plot(
+            mean[moved], row[moved], markers[number % len(markers)], color=SERIES[number % len(SERIES)], markersize=4,
+            alpha=0.8, markeredgewidth=0, label=f"replicate {number + 1}", rasterized=len(moved) > MANY_POINTS, zorder=2,
+        )  # fmt: skip
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="mean of all replicates")
+    ax.set_ylabel("inclusion probability in each replicate")
+    ax.set_aspect("equal")
+    tidy(ax, "both")
+    legend_above(ax, ncols=4 if len(pips) % 4 == 0 else 3, columnspacing=1.0, handletextpad=0.1)
+    worst = apart[np.argsort(low[apart] - high[apart], kind="stable")][:5]
+    end = np.where(high[worst] - mean[worst] > mean[worst] - low[worst], high[worst], low[worst])
+    bars = np.column_stack([mean, low, high])[apart]
+    name_points(ax, mean[worst], end, [posterior.problem.names[j] for j in worst], bars)
+    return ax

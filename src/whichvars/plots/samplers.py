@@ -1,0 +1,238 @@
+"""What a sampler learned."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from whichvars.plots.drawing import (
+    BLUE,
+    GREY,
+    INK,
+    MANY_POINTS,
+    ORANGE,
+    PALE,
+    SERIES,
+    NothingToDrawError,
+    legend_above,
+    new_axes,
+    thousands,
+    tidy,
+    whole_numbers,
+)
+from whichvars.plots.questions import check_choice, check_posterior, has_particles, learned_by_replicate
+from whichvars.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_adaptation(
+    posterior: Posterior,
+    ax: "Axes | None" = None,
+    *,
+    show: Literal["odds", "probabilities", "mutation_rate"] = "odds",
+) -> "Axes":
+    r"""What an individually adapting sampler learned, every replicate.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    show : "odds", "probabilities" or "mutation_rate"
+        "odds": A_j/D_j against the posterior odds π_j/(1 − π_j), on which they settle in theory: the line.
+        "probabilities": the probabilities of proposing to add, A_j, and to delete, D_j, against π_j.
+        "mutation_rate": the share of iterations that changed the model, along the run, warm-up included.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))
+    >>> posterior = wv.sample(problem, wv.IndividualAdaptation(), draws=5000, progress=False)
+    >>> wv.plot_adaptation(posterior).get_xscale()
+    'log'
+    """
+    check_posterior(posterior)
+    check_choice(show, ("odds", "probabilities", "mutation_rate"), "show")
+    if show == "mutation_rate":
+        return _mutation_rate(posterior, ax)
+    learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation()")
+    add, delete = (
+        np.array([np.atleast_2d(part[key])[-1] for part in learned])  # of the rung at the target, the last
+        for key in ("add_probability", "delete_probability")
+    )
+    return (
+        _learned_odds(posterior, ax, add, delete)
+        if show == "odds"
+        else _learned_probabilities(posterior, ax, add, delete)
+    )
+
+
+def _learned_odds(posterior: Posterior, ax: "Axes | None", add: np.ndarray, delete: np.ndarray) -> "Axes":
+    ax = new_axes(ax, 5.6, 4.6)
+    inner = np.flatnonzero((posterior.pip > 0) & (posterior.pip < 1))
+    if not inner.size:
+        raise NothingToDrawError("every variable was always in or always out: there are no odds to draw")
+    odds = posterior.pip[inner] / (1 - posterior.pip[inner])
+    ratio = add[:, inner] / delete[:, inner]
+    ax.plot(
+        np.broadcast_to(odds, ratio.shape).ravel(), ratio.ravel(), "o", color=BLUE, markersize=3.5, alpha=0.5,
+        markeredgewidth=0, label="a variable in a replicate", rasterized=ratio.size > MANY_POINTS,
+    )  # fmt: skip
+    ends = np.array([odds.min(), odds.max()])
+    ax.plot(ends, ends, color=INK, linewidth=0.9, label="equal", zorder=1)
+    ax.set(xscale="log", yscale="log", xlabel="posterior odds  π / (1 − π)", ylabel="learned odds  A / D")
+    tidy(ax, "both")
+    legend_above(ax)
+    return ax
+
+
+def _learned_probabilities(
+    posterior: Posterior, ax: "Axes | None", add: np.ndarray, delete: np.ndarray
+) -> "Axes":
+    ax = new_axes(ax, 5.6, 4.6)
+    pip = np.broadcast_to(posterior.pip, add.shape).ravel()
+    for values, colour, mark, label in (
+        (add, BLUE, "^", "A: proposing to add"),
+        (delete, ORANGE, "v", "D: proposing to delete"),
+    ):
+        ax.plot(
+            pip, values.ravel(), mark, color=colour, markersize=4, alpha=0.5, markeredgewidth=0, label=label,
+            rasterized=values.size > MANY_POINTS,
+        )  # fmt: skip
+    ax.set(
+        yscale="log",
+        xlabel="posterior inclusion probability",
+        ylabel="learned probability",
+        xlim=(-0.02, 1.02),
+    )
+    tidy(ax, "both")
+    legend_above(ax)
+    return ax
+
+
+def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
+    learned = learned_by_replicate(posterior, "mutation_rate_along_run", "IndividualAdaptation()")
+    ax = new_axes(ax, 8.0, 3.2)
+    for number, part in enumerate(learned):
+        rate = part["mutation_rate_along_run"]
+        at = part["block_length"] * (np.arange(len(rate)) + 0.5)
+        ax.plot(at, rate, color=SERIES[number % len(SERIES)], linewidth=1.2, label=f"replicate {number + 1}")
+    ax.set(xlabel="iteration of each chain, warm-up included", ylabel="mutation rate")
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.01)
+    thousands(ax, "x")
+    tidy(ax)
+    legend_above(ax, ncols=6)
+    return ax
+
+
+def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
+    """How many variables the sampler proposed to change at once, and how often that was accepted.
+
+    All replicates together; shares of the iterations, on a logarithmic scale.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))
+    >>> posterior = wv.sample(problem, wv.IndividualAdaptation(), draws=5000, progress=False)
+    >>> wv.plot_changes(posterior).get_yscale()
+    'log'
+    """
+    check_posterior(posterior)
+    learned = learned_by_replicate(posterior, "changes_proposed", "IndividualAdaptation() or Lamnisos()")
+    counts = []
+    for key in ("changes_proposed", "changes_accepted"):
+        total = np.zeros(max(len(part[key]) for part in learned))
+        for part in learned:
+            total[: len(part[key])] += part[key]
+        counts.append(total)
+    iterations = max(counts[0].sum(), 1)
+    ax = new_axes(ax, 6.4, 3.6)
+    number = np.arange(len(counts[0]))
+    for shift, count, colour, label in (
+        (-0.2, counts[0], PALE, "proposed"),
+        (0.2, counts[1], BLUE, "accepted"),
+    ):
+        ax.bar(
+            number + shift, count / iterations, 0.4, color=colour, edgecolor=GREY if shift < 0 else BLUE, linewidth=0.5,
+            label=label,
+        )  # fmt: skip
+    ax.set(yscale="log", xlabel="variables changed at once", ylabel="share of the iterations")
+    ax.set_xlim(-0.7, len(number) - 0.3)
+    whole_numbers(ax)
+    tidy(ax)
+    legend_above(ax)
+    return ax
+
+
+def plot_ladder(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
+    """The temperature ladder of a tempered sampler.
+
+    For ``ParallelTempering``: the inverse temperature of each rung, every replicate a line, and between rungs the
+    share of exchanges that succeeded. For ``SequentialMonteCarlo``: the inverse temperature at each step and the
+    share of particles that were distinct.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))
+    >>> posterior = wv.sample(problem, wv.ParallelTempering(rungs=3), draws=2000, progress=False)
+    >>> [label.get_text() for label in wv.plot_ladder(posterior).get_xticklabels()]
+    ['1', '2', '3']
+    """
+    check_posterior(posterior)
+    learned = learned_by_replicate(posterior, "temperatures", "ParallelTempering() or SequentialMonteCarlo()")
+    ax = new_axes(ax, 6.4, 3.6)
+    particles = has_particles(posterior)
+    for number, part in enumerate(learned):
+        temperature = part["temperatures"]
+        ax.plot(
+            np.arange(1, len(temperature) + 1), temperature, color=BLUE, linewidth=1.2, alpha=0.8, zorder=3,
+            marker="" if particles else "o", markersize=5, label="inverse temperature" if number == 0 else None,
+        )  # fmt: skip
+        if particles:
+            distinct = part["distinct_particles"]
+            share = distinct / distinct[0] if distinct[0] > 1 else distinct
+            ax.plot(
+                np.arange(1, len(share) + 1), share, color=ORANGE, linewidth=1.2, alpha=0.8, linestyle=(0, (4, 2)),
+                label="distinct particles, of those at the start" if number == 0 else None,
+            )  # fmt: skip
+    if particles:
+        ax.set_xlabel("step")
+        whole_numbers(ax)
+    else:
+        rates = np.array([part["swap_rates"] for part in learned])
+        middle = np.arange(rates.shape[1]) + 1.5
+        ax.bar(
+            middle,
+            rates.mean(axis=0),
+            0.5,
+            color=ORANGE,
+            alpha=0.45,
+            label="exchanges that succeeded",
+            zorder=1,
+        )
+        ax.plot(
+            np.broadcast_to(middle, rates.shape).ravel(),
+            rates.ravel(),
+            "_",
+            color=ORANGE,
+            markersize=10,
+            zorder=2,
+        )
+        ax.set_xticks(range(1, len(learned[0]["temperatures"]) + 1))
+        ax.set_xlabel("rung; the last one samples the posterior")
+    ax.set_ylim(0, 1.03)
+    ax.set_ylabel("inverse temperature, share")
+    tidy(ax)
+    legend_above(ax, ncols=2)
+    return ax

@@ -1,0 +1,266 @@
+"""Which variables: their inclusion probabilities, the models that hold them, the number of them."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whichvars.coefficients import KeptModels, fits
+from whichvars.plots.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    MANY_POINTS,
+    ORANGE,
+    PALE,
+    NothingToDrawError,
+    legend_above,
+    name_points,
+    name_rows,
+    new_axes,
+    thousands,
+    tidy,
+    whole_numbers,
+)
+from whichvars.plots.questions import check_count, check_posterior, most_probable, percent, quantile
+from whichvars.posterior import Posterior
+from whichvars.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_ROWS = 50  # variables that a chart with a row for each can hold
+NAMED = 20  # variables named where there are too many to name all
+NOTABLE = 0.1  # inclusion probability from which a point stands out
+NARROWEST = 0.4  # column of a model, of the width it would have were all as probable
+ERRORS = "± 2 Monte Carlo standard errors"
+PIP = "posterior inclusion probability"
+
+
+def plot_inclusion(posterior: Posterior, ax: "Axes | None" = None, *, top: int | None = None) -> "Axes":
+    """Inclusion probabilities with their errors.
+
+    Up to 50 variables have a row each, the most probable on top, with a tick at their prior probability. More
+    variables stand side by side in their order in X, like towers of a skyline, and the most probable are named.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    top : int
+        Show only that many variables, the most probable, in rows.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> ax = wv.plot_inclusion(posterior, top=5)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['Ineq', 'Ed', 'Prob', 'M', 'Po1']
+    """
+    check_posterior(posterior)
+    p = posterior.problem.p
+    if top is not None:
+        return _inclusion_rows(posterior, ax, min(check_count(top, "top"), p))
+    return _inclusion_rows(posterior, ax, p) if p <= MOST_ROWS else _inclusion_skyline(posterior, ax)
+
+
+def _inclusion_rows(posterior: Posterior, ax: "Axes | None", rows: int) -> "Axes":
+    ax = new_axes(ax, 6.4, 1.0 + 0.25 * rows)
+    chosen = most_probable(posterior)[:rows]
+    pip, place = posterior.pip[chosen], np.arange(rows)
+    prior = posterior.problem.model_prior.inclusion(posterior.problem.p)[chosen]
+    ax.hlines(place, 0, pip, color=PALE, linewidth=3, zorder=1)
+    _points_with_errors(ax, place, chosen, posterior, upright=False)
+    ax.plot(prior, place, "|", color=INK, markersize=7, markeredgewidth=1.2, label="prior", zorder=2)
+    name_rows(ax, [posterior.problem.names[j] for j in chosen], fontsize=9)
+    ax.set(xlim=(-0.015, 1.015), ylim=(rows - 0.4, -0.6), xlabel=PIP)
+    tidy(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    legend_above(ax, "right")
+    return ax
+
+
+def _inclusion_skyline(posterior: Posterior, ax: "Axes | None") -> "Axes":
+    ax = new_axes(ax, 8.0, 4.2)
+    pip, p = posterior.pip, posterior.problem.p
+    low = np.flatnonzero(pip < NOTABLE)
+    notable = most_probable(posterior)[: int((pip >= NOTABLE).sum())]
+    ax.plot(low + 1, pip[low], ".", color=GREY, markersize=3, rasterized=p > MANY_POINTS, zorder=1)
+    ax.vlines(notable + 1, 0, pip[notable], color=PALE, linewidth=1.2, zorder=1)
+    _points_with_errors(ax, notable + 1, notable, posterior, upright=True)
+    prior = posterior.problem.model_prior.inclusion(p)
+    if np.ptp(prior) == 0:
+        ax.axhline(prior[0], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), label="prior")
+    ax.set(xlim=(1 - 0.01 * p, 1.01 * p), ylim=(-0.02, 1.13), ylabel=PIP)
+    ax.set_xlabel(f"variable, in the order of X (1 to {p:,})")
+    ax.set_yticks(np.linspace(0, 1, 6))
+    thousands(ax, "x")
+    tidy(ax)
+    legend_above(ax)
+    named = notable[:NAMED]
+    error = 2 * np.nan_to_num(posterior.mcse[notable])
+    bars = np.column_stack(
+        [notable + 1.0, np.clip(pip[notable] - error, 0, 1), np.clip(pip[notable] + error, 0, 1)]
+    )
+    name_points(ax, named + 1.0, pip[named], [posterior.problem.names[j] for j in named], bars)
+    return ax
+
+
+def _points_with_errors(
+    ax: "Axes", place: np.ndarray, chosen: np.ndarray, posterior: Posterior, upright: bool
+) -> None:
+    """Filled where the error is known, hollow where the variable never moved."""
+    pip, mcse = posterior.pip[chosen], posterior.mcse[chosen]
+    known = np.isfinite(mcse)
+    for which, label, fill in (
+        (known, "exact" if posterior.models.exact else ERRORS, BLUE),
+        (~known, "never moved", "white"),
+    ):
+        if not which.any():
+            continue
+        at, value = place[which], pip[which]
+        error = 2 * np.nan_to_num(mcse[which])
+        ends = np.abs(np.clip(value + error * [[-1], [1]], 0, 1) - value)  # probabilities stay in 0 … 1
+        drawn = ends if error.any() else None
+        x, y, xerr, yerr = (at, value, None, drawn) if upright else (value, at, drawn, None)
+        ax.errorbar(
+            x, y, yerr, xerr, fmt="o", markersize=5, color=BLUE, markerfacecolor=fill, elinewidth=1.2, capsize=2.5,
+            label=label, zorder=3,
+        )  # fmt: skip
+
+
+def plot_models(
+    posterior: Posterior, ax: "Axes | None" = None, *, models: int = 20, variables: int = 25
+) -> "Axes":
+    """Which variables the best models hold: a row for each variable, a column for each model.
+
+    Columns are as wide as the models are probable, relative to one another, but never too narrow to see. The colour is the sign of the
+    coefficient in that model; variables of several columns have no sign.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Where to draw; a new figure if not given.
+    models, variables : int
+        At most so many models, the best, and variables, the most probable among those in them.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> wv.plot_models(posterior, models=10).get_xlabel()
+    'the 10 best models, 13 % of the probability; the wider, the more probable'
+    """
+    check_posterior(posterior)
+    members = posterior.models.members[: check_count(models, "models")]
+    rows = [j for j in most_probable(posterior) if any(j in m for m in members)][
+        : check_count(variables, "variables")
+    ]
+    if not rows:
+        raise NothingToDrawError("the best models have no variables in them: there is nothing to draw")
+    log_posterior = posterior.models.log_posterior[: len(members)]
+    weight = np.exp(log_posterior - log_posterior[0])
+    width = np.maximum(weight / weight.sum(), NARROWEST / len(members))
+    edges = np.concatenate([[0], np.cumsum(width / width.sum())])
+    signs = _signs(posterior.problem, members)
+    image = np.array([[signs.get((m, j), 0) for m in range(len(members))] for j in rows])
+
+    ax = new_axes(ax, 8.0, 1.4 + 0.22 * len(rows))
+    for value, colour, label in (
+        (1, BLUE, "in, positive"),
+        (-1, ORANGE, "in, negative"),
+        (2, GREEN, "in, several columns"),
+    ):
+        if (image == value).any():
+            row, model = np.nonzero(image == value)
+            ax.bar(
+                edges[model], 0.86, np.diff(edges)[model], row - 0.43, align="edge", color=colour, label=label,
+                edgecolor="white", linewidth=0.4,
+            )  # fmt: skip
+    name_rows(ax, [posterior.problem.names[j] for j in rows], fontsize=9)
+    wide = np.flatnonzero(np.diff(edges) > 0.025)
+    ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
+    held = posterior.models.frequency[: len(members)].sum()
+    kind = "probability" if posterior.models.exact else "draws"
+    ax.set_xlabel(
+        f"the {len(members)} best models, {percent(held)} of the {kind}; the wider, the more probable"
+    )
+    ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
+    tidy(ax, "")
+    ax.tick_params(axis="y", length=0)
+    ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
+    legend_above(ax, "right")
+    return ax
+
+
+def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, int], int]:
+    """(model, variable) → sign of its coefficient there, 2 for a variable of several columns."""
+    widths = np.diff(problem.offsets)
+    owner = np.repeat(np.arange(problem.p), widths)
+    # weights that fall, so that models keep their order
+    kept = KeptModels.of({m: float(len(members) - i) for i, m in enumerate(members)})
+    found = {}
+    for fit in fits(problem, kept):
+        for model, columns, b in zip(fit.models.tolist(), fit.columns, fit.b):
+            for column, value in zip(columns, b):
+                j = int(owner[column])
+                found[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
+    return found
+
+
+def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
+    """The number of variables in the model: posterior against prior.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> wv.plot_model_size(posterior).get_xlabel()
+    'number of variables in the model'
+    """
+    check_posterior(posterior)
+    ax = new_axes(ax, 6.4, 3.6)
+    posterior_mass = posterior.sizes
+    prior = posterior.problem.model_prior.size_distribution(posterior.problem.p, posterior.problem.max_size)
+    last = quantile(posterior_mass, 0.9995)
+    first = min(quantile(posterior_mass, 0.0005), quantile(prior, 0.005))
+    last = max(last, min(quantile(prior, 0.995), 2 * last + 10))  # a prior may reach far
+    size = np.arange(first, last + 1)
+    ax.bar(
+        size,
+        posterior_mass[size],
+        0.8 if len(size) <= 60 else 1.0,
+        color=BLUE,
+        label=f"posterior, mean {posterior.mean_size:.2f}",
+    )
+    mean = float(prior @ np.arange(len(prior)))
+    marks = "o" if len(size) <= 60 else ""
+    ax.plot(
+        size,
+        prior[size],
+        color=ORANGE,
+        linewidth=1.5,
+        marker=marks,
+        markersize=4,
+        label=f"prior, mean {mean:.2f}",
+    )
+    ax.set(xlabel="number of variables in the model", ylabel="probability", xlim=(first - 0.7, last + 0.7))
+    ax.set_ylim(bottom=0)
+    whole_numbers(ax)
+    tidy(ax)
+    legend_above(ax)
+    return ax

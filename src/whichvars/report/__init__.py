@@ -1,0 +1,161 @@
+"""A posterior as one HTML file: the answer in words, the table, the plots, how far to trust it.
+
+The file needs nothing else, neither network nor fonts nor other files.
+"""
+
+import os
+import platform
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whichvars
+from whichvars.errors import ArgumentTypeError, OutputError
+from whichvars.plots.drawing import require, short
+from whichvars.posterior import Posterior
+from whichvars.report import figures, table, words
+
+HERE = Path(__file__).parent
+TOP_MODELS = 10
+LONGEST_NAME = 60  # characters, where names stand in a sentence
+
+
+def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str | None = None) -> Path:
+    """What ``Posterior.report`` does."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
+    if title is not None and not isinstance(title, str):
+        raise ArgumentTypeError(f"title must be text, not {title!r}")
+    for package in ("matplotlib", "jinja2"):
+        require(package, "reports")
+    target = Path(path).absolute()
+    _check_place(target)  # before the work, not after it
+    write_whole(target, render(posterior, title))
+    return target
+
+
+def render(posterior: Posterior, title: str | None = None) -> str:
+    """The page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(HERE, encoding="utf-8")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    columns = table.columns(posterior)
+    return environment.get_template("page.html").render(
+        title=title or "Which variables matter?",
+        answer=words.answer(posterior),
+        levels=[(level, _listed(names, 12)) for level, names in words.by_level(posterior)],
+        verdict=words.verdict(posterior),
+        facts=_facts(posterior),
+        columns=columns,
+        rows=table.first_rows(columns),
+        data=table.as_json(columns),
+        p=posterior.problem.p,
+        exact=posterior.models.exact,
+        results=figures.results(posterior),
+        trust=figures.trust(posterior),
+        models=_best_models(posterior),
+        settings=settings(posterior),
+        sources=words.sources(posterior),
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        version=whichvars.__version__,
+    )
+
+
+def _listed(names: list[str], most: int) -> str:
+    return words.listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
+    """One for each row of the table of models."""
+    table = posterior.top_models(TOP_MODELS)
+    return [
+        {
+            "probability": f"{row['probability']:.4f}",
+            "r_squared": f"{row['r_squared']:.3f}",
+            "size": row["size"],
+            "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
+        }
+        for (_, row), members in zip(table.iterrows(), posterior.models.members)
+    ]
+
+
+def _facts(posterior: Posterior) -> list[tuple[str, str]]:
+    """The few numbers to know first."""
+    problem = posterior.problem
+    cumulated = np.cumsum(posterior.sizes)
+    low, high = (int(np.searchsorted(cumulated, level)) for level in (0.05, 0.95))
+    facts = [
+        ("variables", f"{problem.p:,}"),
+        ("rows", f"{problem.n:,}"),
+        ("in the model, on average", f"{posterior.mean_size:.1f}"),
+        ("with 90 % probability", f"{low}" if low == high else f"{low} to {high}"),
+    ]
+    if posterior.models.exact:
+        return [*facts, ("models, all visited", f"{posterior.iterations:,}")]
+    return [*facts, ("iterations", f"{posterior.iterations:,}")]
+
+
+def settings(posterior: Posterior) -> list[tuple[str, str]]:
+    """All that is needed to say how this came about."""
+    problem = posterior.problem
+    found: list[tuple[str, Any]] = [
+        ("Prior on coefficients", problem.slab),
+        ("Prior on models", problem.model_prior),
+        ("Prior on the noise", problem.noise),
+        ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),
+        ("Always in the model", ", ".join(["the intercept", *problem.always_names])),
+        ("Largest model allowed", f"{problem.max_size:,} variables" if problem.max_size < problem.p else ""),
+        ("Left out", "; ".join(f"{name} ({why})" for name, why in problem.excluded.items())),
+        ("Copies of one another", "; ".join(" = ".join(names) for names in problem.duplicates)),
+        ("Sampler", posterior.sampler),
+        ("Chosen because", posterior.chosen),
+        ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
+        *((name.replace("_", " ").capitalize(), value) for name, value in posterior.settings.items()),
+        ("Stopped by", posterior.stopped),
+        ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
+        ("Log evidence", _evidence(posterior)),
+        ("whichvars", whichvars.__version__),
+        ("Python", platform.python_version()),
+        ("Report made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+    ]
+    shown: dict[str, str] = {}
+    for name, value in found:
+        if value is not None and str(value):
+            shown.setdefault(name, str(value))
+    return list(shown.items())
+
+
+def _evidence(posterior: Posterior) -> str:
+    if posterior.log_evidence is None:
+        return ""
+    error = posterior.log_evidence_mcse
+    return f"{posterior.log_evidence:.3f}" + (f" ± {2 * error:.3f}" if error and np.isfinite(error) else "")
+
+
+def _check_place(target: Path) -> None:
+    if os.path.isdir(target):
+        raise OutputError(f"{target} is a directory; give the name of a file in it, such as 'report.html'")
+    if not os.path.isdir(target.parent):
+        raise OutputError(f"the directory {target.parent} does not exist; make it first")
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write a file so that there is never half of it: beside it first, then under its name."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(beside, "xb") as file:
+            file.write(text.encode("utf-8", "replace"))  # names may hold halves of characters
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except OSError as error:
+        if os.path.exists(beside):
+            os.remove(beside)
+        raise OutputError(f"{target} could not be written: {error.strerror or error}") from error

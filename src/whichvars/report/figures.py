@@ -1,0 +1,207 @@
+"""The plots of a report as pictures inside the page."""
+
+import base64
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whichvars import plots
+from whichvars.plots.drawing import NothingToDrawError, off_screen
+from whichvars.plots.effects import correlations
+from whichvars.plots.questions import most_probable
+from whichvars.plots.variables import MOST_ROWS
+from whichvars.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SETTINGS = {
+    "svg.fonttype": "none",  # text stays text: small, and drawn with whatever letters the reader's machine has
+    "svg.hashsalt": "whichvars",  # the same picture gives the same file
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],  # of nearly equal widths
+    "figure.dpi": 100,
+}
+CORRELATED = 15
+PIXELS = 120  # per inch, of what is drawn as pixels
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot with what is said about it."""
+
+    title: str
+    caption: str
+    alt: str  # what it shows, for those who cannot see it
+    source: str  # data: address
+    width: int  # in CSS pixels
+
+
+def results(posterior: Posterior) -> list[Picture]:
+    """What was learnt."""
+    p = posterior.problem.p
+    exact = posterior.models.exact
+    error = "" if exact else " Error bars are ± 2 Monte Carlo standard errors."
+    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
+    if p > MOST_ROWS:
+        wanted.append(
+            (
+                "All variables",
+                f"Inclusion probabilities in the order of the columns; the dashed line is the prior.{error}",
+                f"Inclusion probabilities of {p:,} variables. {_top(posterior, 10)}",
+                plots.plot_inclusion,
+                {},
+            )
+        )
+    rows = min(p, 20 if p > MOST_ROWS else MOST_ROWS)
+    wanted += [
+        (
+            "The most probable variables" if rows < p else "Inclusion probabilities",
+            f"The upright strokes are the prior probabilities: what was believed before seeing the data.{error}",
+            f"Inclusion probabilities, the most probable first. {_top(posterior, 10)}",
+            plots.plot_inclusion,
+            {"top": rows},
+        ),
+        (
+            "Size of the model",
+            "How many variables are in the model. If posterior and prior look alike, the data say little about it.",
+            f"Posterior and prior distribution of the number of variables in the model; the posterior mean is "
+            f"{posterior.mean_size:.2f}.",
+            plots.plot_model_size,
+            {},
+        ),
+        (
+            "The best models",
+            "Each column is a model, the best one on the left; coloured cells are the variables in it. Rows that are "
+            "filled all the way are in every good model; rows that fill each other's gaps stand in for one another.",
+            f"Which variables the best models hold. The best one holds {_best(posterior)}.",
+            plots.plot_models,
+            {"variables": 20},
+        ),
+        (
+            "Coefficients",
+            "Black spike: the probability that the coefficient is 0. Hump: where it lies otherwise. Coefficients are "
+            "standardised, so that they can be compared: standard deviations of the response for one standard "
+            "deviation of the variable.",
+            "Densities of the standardised coefficients of the most probable variables, with a spike at 0.",
+            plots.plot_coefficients,
+            {},
+        ),
+        (
+            "Correlation among the most probable variables",
+            "Variables that are strongly correlated share their probability: a low one does not say that a variable "
+            "is irrelevant if another carries the same information.",
+            _correlated(posterior),
+            plots.plot_correlation,
+            {"top": CORRELATED},
+        ),
+    ]
+    return list(_draw(posterior, wanted))
+
+
+def trust(posterior: Posterior) -> list[Picture]:
+    """How far to trust it."""
+    wanted = [
+        (
+            "Agreement of the replicates",
+            "Every variable, in each of the independent runs, against the mean of all runs. Points on the line agree.",
+            "Inclusion probabilities by replicate against their mean.",
+            plots.plot_agreement,
+            {},
+        ),
+        (
+            "Model size along the run",
+            "All replicates should wander about the same level, with no trend.",
+            "Number of variables in the model along the run, by replicate.",
+            plots.plot_trace,
+            {"show": "size"},
+        ),
+        (
+            "Log posterior along the run",
+            "The same for the log posterior density of the model.",
+            "Log posterior along the run, by replicate.",
+            plots.plot_trace,
+            {"show": "log_posterior"},
+        ),
+        (
+            "Temperature ladder",
+            "Exchanges should succeed neither always nor never.",
+            "Inverse temperatures, and the share of exchanges that succeeded or of particles that are distinct.",
+            plots.plot_ladder,
+            {},
+        ),
+        (
+            "Changes made at once",
+            "How many variables the sampler proposed to change in one iteration, and how often that was accepted.",
+            "Shares of iterations by number of variables changed.",
+            plots.plot_changes,
+            {},
+        ),
+        (
+            "What the sampler learned",
+            "The learned odds of adding a variable against its posterior odds: in theory they settle on the line.",
+            "Learned odds against posterior odds.",
+            plots.plot_adaptation,
+            {},
+        ),
+        (
+            "Mutation rate along the run",
+            "Share of the iterations that changed the model.",
+            "Mutation rate along the run, by replicate.",
+            plots.plot_adaptation,
+            {"show": "mutation_rate"},
+        ),
+    ]
+    return list(_draw(posterior, wanted))
+
+
+def _draw(
+    posterior: Posterior, wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
+) -> Iterator[Picture]:
+    """Those of the plots that there is something for."""
+    for title, caption, alt, plot, settings in wanted:
+        try:
+            source, width = picture(plot, posterior, **settings)
+        except NothingToDrawError:
+            continue
+        yield Picture(title, caption, alt, source, width)
+
+
+def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) -> tuple[str, int]:
+    """A plot as the data: address of an SVG picture, and its width in CSS pixels."""
+    from matplotlib import style
+
+    # whatever style the user's own plots have, a report looks the same
+    with off_screen(), style.context(["default", SETTINGS], after_reset=True), warnings.catch_warnings():
+        # letters that this machine's font lacks: the reader's machine draws them
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure = plot(posterior, **settings).get_figure(root=True)
+        assert figure is not None
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", dpi=PIXELS, metadata={"Date": None, "Creator": None})
+    code = base64.b64encode(out.getvalue()).decode("ascii")
+    return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
+
+
+def _top(posterior: Posterior, n: int) -> str:
+    chosen = most_probable(posterior)[:n]
+    return ", ".join(f"{posterior.problem.names[j]} {posterior.pip[j]:.2f}" for j in chosen)
+
+
+def _best(posterior: Posterior) -> str:
+    names = [posterior.problem.names[j] for j in sorted(posterior.models.members[0])]
+    return ", ".join(names) if names else "no variables"
+
+
+def _correlated(posterior: Posterior) -> str:
+    chosen = most_probable(posterior)[:CORRELATED]
+    names = [posterior.problem.names[j] for j in chosen]
+    matrix = np.tril(correlations(posterior.problem, chosen), -1)
+    rows, columns = np.nonzero(np.abs(matrix) >= 0.8)
+    order = np.argsort(-np.abs(matrix[rows, columns]))[:8]
+    pairs = [f"{names[columns[i]]} and {names[rows[i]]} {matrix[rows[i], columns[i]]:.2f}" for i in order]
+    strong = f" Strongest: {', '.join(pairs)}." if pairs else " None is as strong as 0.8."
+    return f"Correlations among the {len(names)} most probable variables.{strong}"

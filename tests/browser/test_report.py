@@ -1,0 +1,289 @@
+"""The report in a real browser: Debian's Chromium, headless, driven by selenium. Run by ``make test-browser``.
+
+Pictures of what was seen go to ``tests/browser/screenshots``.
+"""
+
+import base64
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import whichvars as wv
+from whichvars.report.table import columns, first_rows
+
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")]
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,900",
+)  # fmt: skip
+ENTER, SPACE, BACKSPACE = "\ue007", "\ue00d", "\ue003"  # as WebDriver sends them
+DESKTOP, PHONE = (1200, 900), (375, 800)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    from selenium import webdriver  # here, so that the other tests do not need it
+
+    assert CHROMIUM, "chromium is not installed: apt-get install chromium chromium-driver"
+    assert DRIVER, "chromedriver is not installed: apt-get install chromium-driver"
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def crime():
+    X, y = wv.datasets.load_uscrime()[:2]
+    problem = wv.Problem(X, y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+    return wv.sample(problem, wv.IndividualAdaptation(), draws=20_000, progress=False)
+
+
+def exact():
+    X, y = wv.datasets.load_uscrime()[:2]
+    return wv.exact(wv.Problem(X.iloc[:, :10], y, slab=wv.GPrior(47)))
+
+
+def boston():
+    data = wv.datasets.load_boston()
+    prior = wv.FixedInclusion(size=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wv.DataWarning)  # CHAS² is CHAS
+        problem = wv.Problem(data.X, data.y, slab=wv.IndependentNormal(100), model_prior=prior, scale="none")
+    return wv.sample(problem, draws=30_000, progress=False)
+
+
+def blocks():
+    data = wv.datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=0)
+    problem = wv.Problem(data.X, data.y, model_prior=wv.FixedInclusion(size=5))
+    return wv.sample(problem, draws=30_000, progress=False)
+
+
+def hostile():
+    rng = np.random.default_rng(0)
+    names = [
+        "<script>document.title='broken'</script>",
+        "</script><img src=x onerror=alert(1)>",
+        "x" * 300,
+        "y\nz",
+    ]
+    X = pd.DataFrame(rng.normal(size=(50, 4)), columns=names)
+    problem = wv.Problem(X, X.sum(axis=1) + rng.normal(size=50))
+    return wv.sample(problem, draws=3000, replicates=1, progress=False)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """name → the posterior and its report."""
+    folder, made = tmp_path_factory.mktemp("reports"), {}
+
+    def get(name):
+        if name not in made:
+            posterior = globals()[name]()
+            made[name] = posterior, posterior.report(folder / f"{name}.html")
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def opened(browser, written):
+    def get(name, size=DESKTOP):
+        posterior, path = written(name)
+        phone = size == PHONE
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get_log("browser")
+        browser.get_log("performance")
+        browser.get(path.as_uri())
+        return posterior
+
+    return get
+
+
+def body(browser):
+    """The texts of the table's cells, row by row."""
+    read = "return [...document.querySelectorAll('#table tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    return browser.execute_script(read)
+
+
+def sort_by(browser, label):
+    header = next(
+        h for h in browser.find_elements("css selector", "#table thead th") if h.text.split(" ")[0] == label
+    )
+    header.find_element("tag name", "button").click()
+    return header
+
+
+def where(browser):
+    return browser.find_element("id", "where").text
+
+
+def screenshot(browser, name):
+    SCREENSHOTS.mkdir(exist_ok=True)
+    size = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", ["exact", "crime", "boston", "blocks", "hostile"])
+def test_opens_without_complaint_and_fits_the_width(browser, opened, name, size):
+    opened(name, size)
+    assert not browser.get_log("browser"), "nothing is written to the console"
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert asked, "else nothing was recorded"
+    assert all(url.startswith(("file:", "data:")) for url in asked), "nothing is fetched"
+    assert browser.execute_script("return document.documentElement.scrollWidth") == size[0]
+    broken = "return [...document.images].filter(i => !(i.complete && i.naturalWidth > 100)).length"
+    assert browser.execute_script(broken) == 0
+    screenshot(browser, f"{name}-{'phone' if size == PHONE else 'desktop'}")
+
+
+@pytest.mark.parametrize("name", ["exact", "crime", "blocks"])
+def test_the_script_writes_what_the_page_had(browser, opened, name):
+    """The first rows by Python, for readers without scripts, are those the script writes."""
+    posterior = opened(name)
+    assert body(browser) == [[cell.text for cell in row] for row in first_rows(columns(posterior))]
+
+
+def test_sorting_all_twenty_thousand(browser, opened):
+    posterior = opened("blocks")
+    assert body(browser)[0][0] == posterior.summary().index[0]
+    header = sort_by(browser, "Variable")
+    assert header.get_attribute("aria-sort") == "ascending"
+    names = sorted(posterior.problem.names)
+    assert [row[0] for row in body(browser)] == names[:25]
+    sort_by(browser, "Variable")
+    assert header.get_attribute("aria-sort") == "descending"
+    assert [row[0] for row in body(browser)] == names[:-26:-1]
+    assert len(browser.find_elements("css selector", "[aria-sort]")) == 1
+    sort_by(browser, "±")
+    largest = posterior.inclusion_mcse.sort_values(ascending=False, na_position="last").index[0]
+    assert body(browser)[0][0] == largest
+    assert len(body(browser)) == 25, "only one page is in the document"
+
+
+def test_missing_values_sort_to_the_end_both_ways(browser, opened):
+    opened("boston")
+    for _ in range(2):
+        sort_by(browser, "±")
+        assert body(browser)[0][2] != "—"
+    while browser.find_element("id", "next").is_enabled():
+        browser.find_element("id", "next").click()
+    assert body(browser)[-1][2] == "—"
+
+
+def test_finding_and_limiting(browser, opened):
+    posterior = opened("boston")
+    find = browser.find_element("id", "find")
+    find.send_keys("lstat")
+    expected = [name for name in posterior.summary().index if "LSTAT" in name]
+    assert [row[0] for row in body(browser)] == expected[:25]
+    assert f"{len(expected)} found among 104" in where(browser)
+    find.clear()
+    find.send_keys("no such name")
+    assert body(browser) == []
+    assert where(browser) == "No variable found among 104"
+    find.clear()
+    find.send_keys("x", BACKSPACE)
+    browser.find_element("css selector", "#least option[value='0.5']").click()
+    assert [row[0] for row in body(browser)] == posterior.select(threshold=0.5)[:25]
+
+
+def test_turning_pages(browser, opened):
+    posterior = opened("boston")
+    names = posterior.summary().index
+    back, forth = browser.find_element("id", "back"), browser.find_element("id", "next")
+    assert not back.is_enabled()
+    forth.click()
+    assert where(browser) == "26 to 50 of 104 variables"
+    assert [row[0] for row in body(browser)] == names[25:50].tolist()
+    back.click()
+    assert where(browser) == "1 to 25 of 104 variables"
+    for _ in range(4):
+        forth.click()
+    assert len(body(browser)) == 4
+    assert not forth.is_enabled()
+
+
+def test_the_keyboard_alone_can_sort(browser, opened):
+    opened("crime")
+    button = browser.find_element("css selector", "#table thead th button")
+    browser.execute_script("arguments[0].focus()", button)
+    button.send_keys(ENTER)
+    names = [row[0] for row in body(browser)]
+    assert names == sorted(names, key=str.lower)
+    button.send_keys(SPACE)
+    assert [row[0] for row in body(browser)] == names[::-1]
+
+
+def test_names_are_never_run(browser, opened):
+    posterior = opened("hostile")
+    assert browser.title == "Which variables matter?"
+    assert {row[0] for row in body(browser)} == set(posterior.problem.names)
+    assert not browser.find_elements("css selector", "[onerror]")
+    sort_by(browser, "Variable")
+    assert browser.title == "Which variables matter?"
+
+
+def test_contrast_is_enough_to_read(browser, opened):
+    """At least 4.5 to 1 for every text against what is behind it (WCAG AA)."""
+    opened("crime")
+    script = """
+    const luminance = (c) => {
+      const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+        .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (e) => {
+      while (e) {
+        const colour = getComputedStyle(e).backgroundColor;
+        if (!/, 0\\)$/.test(colour)) return colour;
+        e = e.parentElement;
+      }
+      return "rgb(255, 255, 255)";
+    };
+    const poor = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const e = walker.currentNode.parentElement;
+      if (!walker.currentNode.textContent.trim() || e.tagName === "SCRIPT" || e.disabled) continue;
+      const [a, b] = [getComputedStyle(e).color, behind(e)].map(luminance).sort((x, y) => y - x);
+      if ((a + 0.05) / (b + 0.05) < 4.5) poor.push([e.tagName, e.textContent.slice(0, 40)]);
+    }
+    return poor;
+    """
+    assert browser.execute_script(script) == []
+
+
+@pytest.mark.parametrize("name", ["exact", "boston", "blocks"])
+def test_prints_to_a4(browser, opened, name):
+    opened(name)
+    answer = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pdf = base64.b64decode(answer["data"])
+    SCREENSHOTS.mkdir(exist_ok=True)
+    (SCREENSHOTS / f"{name}.pdf").write_bytes(pdf)
+    boxes = {box for box in pdf.split(b"/MediaBox")[1:] for box in [box[: box.index(b"]") + 1].strip()]}
+    assert boxes == {b"[0 0 594.95996 841.91998]"}, "210 mm by 297 mm in points"
+    pages = pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ")
+    assert 3 <= pages <= 14
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not browser.find_element("tag name", "nav").is_displayed()
+        assert not browser.find_element("id", "next").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

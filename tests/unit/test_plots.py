@@ -1,0 +1,365 @@
+"""Plots: what is drawn is what the posterior says, names never overlap, and what cannot be drawn is said."""
+
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.text import Text
+
+import whichvars as wv
+from whichvars.plots.drawing import name_points
+from whichvars.plots.effects import _standardised_components, _t_density, correlations
+from whichvars.plots.variables import NARROWEST, NOTABLE
+
+pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
+ALWAYS = [wv.plot_inclusion, wv.plot_models, wv.plot_model_size, wv.plot_coefficients, wv.plot_correlation]
+
+
+@pytest.fixture(scope="module")
+def crime():
+    data = wv.datasets.load_uscrime()
+    return wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+
+
+@pytest.fixture(scope="module")
+def exact(crime):
+    return wv.exact(wv.Problem(*wv.datasets.load_uscrime()[:2], slab=wv.GPrior(47), max_size=4))
+
+
+@pytest.fixture(scope="module")
+def sampled(crime):
+    return wv.sample(crime, draws=4000, replicates=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def adapted(crime):
+    return wv.sample(crime, wv.IndividualAdaptation(), draws=4000, replicates=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """More variables than have room for a row each; three matter, and one of them always."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 300))
+    y = X[:, 7] * 3 + X[:, 8] * 0.35 + X[:, 200] * 0.3 + rng.normal(size=80)
+    problem = wv.Problem(X, y, model_prior=wv.FixedInclusion(size=3))
+    return wv.sample(problem, draws=4000, replicates=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    """A factor of three levels beside two columns, one with a name that matplotlib could take for mathematics."""
+    rng = np.random.default_rng(1)
+    level = rng.integers(0, 3, 60)
+    frame = pd.DataFrame({"b": level == 1, "c": level == 2, "$x^{$": rng.normal(size=60)}, dtype=float)
+    frame["near b"] = frame["b"] + 0.1 * rng.normal(size=60)
+    y = 2 * frame["b"] - frame["c"] + rng.normal(size=60)
+    return wv.exact(wv.Problem(frame, y, groups={"site": ["b", "c"]}))
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
+
+
+def labels(ax, axis="y"):
+    return [t.get_text() for t in (ax.get_yticklabels() if axis == "y" else ax.get_xticklabels())]
+
+
+def render(ax):
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("plot", ALWAYS)
+@pytest.mark.parametrize("which", ["exact", "sampled", "wide", "grouped"])
+def test_every_kind_of_posterior_can_be_drawn_on_new_axes_and_on_given_ones(plot, which, request):
+    posterior = request.getfixturevalue(which)
+    render(plot(posterior))
+    _, ax = pyplot.subplots()
+    assert plot(posterior, ax) is ax
+
+
+def test_inclusion_rows_are_sorted_and_have_two_standard_errors(sampled):
+    ax = wv.plot_inclusion(sampled)
+    order = np.argsort(-sampled.pip, kind="stable")
+    assert labels(ax) == [sampled.problem.names[j] for j in order]
+    (container,) = ax.containers
+    points, _, (bars,) = container
+    np.testing.assert_allclose(points.get_xdata(), sampled.pip[order])
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    low, high = sampled.pip - 2 * sampled.mcse, sampled.pip + 2 * sampled.mcse
+    np.testing.assert_allclose(ends, np.clip(np.column_stack([low, high]), 0, 1)[order])
+
+
+def test_exact_probabilities_have_no_error_bars(exact):
+    (container,) = wv.plot_inclusion(exact).containers
+    assert not container.has_xerr
+
+
+def test_a_variable_that_never_moved_is_hollow(wide):
+    assert np.isnan(wide.mcse[7]), "else this test tests nothing"
+    assert wide.pip[7] == 1
+    containers = {c.get_label(): c for c in wv.plot_inclusion(wide).containers}
+    hollow = containers["never moved"][0]
+    assert hollow.get_xdata().tolist() == [8]
+    assert hollow.get_markerfacecolor() == "white"
+
+
+def test_many_variables_stand_in_the_order_of_x_and_only_notable_ones_are_named(wide):
+    ax = wv.plot_inclusion(wide)
+    assert ax.texts[0].get_text() == wide.problem.names[7]
+    assert len(ax.texts) <= (wide.pip >= NOTABLE).sum()
+    drawn = np.concatenate([line.get_xdata() for line in ax.lines if len(line.get_xdata()) != 2])
+    assert set(range(1, 301)) <= set(drawn.astype(int))
+
+
+def test_top_asks_for_rows(wide):
+    assert labels(wv.plot_inclusion(wide, top=4)) == wide.summary().index[:4].tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_beside_points_never_overlap(seed):
+    rng = np.random.default_rng(seed)
+    _, ax = pyplot.subplots(figsize=(5, 3), layout="constrained")
+    x, y = rng.random(60), rng.random(60) ** 3
+    ax.plot(x, y, "o")
+    written = name_points(ax, x, y, [f"variable_{i}" for i in range(60)])
+    render(ax)
+    boxes = np.array([Text.get_window_extent(t).extents for t in ax.texts])  # without their lines
+    assert 5 < len(boxes) == len(written) < 60
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert (a[:2] >= b[2:] - 1).any() or (a[2:] <= b[:2] + 1).any()
+
+
+def test_models_are_columns_and_colours_signs(exact):
+    ax = wv.plot_models(exact, models=5, variables=4)
+    rows = labels(ax)
+    table = exact.top_models(5)
+    for container in ax.containers:
+        sign = {"in, positive": 1, "in, negative": -1}[container.get_label()]
+        for bar in container:
+            row = rows[round(bar.get_y() + 0.43)]
+            model = sum(bar.get_x() >= edge - 1e-9 for edge in model_edges(exact, 5)) - 1
+            assert row in table["variables"].iloc[model].split(", ")
+            alone = wv.Posterior.coefficients(exact, None)["mean_included"][row]
+            assert np.sign(alone) == sign
+    assert sum(len(c) for c in ax.containers) == sum(
+        len(set(rows) & set(names.split(", "))) for names in table["variables"]
+    )
+
+
+def model_edges(posterior, n):
+    weight = posterior.models.frequency[:n] / posterior.models.frequency[:n].sum()
+    width = np.maximum(weight, NARROWEST / n)
+    return np.concatenate([[0], np.cumsum(width / width.sum())])[:n]
+
+
+def test_groups_have_no_sign_and_a_row_for_each_column_among_coefficients(grouped):
+    ax = wv.plot_models(grouped)
+    assert "in, several columns" in [c.get_label() for c in ax.containers]
+    assert {"b", "c", "$x^{$"} <= set(labels(wv.plot_coefficients(grouped)))
+
+
+def test_model_size_draws_both_distributions(exact):
+    ax = wv.plot_model_size(exact)
+    heights = {round(bar.get_x() + 0.4): bar.get_height() for bar in ax.patches}
+    for size, height in heights.items():
+        assert height == exact.sizes[size]
+    (prior,) = ax.lines
+    np.testing.assert_allclose(prior.get_ydata(), exact.model_size["prior"].loc[prior.get_xdata()])
+
+
+@pytest.mark.parametrize("slab", [wv.IndependentNormal(1), wv.GPrior(2), wv.HyperG()])
+def test_densities_are_those_of_the_coefficient_table(slab):
+    """Mean and standard deviation given inclusion, by numerical integration of what is drawn."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(50, 4)) * [1, 2, 3, 4]
+    problem = wv.Problem(X, X @ [0.6, 0.2, 0, -0.1] + 5 + rng.normal(size=50), slab=slab)
+    posterior = wv.exact(problem)
+    columns = list(range(4))
+    parts = _standardised_components(posterior, columns)
+    table = posterior.coefficients(interval=None).loc[problem.columns_used]
+    unit = np.sqrt(problem.target(0).design.diagonal) * problem.column_units / problem._y_scale
+    for c in columns:
+        x = np.linspace(-3, 3, 20001)
+        density = _t_density(x, *parts[c])
+        density /= density.sum()
+        mean = density @ x
+        assert mean == pytest.approx(table["mean_included"].iloc[c] * unit[c], rel=1e-5)
+        sd = np.sqrt(density @ (x - mean) ** 2)
+        assert sd == pytest.approx(table["sd_included"].iloc[c] * unit[c], rel=1e-3)
+
+
+def test_spikes_are_as_high_as_the_probability_of_zero(exact):
+    ax = wv.plot_coefficients(exact, names=["Ed", "Time"])
+    spikes = [c.get_segments()[0] for c in ax.collections if hasattr(c, "get_segments")]
+    heights = [abs(np.diff(s[:, 1])[0]) for s in spikes]
+    out = 1 - exact.inclusion_probabilities[["Ed", "Time"]]
+    np.testing.assert_allclose(heights, 0.85 * out)
+
+
+def test_correlations_are_numpys(exact):
+    X = wv.datasets.load_uscrime().X
+    ax = wv.plot_correlation(exact, top=6)
+    names = labels(ax)
+    assert names == labels(ax, "x")
+    assert set(names) == set(exact.summary().index[:6])
+    expected = np.corrcoef(X[names].to_numpy().T)
+    np.testing.assert_allclose(ax.images[0].get_array().data, expected, atol=1e-12)
+
+
+def test_clusters_are_kept_together_and_outlined(exact):
+    names = exact.summary().index
+    unlike, single, outside = [names[0], names[5], names[9]], [names[1]], [names[14]]
+    ax = wv.plot_correlation(exact, top=12, clusters=[unlike, single, outside])
+    place = sorted(labels(ax).index(name) for name in unlike)
+    assert np.ptp(place) == 2
+    (outline,) = ax.lines
+    assert (outline.get_xdata().min(), outline.get_xdata().max()) == (place[0] - 0.5, place[-1] + 0.5)
+    with pytest.raises(wv.DataError, match="no such"):
+        wv.plot_correlation(exact, clusters=[["no such"]])
+
+
+def test_correlation_of_groups_is_canonical(grouped):
+    frame_names = grouped.problem.names
+    matrix = correlations(grouped.problem, np.arange(3))
+    site, near = frame_names.index("site"), frame_names.index("near b")
+    values = grouped.problem.target(0).design.gram
+    # R² of the single column on the two of the group
+    a, b = (np.arange(*grouped.problem.offsets[[j, j + 1]]) for j in (site, near))
+    r2 = values[np.ix_(b, a)] @ np.linalg.solve(values[np.ix_(a, a)], values[np.ix_(a, b)]) / values[b, b]
+    assert matrix[site, near] == pytest.approx(np.sqrt(r2.item()))
+    assert matrix[site, near] > 0.9
+
+
+def test_columns_engine_gives_the_same_correlations(exact):
+    X, y = wv.datasets.load_uscrime()[:2]
+    other = wv.Problem(X, y, slab=wv.GPrior(47), engine="columns")
+    chosen = np.arange(15)
+    np.testing.assert_allclose(correlations(other, chosen), correlations(exact.problem, chosen), atol=1e-12)
+
+
+@pytest.mark.parametrize("show", ["size", "log_posterior"])
+def test_traces_have_a_line_for_each_chain_and_a_mean_for_each_replicate(sampled, show):
+    ax = wv.plot_trace(sampled, show=show)
+    assert len(ax.lines) == 4
+    first = sampled.trace[sampled.trace["replicate"] == 0]
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), first[show])
+    assert len(ax.get_legend().get_texts()) == 2
+
+
+def test_agreement_draws_every_replicate(sampled):
+    ax = wv.plot_agreement(sampled)
+    moved = (sampled.replicate_pips > 0).any(axis=0)
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), sampled.replicate_pips[0, moved])
+    np.testing.assert_array_equal(ax.lines[2].get_ydata(), sampled.replicate_pips[1, moved])
+    worst = sampled.problem.names[np.argmax(np.ptp(sampled.replicate_pips, axis=0))]
+    assert worst in [t.get_text() for t in ax.texts]
+
+
+def test_adaptation_shows_what_was_learned(adapted):
+    inner = (adapted.pip > 0) & (adapted.pip < 1)
+    learned = adapted.adaptation
+    ax = wv.plot_adaptation(adapted)
+    ratio = [part["add_probability"][inner] / part["delete_probability"][inner] for part in learned]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.concatenate(ratio))
+    ax = wv.plot_adaptation(adapted, show="probabilities")
+    np.testing.assert_allclose(
+        ax.lines[1].get_ydata(), np.concatenate([p["delete_probability"] for p in learned])
+    )
+    ax = wv.plot_adaptation(adapted, show="mutation_rate")
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), learned[1]["mutation_rate_along_run"])
+
+
+def test_changes_are_shares_of_the_iterations(adapted):
+    proposed, accepted = wv.plot_changes(adapted).containers
+    assert sum(bar.get_height() for bar in proposed) == pytest.approx(1)
+    assert sum(bar.get_height() for bar in accepted) < 1
+    ones = sum(part["changes_accepted"][1] for part in adapted.adaptation)
+    total = sum(part["changes_proposed"].sum() for part in adapted.adaptation)
+    assert accepted[1].get_height() == pytest.approx(ones / total)
+
+
+def test_ladders(crime):
+    sampler = wv.ParallelTempering(rungs=3)
+    posterior = wv.sample(crime, sampler, draws=1000, replicates=2, progress=False)
+    ax = wv.plot_ladder(posterior)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), posterior.adaptation[0]["temperatures"])
+    rates = np.mean([part["swap_rates"] for part in posterior.adaptation], axis=0)
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], rates)
+    learned = posterior.adaptation
+    drawn = wv.plot_adaptation(posterior, show="probabilities").lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, np.concatenate([part["add_probability"][-1] for part in learned]))
+
+
+def test_particles_have_steps_but_no_trace(crime):
+    posterior = wv.sample(crime, wv.SequentialMonteCarlo(particles=50, steps=2), replicates=2, progress=False)
+    ax = wv.plot_ladder(posterior)
+    assert ax.lines[0].get_ydata()[-1] == 1
+    with pytest.raises(wv.DataError, match="particles"):
+        wv.plot_trace(posterior)
+
+
+@pytest.mark.parametrize(
+    ("plot", "needs"),
+    [
+        (wv.plot_trace, "trace"),
+        (wv.plot_agreement, "replicates"),
+        (wv.plot_adaptation, "IndividualAdaptation"),
+        (wv.plot_changes, "Lamnisos"),
+        (wv.plot_ladder, "ParallelTempering"),
+    ],
+)
+def test_an_exact_posterior_has_nothing_of_a_sampler_to_draw(exact, plot, needs):
+    with pytest.raises(wv.DataError, match=f"exact.*{needs}"):
+        plot(exact)
+    assert not pyplot.get_fignums(), "an error leaves no empty figure behind"
+
+
+def test_what_a_sampler_does_not_learn_is_named(sampled):
+    with pytest.raises(
+        wv.DataError, match=r"AddDeleteSwap has no changes proposed; IndividualAdaptation\(\)"
+    ):
+        wv.plot_changes(sampled)
+
+
+def test_one_replicate_has_nothing_to_agree_with(crime):
+    posterior = wv.sample(crime, draws=500, replicates=1, progress=False)
+    with pytest.raises(wv.DataError, match="replicates=4"):
+        wv.plot_agreement(posterior)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda q: wv.plot_inclusion(q.problem), wv.ArgumentTypeError, "not Problem"),
+        (lambda q: wv.plot_inclusion(q, top=0), wv.DataError, "top must be at least 1"),
+        (lambda q: wv.plot_models(q, models="all"), wv.ArgumentTypeError, "models must be a whole number"),
+        (lambda q: wv.plot_inclusion(q, ax="here"), wv.ArgumentTypeError, "ax must be"),
+        (lambda q: wv.plot_trace(q, show="sizes"), wv.DataError, "'size' or 'log_posterior'"),
+        (lambda q: wv.plot_coefficients(q, names=["Edd"]), wv.DataError, "Edd"),
+        (lambda q: wv.plot_coefficients(q, names=[]), wv.DataError, "names is empty"),
+    ],
+)
+def test_wrong_arguments_are_named(sampled, call, error, words):
+    with pytest.raises(error, match=words):
+        call(sampled)
+
+
+def test_without_matplotlib_the_message_names_the_extra(monkeypatch, exact):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(wv.MissingPackageError, match=r"whichvars\[report\]"):
+        wv.plot_inclusion(exact)
+
+
+def test_importing_the_plots_does_not_import_matplotlib():
+    code = "import sys, whichvars as wv; wv.plot_inclusion; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

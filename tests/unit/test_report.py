@@ -1,0 +1,306 @@
+"""The report: what it says in words, that names cannot break it, and that it is written whole or not at all."""
+
+import base64
+import dataclasses
+import errno
+import json
+import os
+import re
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import whichvars as wv
+from whichvars import report
+from whichvars.report import figures, table, words
+
+pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
+NASTY = ["<script>alert(1)</script>", "</script><b>", "\"'&amp;", "$a$ $b$", "名前", "a\nb", "x" * 200]
+
+
+@pytest.fixture(scope="module")
+def exact():
+    X, y = wv.datasets.load_uscrime()[:2]
+    return wv.exact(wv.Problem(X, y, slab=wv.GPrior(47), max_size=4))
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 7)), columns=NASTY)
+    y = X.iloc[:, 0] + 0.8 * X.iloc[:, 1] + 0.3 * X.iloc[:, 3] + rng.normal(size=60)
+    problem = wv.Problem(X, y)
+    return wv.sample(problem, wv.IndividualAdaptation(), draws=4000, replicates=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def page(sampled):
+    return report.render(sampled, title="A <b>title</b>")
+
+
+def invented(posterior, pips, spread=0.004, mcse=0.001, replicates=2):
+    """The posterior as if it had these inclusion probabilities."""
+    p = posterior.problem.p
+    pip = np.zeros(p)
+    pip[: len(pips)] = pips
+    shift = np.linspace(-spread / 2, spread / 2, replicates)[:, None] * (np.arange(p) == 0)
+    return dataclasses.replace(
+        posterior, pip=pip, mcse=np.full(p, mcse), replicate_pips=pip + shift, warnings=(), adaptation=[]
+    )
+
+
+AGREES = "the sampler agrees with itself to within .01."
+
+
+@pytest.mark.parametrize(
+    ("pips", "sentence"),
+    [
+        ([], "No variable stands out: none of the 7 variables has an inclusion probability of .1 or more; "),
+        ([0.96], "One variable is almost certainly in the model; "),
+        ([0.7], "No variable is almost certainly in the model; one is probably in; "),
+        ([0.95, 0.99, 0.1, 0.2, 0.3, 0.4, 0.11], "Two variables are almost certainly in the model; five more are plausible; "),
+        ([1.0, 0.5, 0.6, 0.2], "One variable is almost certainly in the model; two more are probably in; one more is plausible; "),
+        ([0.2, 0.3], "No variable is almost certainly in the model; two are plausible; "),
+    ],
+)  # fmt: skip
+def test_the_answer_counts_variables(sampled, pips, sentence):
+    assert words.answer(invented(sampled, pips)) == sentence + AGREES
+
+
+def test_the_answer_of_a_single_variable():
+    rng = np.random.default_rng(0)
+    posterior = wv.exact(wv.Problem(rng.normal(size=(30, 1)), rng.normal(size=30)))
+    none = dataclasses.replace(posterior, pip=np.array([0.05]))
+    assert words.answer(none).startswith("No variable stands out: the only variable has not an inclusion")
+
+
+def test_the_answer_of_an_exact_posterior(exact):
+    assert words.answer(exact).endswith("; the probabilities are exact.")
+    verdict = words.verdict(exact)
+    assert verdict.sound
+    assert f"All {exact.iterations:,} models" in verdict.sentences[0]
+
+
+def test_runs_that_differ_have_not_converged(sampled):
+    posterior = invented(sampled, [0.9, 0.5], spread=0.312, mcse=0.16)
+    assert words.answer(posterior).endswith(
+        "; but the sampler has not converged yet, its runs differ by up to .32."
+    )
+    verdict = words.verdict(posterior)
+    assert not verdict.sound
+    text = " ".join(verdict.sentences)
+    assert "is .16 (" in text
+    assert "ParallelTempering()" in text
+
+
+def test_tempering_is_not_advised_to_those_who_temper(sampled):
+    posterior = dataclasses.replace(invented(sampled, [0.5], mcse=0.2), sampler="ParallelTempering(rungs=3)")
+    assert "ParallelTempering" not in " ".join(words.verdict(posterior).sentences)
+
+
+def test_one_run_is_not_enough(sampled):
+    verdict = words.verdict(invented(sampled, [0.99], replicates=1))
+    assert not verdict.sound
+    assert "single run" in verdict.clause
+    assert "replicates=4" in " ".join(verdict.sentences)
+
+
+def test_variables_that_never_moved_and_warnings_are_mentioned(sampled):
+    posterior = invented(sampled, [0.99])
+    mcse = np.full(7, 0.001)
+    mcse[2:] = np.nan
+    posterior = dataclasses.replace(posterior, mcse=mcse, warnings=("something was odd",))
+    text = " ".join(words.verdict(posterior).sentences)
+    assert "Five variables were in always or never" in text
+    assert text.endswith("something was odd.")
+
+
+def test_nothing_moved(sampled):
+    posterior = dataclasses.replace(invented(sampled, [1.0], spread=0), mcse=np.full(7, np.nan))
+    assert "No Monte Carlo error could be computed." in words.verdict(posterior).sentences
+    assert "agrees with itself to within .01" in words.answer(posterior)
+
+
+def test_sources_are_the_software_and_the_samplers_papers(sampled, exact):
+    assert len(words.sources(exact)) == 1
+    (_, paper) = words.sources(sampled)
+    assert "1412.6760" in paper
+    tempered = dataclasses.replace(
+        sampled, sampler="ParallelTempering(move=AddDeleteSwap(swap=0.3), rungs=3)"
+    )
+    assert [source.split(",")[0] for source in words.sources(tempered)[1:]] == ["Brown", "Miasojedow"]
+
+
+class Page(HTMLParser):
+    """Elements and texts of a page; fails on elements that are closed in the wrong order."""
+
+    VOID = ("meta", "link", "input", "img", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.texts, self.data = [], [], [], ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.data = self.data or data
+        else:
+            self.texts.append(data.strip())
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+def test_names_and_title_are_text_and_never_markup(page):
+    found = Page(page)
+    assert len(found.all("script")) == 2  # the data and our own
+    assert not found.all("b")
+    assert "A <b>title</b>" in found.texts
+    assert NASTY[0] in found.texts
+    assert NASTY[1] in found.texts
+
+
+def test_the_data_are_complete_and_valid(page, sampled):
+    columns = json.loads(Page(page).data)
+    order = np.argsort(-sampled.pip, kind="stable")
+    assert columns[0]["values"] == [NASTY[j] for j in order]
+    np.testing.assert_allclose(columns[1]["values"], sampled.pip[order], atol=5e-6)
+    errors = [np.nan if v is None else v for v in columns[2]["values"]]
+    np.testing.assert_allclose(errors, 2 * sampled.mcse[order], rtol=0.051)
+    means = sampled.coefficients(interval=None)["mean_included"].to_numpy()[1:][order]
+    np.testing.assert_allclose(columns[4]["values"], means, rtol=0.0051)
+
+
+def test_the_page_needs_nothing_else(page):
+    found = Page(page)
+    addresses = [
+        a for _, attrs in found.elements for key, a in attrs.items() if key in ("src", "href", "action")
+    ]
+    assert addresses
+    assert all(a.startswith(("data:", "#")) for a in addresses)
+    assert not re.search(r"https?://", report.HERE.joinpath("page.css").read_text())
+    for anchor in [a for a in addresses if a.startswith("#")]:
+        assert any(attrs.get("id") == anchor[1:] for _, attrs in found.elements)
+
+
+def test_pictures_have_alternatives_and_tables_have_headers(page):
+    found = Page(page)
+    pictures = found.all("img")
+    assert len(pictures) == 11
+    assert all(len(attrs["alt"]) > 20 for attrs in pictures)
+    assert all("scope" in attrs for attrs in found.all("th"))
+    identities = [attrs["id"] for _, attrs in found.elements if "id" in attrs]
+    assert len(identities) == len(set(identities))
+    levels = [int(tag[1]) for tag, _ in found.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert max(np.diff(levels)) == 1, "no heading level is left out"
+
+
+def test_pictures_are_small_and_hold_no_script(page):
+    for attrs in Page(page).all("img"):
+        picture = base64.b64decode(attrs["src"].removeprefix("data:image/svg+xml;base64,"))
+        assert len(picture) < 400_000
+        tags = {element.tag.split("}")[-1] for element in ElementTree.fromstring(picture).iter()}
+        assert "script" not in tags
+
+
+def test_an_exact_posterior_has_no_errors_to_show(exact):
+    text = report.render(exact)
+    assert "Effective draws" not in text
+    assert "Agreement of the replicates" not in text
+    assert "<strong>Exact.</strong>" in text
+
+
+def test_a_report_does_not_depend_on_the_users_style_nor_leave_figures(exact):
+    from matplotlib import pyplot
+
+    before = pyplot.get_fignums()
+    plain, _ = figures.picture(wv.plot_model_size, exact)
+    with pyplot.style.context("dark_background"):
+        dark, _ = figures.picture(wv.plot_model_size, exact)
+        assert pyplot.rcParams["axes.facecolor"] == "black"
+    assert plain == dark
+    assert pyplot.get_fignums() == before
+
+
+def test_groups_have_no_single_coefficient():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    posterior = wv.exact(wv.Problem(X, X["a"] + rng.normal(size=40), groups={"ab": ["a", "b"]}))
+    columns = table.columns(posterior)
+    coefficient = dict(zip(columns[0].values, columns[2].values))
+    assert coefficient["ab"] is None
+    mean = posterior.coefficients(interval=None)["mean_included"]["c"]
+    assert coefficient["c"] == pytest.approx(mean, rel=0.0051)
+
+
+def test_settings_say_what_was_asked_for(sampled):
+    posterior = dataclasses.replace(sampled, settings={"seed": 7, "target_mcse": None}, chosen="it is small")
+    settings = dict(report.settings(posterior))
+    assert settings["Seed"] == "7"
+    assert "Target mcse" not in settings
+    assert settings["Chosen because"] == "it is small"
+    assert settings["Replicates"] == "2"
+
+
+def test_a_report_replaces_an_older_one_and_leaves_nothing_beside(exact, tmp_path):
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    assert exact.report(str(target)) == target
+    assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_a_full_disk_leaves_the_older_report_as_it_was(exact, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(wv.OutputError, match=r"report\.html could not be written: No space left"):
+        exact.report(target)
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "is a directory"),
+        ("nowhere/report.html", "nowhere does not exist; make it first"),
+        ("x" * 300, "too long"),
+    ],
+)
+def test_places_that_cannot_be_written_are_named(exact, tmp_path, name, message, monkeypatch):
+    monkeypatch.setattr(report, "render", lambda *_: "page")
+    with pytest.raises(wv.OutputError, match=message):
+        exact.report(tmp_path / name)
+    assert not os.listdir(tmp_path)
+
+
+def test_wrong_arguments_are_named(exact):
+    with pytest.raises(wv.ArgumentTypeError, match="path must be the name of a file"):
+        exact.report(3)
+    with pytest.raises(wv.ArgumentTypeError, match="title must be text"):
+        exact.report("report.html", title=3)
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_without_its_packages_the_message_names_the_extra(exact, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(wv.MissingPackageError, match=rf"{package}.*whichvars\[report\]"):
+        exact.report(tmp_path / "report.html")
