@@ -14,10 +14,11 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "datasets"),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "tables", "datasets"),
     ("problem",),
     ("samplers", "starts"),
     ("coefficients", "prediction"),
+    ("storage",),
     ("posterior", "estimates"),
     ("progress", "enumeration", "sampling"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
