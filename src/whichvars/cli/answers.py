@@ -35,7 +35,7 @@ def predict(
     """
     import pandas as pd
 
-    from whichvars.cli.runs import read_run, to_csv, write_csv
+    from whichvars.cli.runs import read_run, write_csv
     from whichvars.tables import Encoding, read_table
 
     saved = read_run(run)
@@ -50,7 +50,7 @@ def predict(
     elif as_json:
         print_json(frame.to_dict("records"))
     else:
-        sys.stdout.write(to_csv(frame))
+        sys.stdout.write(frame.to_csv(index=False))  # numbers alone
 
 
 @click.command()
