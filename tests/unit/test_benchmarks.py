@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import common, compare, engine, page, problems, references, tecator  # noqa: E402
+from benchmarks import common, compare, engine, page, problems, references, startup, tecator  # noqa: E402
 from benchmarks.__main__ import main  # noqa: E402
 
 
@@ -262,3 +262,13 @@ def test_results_name_no_machine() -> None:
     host = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=False).stdout.strip()
     assert not host or host not in text
     assert str(ROOT) not in text
+
+
+def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path):
+    out = tmp_path / "startup.json"
+    result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
+    assert result.exit_code == 0, result.output
+    found = {row["what"]: row["seconds"] for row in json.loads(out.read_text())["rows"]}
+    assert found["import whichvars"][0] < found["second whichvars fit, 41 variables"][0]
+    with pytest.raises(RuntimeError, match=r"[Nn]o such option"):
+        startup.seconds([*startup.WHICHVARS, "--nonsense"])
