@@ -1,6 +1,7 @@
 """What a run will take: a short pilot, timed."""
 
 import os
+import sys
 import time
 import tracemalloc
 import warnings
@@ -29,22 +30,35 @@ def estimate_cost(
     if not getattr(sampler, "by_draws", True):
         return None
     draws = draws or DEFAULT_DRAWS
-    _pilot(problem, sampler, 1)  # compiles kernels, or loads them
+    _pilot(problem, sampler, FIRST)  # compiles or loads kernels, and fills what is kept between runs
     tracemalloc.start()
     try:
         _pilot(problem, sampler, 1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    length, before, seconds = FIRST, 0.0, _pilot(problem, sampler, FIRST)
-    while seconds < ENOUGH and length < draws:
-        length, before, seconds = 4 * length, seconds, _pilot(problem, sampler, 4 * length)
-    each = max(seconds - before, 1e-6) / (0.75 * length)  # of the later iterations: the first ones are slower
+    begin = _pilot(problem, sampler, 1)
+    shorter, before, length, seconds = 1, begin, FIRST, _pilot(problem, sampler, FIRST)
+    while seconds - begin < ENOUGH and length < draws:
+        shorter, before, length = length, seconds, 4 * length
+        seconds = _pilot(problem, sampler, length)
+    each = max(seconds - before, 1e-6) / (
+        length - shorter
+    )  # of the later iterations: the first ones are slower
     width = min(threads or os.cpu_count() or 1, os.cpu_count() or 1, replicates)
     iterations = (draws + draws // 10) * replicates
-    design = problem.target(0).design
-    return Cost(
-        iterations * each / width, design.gram.nbytes + design.columns.nbytes + float(peak * replicates)
+    return Cost(replicates * begin + iterations * each / width, memory_now(problem) + peak * replicates)
+
+
+def memory_now(problem: "Problem") -> float:
+    """Bytes this process has needed so far; where that cannot be asked, those of the problem's data."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        design = problem.target(0).design
+        return float(design.gram.nbytes + design.columns.nbytes)
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (
+        1 if sys.platform == "darwin" else 1024
     )
 
 
