@@ -220,6 +220,7 @@ def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
     """Names checked; empty rows, empty unnamed columns and row labels left out."""
     notes = []
     _check_names(names, path)
+    frame = frame.copy()  # with columns of one kind side by side: far quicker where they are many
     frame.columns = pd.Index(names, dtype=object)
     if frame.empty:
         raise DataError(f"{path} has {'a header but no rows' if len(names) else 'no columns'}")
@@ -241,9 +242,7 @@ def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
         notes.append(f"{int(empty.sum())} empty row{'s' * bool(empty.sum() > 1)} left out.")
     if frame.empty:
         raise DataError(f"{path} has names but no values")
-    return Table(
-        frame.copy(), notes
-    )  # a copy has columns of one kind side by side: far quicker where they are many
+    return Table(frame, notes)
 
 
 def _check_names(names: list[str], path: Path) -> None:
