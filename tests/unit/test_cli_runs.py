@@ -315,6 +315,28 @@ def test_interrupts_leave_a_message_and_no_directory(
     assert not Path("small-run").exists()
 
 
+def test_a_run_interrupted_later_is_written_with_what_was_counted(
+    call: Call, wide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = wv.sample
+
+    def sample(problem: Any, sampler: Any = "auto", **options: Any) -> wv.Posterior:
+        if options["draws"] < 10**9:  # a pilot
+            return real(problem, sampler, **options)
+
+        def stop(report: Any) -> None:
+            if report.done > 50_000:
+                raise KeyboardInterrupt
+
+        return real(problem, sampler, **{**options, "progress": stop, "warmup": 1000, "chunk": 1000})
+
+    monkeypatch.setattr(wv, "sample", sample)
+    monkeypatch.setattr("whichvars.cli.cost.ENOUGH", 0.0)
+    result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part")
+    assert "Note: interrupted after" in result.stderr
+    assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9
+
+
 def test_paths_with_blanks_and_letters_of_all_kinds(call: Call) -> None:
     place = Path("Übung 1/données")
     place.mkdir(parents=True)
@@ -397,6 +419,13 @@ def test_a_damaged_run_is_refused(call: Call, small: Path) -> None:
     assert "damaged" in call("predict", "small-run", small, code=2).stderr
     Path("small-run/settings.json").write_text("{")
     assert "settings.json is damaged" in call("predict", "small-run", small, code=2).stderr
+
+
+def test_the_demonstration_leaves_a_run_like_any_other(call: Call) -> None:
+    call("demo", "--quick")
+    call("datasets", "export", "tecator")
+    assert len(call("predict", "whichvars-demo", "tecator.csv").stdout.splitlines()) == 173
+    assert "Different" not in call("compare", "whichvars-demo", "whichvars-demo").output
 
 
 def test_runs_side_by_side(call: Call, wide: Path) -> None:

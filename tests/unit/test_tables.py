@@ -171,6 +171,16 @@ def test_parquet_and_feather_keep_their_kinds(tmp_path: Path) -> None:
         prepare(read_table(tmp_path / "a"), "y")
 
 
+def test_without_pyarrow_the_message_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: Path) -> None:
+        raise ImportError("no pyarrow")
+
+    (tmp_path / "a").write_bytes(b"PAR1....")
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    with pytest.raises(DataError, match="pip install pyarrow"):
+        read_table(tmp_path / "a")
+
+
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a directory"):
         read_table(tmp_path)
