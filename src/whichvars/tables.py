@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -340,7 +341,7 @@ def _refuse_missing(frame: pd.DataFrame) -> None:
     count, columns = int(gaps.sum()), int(gaps.any(axis=0).sum())
     name = frame.columns[column]
     if gaps[:, column].all():
-        raise DataError(f"column {name!r} is empty; leave it out with --drop {name}")
+        raise DataError(f"column {name!r} is empty; leave it out with --drop {_quoted(name)}")
     more = (
         "" if count == 1 else f" (in all {count} cells of {columns} column{'s' * (columns > 1)} are missing)"
     )
@@ -447,6 +448,11 @@ def _look_at(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[
     return _levels(text, categories)
 
 
+def _quoted(name: Any) -> str:
+    """As a shell wants it."""
+    return shlex.quote(str(name))
+
+
 def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
@@ -454,7 +460,7 @@ def _short(text: str) -> str:
 def _dates(column: pd.Series) -> str:
     return (
         f"holds dates or times ({column.iloc[0]}); turn it into a number (days since a start, month, hour), "
-        f"or leave it out with --drop {column.name}"
+        f"or leave it out with --drop {_quoted(column.name)}"
     )
 
 
@@ -465,7 +471,7 @@ def _levels(column: pd.Series, categories: bool) -> tuple[str, Any]:
     if len(levels) > min(MOST_LEVELS, max(2, len(column) // 3)):
         return "fault", (
             f"holds free text: {len(levels)} different values in {len(column)} rows, such as {_short(levels[0])}; "
-            f"leave it out with --drop {column.name}, or merge its values into a few categories"
+            f"leave it out with --drop {_quoted(column.name)}, or merge its values into a few categories"
         )
     return "levels", levels
 

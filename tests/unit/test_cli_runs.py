@@ -348,6 +348,13 @@ def test_paths_with_blanks_and_letters_of_all_kinds(call: Call) -> None:
     assert "'=1+1" in pd.read_csv(place / "ein Lauf" / "summary.csv")["variable"].tolist()
 
 
+def test_names_with_commas_can_be_given(call: Call) -> None:
+    frame().rename(columns={"x0": "a,b"}).to_csv("commas.csv", index=False)
+    call("fit", "commas.csv", "-y", "y", "-q", "--always", "a,b", "--drop", "x1, x2")
+    posterior = wv.Posterior.load("commas-run/posterior.npz")
+    assert (posterior.problem.always_names, posterior.problem.names) == (["a,b"], ["x3", "site"])
+
+
 def test_names_cannot_steer_a_terminal(call: Call) -> None:
     frame().rename(columns={"x0": "a\x1b[31m", "x1": "[red]b[/red]", "x2": "[/]"}).to_csv(
         "odd.csv", index=False

@@ -73,6 +73,7 @@ def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
         ("y,x\n", "a header but no rows"),
         ("y,x\n,\n", "names but no values"),
         ("y,x\n1,\n2,\n", "column 'x' is empty; leave it out with --drop x"),
+        ("y,my col\n1,\n2,\n", "leave it out with --drop 'my col'"),
         ("y,x,z\n1,2,3\n2,,4\n3,4,\n", r"column 'x' has no value in row 2 \(in all 2 cells of 2 columns"),
         ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2;"),
         ("y,x\n1,2\n2,3,4\n", "line 3 has 3 cells but the header has 2 names"),

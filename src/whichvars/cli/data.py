@@ -1,5 +1,6 @@
 """``whichvars datasets``: the bundled data, as files."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -49,5 +50,5 @@ def export(name: str, out: Path | None, overwrite: bool) -> None:
     frame.insert(0, data.y.name, data.y)
     write_csv(frame, path)
     say(
-        f"{path}: {len(frame)} rows; the response is {data.y.name}. Try: whichvars fit {path} --response {data.y.name}"
+        f"{path}: {len(frame)} rows; the response is {data.y.name}. Try: whichvars fit {shlex.quote(str(path))} --response {data.y.name}"
     )

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 NOT_ACCURATE = 3  # exit code
 ENUMERATE = 15  # most variables for which "auto" looks at every model
 SHOWN = 15  # variables in the table
+MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = (
+    1 << 21,
+    5e5,
+    32,
+)  # of which exact() says what it expects to take
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,7 +156,7 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
     from whichvars.tables import prepare, read_table
 
     table = read_table(options["data"])
-    always, drop = names_in(options["always"]), names_in(options["drop"])
+    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
     prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
     size = options["prior_size"]
     problem = wv.Problem(
@@ -204,10 +209,14 @@ def _say_cost(problem: "Problem", arguments: dict[str, Any]) -> None:
 
 def _enumerate(problem: "Problem", quiet: bool) -> "Posterior":
     import whichvars as wv
-    from whichvars.enumeration import count_models
+    from whichvars.cli.cost import in_memory, in_time
+    from whichvars.enumeration import MAX_MODELS, count_models
 
     total = count_models(problem.p, problem.max_size)
     say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, all of which are looked at.", quiet)
+    if MANY_MODELS < total <= MAX_MODELS:
+        expected = f"{in_time(total / MODELS_A_SECOND)}; {in_memory(total * BYTES_A_MODEL)} of memory"
+        say(f"Expected, roughly: {expected}.", quiet)
     with notes(quiet):
         return wv.exact(problem)
 

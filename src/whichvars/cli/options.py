@@ -1,6 +1,7 @@
 """What the user writes after the options, as priors and samplers."""
 
 import inspect
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from whichvars import __all__ as public
@@ -68,10 +69,15 @@ def make_sampler(name: str) -> Any:
     return "auto" if name == "auto" else getattr(wv, SAMPLERS[name])()
 
 
-def names_in(values: tuple[str, ...]) -> list[str]:
-    """Names given by several options or with commas between.
+def names_in(values: tuple[str, ...], columns: Container[str] = ()) -> list[str]:
+    """Names given by several options or with commas between; a column whose own name has commas is found whole.
 
-    >>> names_in(("a, b", "c"))
-    ['a', 'b', 'c']
+    >>> names_in(("a, b", "c,d"), {"a", "b", "c,d"})
+    ['a', 'b', 'c,d']
     """
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+    return [
+        name.strip()
+        for value in values
+        for name in ([value] if value in columns else value.split(","))
+        if name.strip()
+    ]
