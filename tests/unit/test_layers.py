@@ -14,7 +14,7 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "budgets", "tables", "datasets"),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets"),
     ("problem",),
     ("samplers", "starts"),
     ("coefficients", "prediction"),

@@ -36,7 +36,7 @@ def predict(
     import pandas as pd
 
     from whichvars.cli.runs import read_run, write_csv
-    from whichvars.tables import Encoding, read_table
+    from whichvars.files import Encoding, read_table
 
     saved = read_run(run)
     X = Encoding(**saved.settings["encoding"]).apply(read_table(new))

@@ -14,7 +14,7 @@ from whichvars.cli.show import inclusion_table, model_table, new_console, notes,
 if TYPE_CHECKING:
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
-    from whichvars.tables import Prepared
+    from whichvars.files import Prepared
 
 NOT_ACCURATE = 3  # exit code
 ENUMERATE = 15  # most variables for which "auto" looks at every model
@@ -153,7 +153,7 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
     """The file as a problem, and what settings.json says of it."""
     import whichvars as wv
     from whichvars.cli.runs import fingerprint
-    from whichvars.tables import prepare, read_table
+    from whichvars.files import prepare, read_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from whichvars.errors import DataError
-from whichvars.tables import Encoding, prepare, read_table
+from whichvars.files import Encoding, prepare, read_table
 
 ROWS = "".join(f"{i},{i * i % 7},{'uv'[i % 2]}\n" for i in range(12))
 
