@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import f as f_distribution
 
 from whichvars import storage
+from whichvars.arviz import to_arviz
 from whichvars.coefficients import KeptModels, coefficient_table
 from whichvars.errors import DataError
 from whichvars.inputs import find_columns
@@ -424,6 +425,35 @@ class Posterior:
         FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file.npz'
         """
         return storage.load(path, "posterior", STORED)
+
+    def to_arviz(self, variables: Any = None) -> Any:
+        """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x), with the extra ``arviz``.
+
+        ``chain`` is the replicate and ``draw`` the place in the thinned record (``trace``); where a run has
+        several chains, they take turns. Groups:
+
+        - ``posterior``: `model_size`, `log_posterior` (up to a constant) and `gamma`, which variables are in,
+          (chain, draw, variable), for some of the variables: with all of 20,000 it would fill the memory;
+        - ``sample_stats``: `lp`, the log posterior under the name that ArviZ expects, `iteration` and
+          `chain_in_run`;
+        - ``inclusion``: `probability`, its Monte Carlo error `mcse`, and `probability_by_chain`, of all variables.
+          They come from all draws, not from the thinned record: prefer them to means of `gamma`;
+        - ``constant_data``: `prior_inclusion` (before any `max_size`) and the number of `columns` of all variables.
+
+        Parameters
+        ----------
+        variables : names, int or None
+            Which variables `gamma` has: these, the so many most probable ones, or the 200 most probable ones.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.sample(wv.Problem(data.X, data.y), draws=2000, seed=0, progress=False)
+        >>> dict(posterior.to_arviz(variables=["Ed", "Po1"])["posterior"].sizes)
+        {'chain': 4, 'draw': 2000, 'variable': 2}
+        """
+        return to_arviz(self, variables)
 
     def __repr__(self) -> str:
         name = self.sampler.split("(")[0]  # without its settings

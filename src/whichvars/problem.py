@@ -19,6 +19,7 @@ from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.heredity import ConditionalPrior, read_heredity
 from whichvars.inputs import check_unique, find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
 from whichvars.priors import (
@@ -93,6 +94,10 @@ class Problem:
         Names of the columns of X; they replace those that X brings.
     groups : mapping from a name to columns, or one label per column
         Columns that enter and leave together (the dummies of a factor): one variable each.
+    heredity : mapping from a variable to its parents
+        Variables that can be in only while all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
+        interaction; a name is that of a column, or of a group. `model_prior` is then that of the variables
+        whose parents are in.
     engine : "auto", "gram" or "columns"
         Keep XᵀX (p² numbers), or the columns and take products as they are needed.
 
@@ -101,7 +106,8 @@ class Problem:
     names : list of str
         The p variables that can be in or out.
     slab, model_prior
-        The priors; where they have one value per variable, without those of columns that were left out.
+        The priors; where they have one value per variable, without those of columns that were left out. Under
+        heredity `model_prior` is a ``ConditionalPrior`` around the one given.
     excluded : dict
         Columns that were left out, with the reason.
     duplicates : list of list of str
@@ -131,6 +137,7 @@ class Problem:
         max_size: int | None = None,
         names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | Sequence[Any] | None = None,
+        heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
@@ -177,6 +184,8 @@ class Problem:
             candidates = np.setdiff1d(np.arange(n_columns), always)
             columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
             columns = self._read_variables(columns, kept, candidates, labels)
+            variables = list(dict.fromkeys(labels[i] for i in candidates))
+            parents = read_heredity(heredity, variables, self.names, self.always_names)
             self.columns_used = [column_names[i] for i in self._column_index]
             self.all_columns, self.has_names = column_names, has_names
             with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
@@ -190,12 +199,14 @@ class Problem:
                     DataWarning,
                     stacklevel=2,
                 )
-            all_variables = len({labels[i] for i in candidates})
-            self.slab = _without_excluded(self.slab, self._variable_index, all_variables)
-            self.model_prior: ModelPrior = (
+            self.slab = _without_excluded(self.slab, self._variable_index, len(variables))
+            given: ModelPrior = (
                 default_model_prior(self.p)
                 if model_prior is None
-                else _without_excluded(model_prior, self._variable_index, all_variables)
+                else _without_excluded(model_prior, self._variable_index, len(variables))
+            )
+            self.model_prior: ModelPrior | ConditionalPrior = (
+                given if parents is None else ConditionalPrior(given, parents)
             )
             self.max_size = self.p if max_size is None else min(self.p, int(max_size))
             self._build_target(columns, engine)
@@ -337,7 +348,11 @@ class Problem:
         keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
             1, np.iinfo(np.uint64).max, size=self.p, dtype=np.uint64
         )
-        log_odds, log_size = self.model_prior.log_terms(self.p)
+        links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
+        if isinstance(self.model_prior, ConditionalPrior):
+            log_odds, log_size, links, terms = self.model_prior.kernel_terms()
+        else:
+            log_odds, log_size = self.model_prior.log_terms(self.p)
         slab = self._kernel_slab(n_columns)
         diagonal, xty, ridge, half_log_g = _side_by_side(diagonal, xty, slab.ridge, slab.half_log_g)
         offsets, keys, log_odds = _side_by_side(self.offsets, keys, log_odds)
@@ -349,7 +364,9 @@ class Problem:
             offsets=offsets,
             keys=keys[: self.p],
         )
-        prior = KernelPrior(log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size)
+        prior = KernelPrior(
+            log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms
+        )
         self._target = Target(design, slab._replace(ridge=ridge, half_log_g=half_log_g), prior)
         self._lock = threading.Lock()
 
@@ -392,7 +409,8 @@ class Problem:
         kind = MIXTURES.get(type(self.slab))
         with self._lock:
             table = self._target.slab.table
-            rows = min(capacity, self._target.slab.max_columns) + 1
+            widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
+            rows = min(capacity + widest, self._target.slab.max_columns) + 1
             if kind is not None and len(table) < rows:
                 a = getattr(self.slab, "a", 3.0)
                 start = len(table) if table.shape[1] > 1 else 0

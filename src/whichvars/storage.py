@@ -36,6 +36,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.heredity import ConditionalPrior
 from whichvars.priors import (
     BIC,
     BetaBinomial,
@@ -55,7 +56,7 @@ VERSION = 1  # of the format; raised when an older reader would misunderstand
 DIGEST = 64  # hexadecimal digits of SHA-256
 PLAIN = "biuf"  # kinds of arrays that are stored
 PRIORS = (BIC, BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal, InverseGamma, Jeffreys, LocalEmpiricalBayes, ZellnerSiow)  # fmt: skip
-PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, *PRIORS)
+PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, ConditionalPrior, *PRIORS)
 
 
 class _Damaged(Exception):
@@ -365,6 +366,15 @@ def _check_problem(problem: Problem) -> None:
         and 0 <= slab.max_columns <= P
         and 1 <= prior.max_size <= p
         and slab.table.ndim == 3
+        and _heredity_fits(problem, prior)
     )
     if not fits:
         raise _Damaged("the arrays of its problem do not fit one another")
+
+
+def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
+    """Whether what kernels are told of parents and children is what the prior says."""
+    if not isinstance(problem.model_prior, ConditionalPrior):
+        return prior.links.shape == (0,) and prior.terms.shape == (0, 3)
+    links, terms = problem.model_prior.kernel_terms()[2:]
+    return np.array_equal(prior.links, links) and prior.terms.shape == terms.shape

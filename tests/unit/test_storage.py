@@ -23,6 +23,10 @@ from whichvars.errors import DataError
 from whichvars.posterior import Models
 
 SAMPLERS = {
+    "asi": wv.ASI(chains=2),
+    "parni": wv.PARNI(chains=2),
+    "tempered-gibbs": wv.TemperedGibbs(),
+    "hybrid": wv.Hybrid(chains=2),
     "add-delete-swap": wv.AddDeleteSwap(),
     "lamnisos": wv.Lamnisos(),
     "individual": wv.IndividualAdaptation(chains=2),
@@ -113,6 +117,17 @@ def test_every_part_of_a_problem_round_trips_and_can_be_sampled_again(
     check_answers(posterior, again, data[0])
     options: dict[str, Any] = dict(draws=2000, replicates=2, seed=1, progress=False)
     assert same(wv.sample(problem, **options).pip, wv.sample(again.problem, **options).pip)
+
+
+def test_heredity_round_trips(data: Any, tmp_path: Any) -> None:
+    problem = make(data, heredity={"size": ["a", "b"], "c": ["size"]}, model_prior=wv.BetaBinomial(size=2))
+    posterior = wv.exact(problem)
+    again = there_and_back(posterior, tmp_path)
+    check_answers(posterior, again, data[0])
+    object.__setattr__(again.problem.model_prior, "parents", ((),) * 7)
+    again.save(tmp_path / "other.npz")
+    with pytest.raises(DataError, match="do not fit"):
+        wv.Posterior.load(tmp_path / "other.npz")
 
 
 def test_the_same_posterior_gives_the_same_bytes(data: Any, tmp_path: Any) -> None:

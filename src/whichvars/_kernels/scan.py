@@ -9,8 +9,13 @@ j to the next.
 Every pivot and every residual is formed by the operations of ``chain.evaluate`` in their order: the two agree
 to the rounding of a few logs however near to singular a model is, and on which models have no mass.
 
-Cost: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the data: k·P in the
-Gram engine, O(P) in the column engine.
+Z is kept between scans of a chain: rows of variables that have not moved since the last one stay as they
+are, so a scan after one flip costs little more than the rows behind it. They are the rows that a scan from
+scratch would give, bit for bit: nothing drifts, and nothing needs a refresh. ``SCANNED`` of the chain says how
+many are current; whoever gives a chain other room to work sets it to 0.
+
+Cost from scratch: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the
+data: k·P; where that would be more than `kept_bytes`, O(P), and every scan is from scratch.
 """
 
 import math
@@ -19,12 +24,14 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import (
+    AVAILABLE,
     BREAKDOWNS,
     COLUMNS,
     EVALUATIONS,
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
     PERFECT,
+    SCANNED,
     SIZE,
     TAIL,
     _extend_head,
@@ -37,7 +44,7 @@ from whichvars._kernels.gram_cache import product
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
-from whichvars._kernels.size_prior import log_flip_odds
+from whichvars._kernels.size_prior import add_heredity, log_flip_odds
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
@@ -49,7 +56,7 @@ class Scan(NamedTuple):
 
     log_odds: np.ndarray  # (p,)
     widest: int  # columns of the widest variable
-    z: np.ndarray  # (capacity, P) Z in the Gram engine, (capacity, block) of it in the column engine
+    z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
     right: np.ndarray  # (block,) x_cᵀy − Z_cᵀL⁻¹X_γᵀy
     residual: np.ndarray  # (block,) S/S₀ with column c in, within its bounds
@@ -68,7 +75,7 @@ class Scan(NamedTuple):
     vector: np.ndarray
 
 
-def new_scan(target: Target, capacity: int) -> Scan:
+def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
     """Room for scans at models of up to `capacity` columns."""
     design = target.design
     widest = int(np.diff(design.offsets).max())
@@ -76,7 +83,7 @@ def new_scan(target: Target, capacity: int) -> Scan:
     capacity = max(capacity, 1)
     most = max(capacity, widest)
     block = min(max(BLOCK, widest), n_columns)
-    kept = n_columns if len(design.gram) else block
+    kept = n_columns if 8 * capacity * n_columns <= kept_bytes else block
     if kept % 512 == 0:
         kept += 8  # rows a multiple of 4 kB apart would compete for the same cache lines
     return Scan(
@@ -89,6 +96,13 @@ def new_scan(target: Target, capacity: int) -> Scan:
         factor=np.zeros((most, most)),
         **{name: np.zeros(most) for name in ("inverse", "solved", "vector")},
     )
+
+
+def no_scan() -> Scan:
+    """Of the same type, with no room."""
+    matrices = ("z", "inverse_factor", "schur", "factor")
+    arrays = {name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name != "widest"}
+    return Scan(widest=1, **arrays)
 
 
 @entry
@@ -108,8 +122,8 @@ def scan(target, chain, work):
     """Fill ``work.log_odds``: for every j the log of p(y|γ) p(γ) with j over that without j, the other
     variables as in the chain.
 
-    −inf where the model with j has no mass (size, number of columns, rank); +inf where rounding takes it from
-    the one without j. A proposal on its way is dropped; counters stay as they are.
+    −inf where the model with j has no mass (size, number of columns, rank, heredity); +inf where heredity, or
+    rounding, takes it from the one without j. A proposal on its way is dropped; counters stay as they are.
 
     Returns 0; or, with nothing done, for how many columns `work` and `target` (its table of mixtures) must be
     made.
@@ -145,12 +159,15 @@ def _scan(target, chain, work, t):
             _deletions_one_by_one(target, chain, work, t)
         if size < prior.max_size and k < slab.max_columns:
             _additions(target, chain, work, t)
+            ints[SCANNED] = size if work.z.shape[1] >= offsets[p] else 0
     else:  # rounding allowed this model in one order of its columns and not in this one
         _deletions_one_by_one(target, chain, work, t)
     if not (sound and size < prior.max_size and k < slab.max_columns):
         for j in range(p):
             if chain.position[j] < 0:
                 work.log_odds[j] = -np.inf
+    if prior.links.shape[0] > 0:
+        add_heredity(prior, chain.position, size, ints[AVAILABLE], work.log_odds)
     ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
     return 0
 
@@ -295,7 +312,8 @@ def _additions(target, chain, work, t):
     together = start - 0.5 * nu * math.log(residual)
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
-    whole = target.design.gram.shape[0] > 0
+    whole = work.z.shape[1] >= offsets[p]
+    current_rows = chain.row[chain.ints[SCANNED]] if whole else 0
     j = 0
     while j < p:
         # 1. a block of variables
@@ -305,7 +323,7 @@ def _additions(target, chain, work, t):
             end += 1
         n = offsets[end] - first
         at = first if whole else 0  # where in z the block begins
-        _solve_block(target, chain, work, first, n, at)
+        _solve_block(target, chain, work, first, n, at, current_rows)
         _residuals(work, n, explained, slab.s_null)
         if by_product:
             _powers(work, n, residual, int(nu))
@@ -350,8 +368,9 @@ def _additions(target, chain, work, t):
 
 
 @kernel
-def _solve_block(target, chain, work, first, n, at):
-    """Z, pivots and right-hand sides of columns first … first + n − 1 of X; Z from its column `at` on."""
+def _solve_block(target, chain, work, first, n, at, current_rows):
+    """Z, pivots and right-hand sides of columns first … first + n − 1 of X; Z from its column `at` on, where
+    its first `current_rows` rows are known already."""
     design = target.design
     k = chain.ints[COLUMNS]
     z, pivot, right, head = work.z, work.pivot, work.right, chain.head
@@ -359,12 +378,14 @@ def _solve_block(target, chain, work, first, n, at):
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
-    if design.gram.shape[0] == 0:
+    if design.gram.shape[0] == 0 and current_rows < k:
         columns = chain.column
         for c in range(n):
-            for r in range(k):
-                z[r, c] = product(design, chain.gram_cache, first + c, columns[r])
-    for r in range(k):
+            for r in range(current_rows, k):
+                z[r, at + c] = product(design, chain.gram_cache, first + c, columns[r])
+    for r in range(current_rows):
+        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+    for r in range(current_rows, k):
         row = z[r, at : at + n]
         if design.gram.shape[0] > 0:
             _copy(design.gram[chain.column[r], first : first + n], row, n)
@@ -379,7 +400,8 @@ def _solve_block(target, chain, work, first, n, at):
         while s < r:
             _subtract_one(row, n, z[s, at : at + n], head[r, s])
             s += 1
-        _finish_row(row, n, chain.head_inverse[r], chain.head_solved[r], pivot, right)
+        _finish_row(row, n, chain.head_inverse[r])
+        _reduce(row, n, chain.head_solved[r], pivot, right)
 
 
 @kernel
@@ -401,10 +423,16 @@ def _subtract_one(row, n, z0, f0):
 
 
 @kernel
-def _finish_row(row, n, inverse, solved, pivot, right):
+def _finish_row(row, n, inverse):
     for c in range(n):
-        x = row[c] * inverse
-        row[c] = x
+        row[c] *= inverse
+
+
+@kernel
+def _reduce(row, n, solved, pivot, right):
+    """What a row of Z takes from pivots and right-hand sides."""
+    for c in range(n):
+        x = row[c]
         pivot[c] -= x * x
         right[c] -= x * solved
 

@@ -12,9 +12,9 @@ from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse
 from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
 
 if TYPE_CHECKING:
+    from whichvars.files import Prepared
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
-    from whichvars.files import Prepared
 
 NOT_ACCURATE = 3  # exit code
 ENUMERATE = 15  # most variables for which "auto" looks at every model
