@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whichvars.estimates import batch_means
+from whichvars.estimates import batch_means, combine_rao_blackwell, rao_blackwell
 from whichvars.posterior import combine_replicates
 
 if TYPE_CHECKING:
-    from whichvars.samplers.run import Run
+    from whichvars.samplers.run import RaoBlackwell, Run
 
 OFTEN = 0.4  # seconds between two looks
 SHARE = 0.05  # most of the time that looking may take
 WIDE = 100  # columns of a terminal in which there is room for whole words
+
+
+class Look(NamedTuple):
+    """What one replicate says by now: shares of the draws, and means of conditional probabilities if there are any."""
+
+    pip: np.ndarray
+    variance: np.ndarray
+    degrees: int
+    rao_blackwell: "RaoBlackwell | None"
 
 
 class Report(NamedTuple):
@@ -38,18 +47,22 @@ class Progress:
     than a second, and vanishes when it is done."""
 
     def __init__(
-        self, mode: bool | Callable[[Report], None], total: int | None, budget: float | None = None
+        self,
+        mode: bool | Callable[[Report], None],
+        total: int | None,
+        sampler: Any = None,
+        budget: float | None = None,
     ) -> None:
         self.callback = mode if callable(mode) else None
         self.notebook = "ipykernel" in sys.modules
         self.show = mode is True and (sys.stderr.isatty() or self.notebook)
-        self.total, self.budget = total, budget
+        self.total, self.sampler, self.budget = total, sampler, budget
         self.started = time.monotonic()
         self.next_look = self.started + (0.0 if self.callback else 1.0)
         self.first: tuple[float, int, float] | None = None  # when something was first done, and how much
         self.line: Any = None
         self.told = False
-        self.means: dict[int, tuple[np.ndarray, np.ndarray, int]] = {}
+        self.looks: dict[int, Look] = {}
 
     def __enter__(self) -> "Progress":
         return self
@@ -72,7 +85,7 @@ class Progress:
         if self.callback is None and not self.show:
             return
         now = time.monotonic()
-        done = sum(run.iterations * len(run.units) for run in runs)
+        done = sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
         fraction = self._fraction(runs, done, now - self.started)
         if self.first is None and done:
             self.first = (now, done, fraction)
@@ -96,7 +109,8 @@ class Progress:
 
         for run in idle:
             if self.total and run.units[0].tally.ints[NOW] > 0:
-                self.means[id(run)] = batch_means(run)
+                own = getattr(self.sampler, "averages", rao_blackwell)
+                self.looks[id(run)] = Look(*batch_means(run), own(run))
 
     def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:
         assert self.first is not None
@@ -111,12 +125,16 @@ class Progress:
 
     def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
         """Largest error of a PIP and largest difference between replicates, once all have something to say."""
-        if len(self.means) < replicates:
+        looks: Any = list(self.looks.values())
+        if len(looks) < replicates:
             return None, None
-        means = np.array([mean for mean, _, _ in self.means.values()])
-        variances = np.array([variance for _, variance, _ in self.means.values()])
-        degrees = min(d for _, _, d in self.means.values())
-        mcse = combine_replicates(means, variances, degrees)[1]
+        means = np.array([look.pip for look in looks])
+        variances = np.array([look.variance for look in looks])
+        mcse = combine_replicates(means, variances, min(look.degrees for look in looks))[1]
+        averaged = combine_rao_blackwell(looks)
+        if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+            mcse = averaged[1]
+            means = np.array([look.rao_blackwell.pip for look in looks])
         error = float(np.nanmax(mcse)) if np.isfinite(mcse).any() else None
         return error, float((means.max(axis=0) - means.min(axis=0)).max()) if replicates > 1 else None
 

@@ -39,8 +39,9 @@ def watch(problem: wv.Problem, sampler: Any = "auto", **options: Any) -> tuple[l
     return reports, posterior
 
 
-def test_the_last_report_says_what_the_posterior_says(problem: wv.Problem, quick: None) -> None:
-    reports, posterior = watch(problem, draws=20_000, replicates=3, chunk=1000)
+@pytest.mark.parametrize("sampler", ["auto", wv.IndividualAdaptation(chains=2), wv.Hybrid(chains=2)], ids=str)
+def test_the_last_report_says_what_the_posterior_says(sampler: Any, problem: wv.Problem, quick: None) -> None:
+    reports, posterior = watch(problem, sampler, draws=4000, replicates=3, chunk=250)
     last = reports[-1]
     assert last.fraction == 1
     assert last.largest_mcse == pytest.approx(np.nanmax(posterior.mcse))
