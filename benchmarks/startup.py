@@ -33,7 +33,8 @@ def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, A
             ("import whichvars, Problem and sample", [sys.executable, "-c", "from whichvars import Problem, sample"], None),
             ("whichvars --help", [*WHICHVARS, "--help"], 1.0),
             ("second whichvars fit, 41 variables", fit, 3.0),
-            ("the same with --quiet: without a pilot", [*fit, "--quiet"], 3.0),
+            ("the same without a report", [*fit, "--no-report"], 3.0),
+            ("the same with --quiet too: without a pilot", [*fit, "--no-report", "--quiet"], 3.0),
         ]:  # fmt: skip
             say(what)
             rows.append({"what": what, "limit": limit, "seconds": [seconds(command) for _ in range(repeats)]})

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,21 @@ from whichvars.cli.demonstration import DRAWS, NEXT_STEPS, US_CRIME
 from whichvars.cli.show import WIDEST, in_words
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_report() -> Iterator[None]:
+    """A report takes seconds and is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wv.Posterior, "report", lambda self, path: path.write_text("report"), raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     out = tmp_path_factory.mktemp("demo")
     result = CliRunner().invoke(main, ["demo", "--quick", "--out", str(out)], env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
     assert wv.Posterior.load(out / "posterior.npz").problem.p == 100
-    assert str(out) in result.output
+    assert f"Report: {out / 'report.html'}" in result.output
     return result.output
 
 

@@ -23,10 +23,19 @@ from whichvars.errors import DataError
 Call = Callable[..., Result]
 
 
+REAL_REPORT = getattr(wv.Posterior, "report", None)
+
+
+def write_word(posterior: wv.Posterior, path: Path) -> None:
+    path.write_text("report")
+
+
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run a command in a directory of its own; no exception but an exit may come out."""
+    """Run a command in a directory of its own, with a report that costs nothing; no exception but an exit may come
+    out."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wv.Posterior, "report", write_word, raising=False)
 
     def run(*arguments: object, code: int = 0) -> Result:
         result = CliRunner().invoke(main, [str(a) for a in arguments])
@@ -202,16 +211,25 @@ def test_exact_looks_at_every_model_or_refuses(call: Call, wide: Path) -> None:
 
 
 def test_the_report_is_made_where_it_can_be(call: Call, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        wv.Posterior, "report", lambda self, path: Path(path).write_text("report"), raising=False
-    )
     assert "Report: small-run/report.html" in call("fit", small, "-y", "y").output
     Path("small-run/report.html").unlink()
     assert call("report", "small-run").output.strip() == "small-run/report.html"
     call("report", "small-run", "--out", "else.html")
     assert Path("else.html").read_text() == Path("small-run/report.html").read_text() == "report"
+    call("fit", small, "-y", "y", "--overwrite", "--no-report")
+    assert not Path("small-run/report.html").exists()
     monkeypatch.setattr("whichvars.cli.runs.missing_for_report", lambda: ["jinja2"])
+    assert "No report: pip install jinja2" in call("fit", small, "-y", "y", "--overwrite").output
     assert "pip install jinja2" in call("report", "small-run", code=2).stderr
+
+
+@pytest.mark.skipif(REAL_REPORT is None, reason="there are no reports yet")
+def test_the_real_report_is_a_page(call: Call, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    monkeypatch.setattr(wv.Posterior, "report", REAL_REPORT)
+    call("fit", small, "-y", "y")
+    assert "</html>" in Path("small-run/report.html").read_text(encoding="utf-8")
 
 
 # --- mistakes

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from whichvars.cli.fitting import add_report
 from whichvars.cli.show import inclusion_table, model_table, new_console, signs
 
 if TYPE_CHECKING:
@@ -143,10 +144,9 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     )
     console.print(f"[dim]{posterior.iterations:,} iterations in {seconds:.1f} s.[/]")
     settings = {"data": {"file": "tecator", "sha256": ""}, "response": data.y.name, "encoding": {"columns": list(data.X.columns), "levels": {}}}  # fmt: skip
-    report = write_run(out, posterior, settings | describe(posterior))
+    write_run(out, posterior, settings | describe(posterior))
     console.print(f"\nAll of it is in {out}", markup=False, soft_wrap=True)
-    if report is not None:
-        console.print(f"The report to open in a browser: {report}", markup=False, soft_wrap=True)
+    add_report(out, posterior, quiet=False)
 
 
 def _heading(console: "Console", number: int, text: str) -> None:

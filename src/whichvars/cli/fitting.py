@@ -43,6 +43,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
             click.option("--out", type=click.Path(path_type=Path), help="Run directory; DATA-run if not given."),
             click.option("--overwrite", is_flag=True, help="Replace a run that is there."),
+            click.option("--report/--no-report", default=True, help="Whether to make the report, which takes a few seconds."),
             click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
             click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
         ]
@@ -113,11 +114,13 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings |= describe(posterior, target)
     settings["notes"] = [*prepared.notes, *said]
     settings["result"]["wall_seconds"] = time.perf_counter() - started
-    report = write_run(out, posterior, settings)
+    write_run(out, posterior, settings)
     if options["as_json"]:
         print_json(_for_machines(out, posterior, settings))
     elif not quiet:
-        _show(out, posterior, report, target)
+        _show(out, posterior, target)
+    if options["report"]:  # last: it takes a few seconds, and nothing of the above waits for it
+        add_report(out, posterior, quiet)
     if not is_accurate(posterior, target):
         click.get_current_context().exit(NOT_ACCURATE)
 
@@ -231,9 +234,7 @@ def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -
     }
 
 
-def _show(out: Path, posterior: "Posterior", report: Path | None, target: float | None) -> None:
-    from whichvars.cli.runs import missing_for_report
-
+def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console = new_console()
     console.print()
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
@@ -242,10 +243,18 @@ def _show(out: Path, posterior: "Posterior", report: Path | None, target: float 
     console.print()
     console.print(verdict(posterior, target))
     console.print(f"Written to {out}", markup=False, soft_wrap=True)
-    if report is not None:
-        console.print(f"Report: {report}", markup=False, soft_wrap=True)
-    elif missing_for_report():
-        console.print(f"No report: pip install {' '.join(missing_for_report())} for one.", markup=False)
+
+
+def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
+    """The report into a run directory, where the packages it needs are installed."""
+    from whichvars.cli.runs import REPORT, missing_for_report, write_report
+
+    path = write_report(posterior, out / REPORT)
+    if not quiet:
+        if path is not None:
+            click.echo(f"Report: {path}")
+        elif missing_for_report():
+            click.echo(f"No report: pip install {' '.join(missing_for_report())} for one.")
 
 
 def verdict(posterior: "Posterior", target: float | None = None) -> str:

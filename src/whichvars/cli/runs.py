@@ -80,16 +80,14 @@ def make_directory(directory: Path) -> None:
         ) from error
 
 
-def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> Path | None:
-    """Write all files, settings.json last: where it is, the run is whole. Returns the report, if there is one."""
+def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
+    """Write all files but the report, settings.json last: where it is, the run is whole."""
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
     write_csv(posterior.summary().reset_index(), directory / SUMMARY)
     write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
-    report = write_report(posterior, directory / REPORT)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
-    return report
 
 
 def write_report(posterior: "Posterior", path: Path) -> Path | None:
