@@ -211,7 +211,17 @@ def compare(
     return result
 
 
-COLUMNS = ["sampler", "iterations/s", "mutation rate", "gain", "90 %", "RMS error", "actual/claimed", "worst error", "min ESS"]
+COLUMNS = [
+    "sampler",
+    "iterations/s",
+    "mutation rate",
+    "gain",
+    "90 %",
+    "RMS error",
+    "actual/claimed",
+    "worst error",
+    "min ESS",
+]
 
 
 def tables(result: dict[str, Any]) -> list[Table]:

@@ -41,6 +41,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         Inclusion probability from which on a column is selected.
     random_state : int, RandomState or None
         Results repeat exactly with the same integer; None takes new random numbers at each fit.
+    verbose : bool
+        Show the progress of sampling in a terminal or notebook.
 
     Attributes
     ----------
@@ -88,6 +90,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         threads: int | None = None,
         threshold: float = 0.5,
         random_state: Any = 0,
+        verbose: bool = False,
     ) -> None:
         self.prior_size = prior_size
         self.slab = slab
@@ -105,6 +108,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.threads = threads
         self.threshold = threshold
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VariableSelector":
         """Learn which columns of X explain y.
@@ -151,7 +155,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
                 replicates=self.replicates,
                 threads=self.threads,
                 seed=_seed(self.random_state),
-                progress=False,
+                progress=bool(self.verbose),
             )
         self.posterior_ = posterior
         self.n_iter_ = posterior.iterations

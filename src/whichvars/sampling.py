@@ -105,7 +105,7 @@ def sample(
     runs = [sampler.init(problem, s, starting_models(problem, start, s, sampler.chains)) for s in seeds]
     spare = max(1, threads // replicates)
     total = sum(phases) * sampler.chains * replicates if by_draws else None
-    with Progress(progress, total) as bar:
+    with Progress(progress, total, sampler) as bar:
         with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
             pool = inner if spare > 1 else None
             loop = _Loop(problem, sampler, runs, phases, by_draws, chunk, pool, spare, rao_blackwell)

@@ -14,7 +14,7 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "datasets"),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets"),
     ("heredity", "formula"),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
@@ -30,6 +30,7 @@ LAYERS = (
         "tables",
         "arviz",
     ),
+    ("storage",),
     ("posterior", "estimates"),
     ("progress", "enumeration", "sampling"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
