@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, tecator, boston, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, tecator, boston, page."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from benchmarks import boston, common, compare, engine, page, problems, references, tecator
+from benchmarks import boston, common, compare, engine, page, problems, references, startup, tecator
 
 
 def say(text: str) -> None:
@@ -119,6 +119,17 @@ def engine_command(
     result = engine.measure(only, effort, say)
     where = common.write_result("engine", result, out)
     common.present(result, engine.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("startup")
+@click.option("--repeats", default=5, show_default=True, help="The median is reported.")
+@output
+def startup_command(repeats: int, out: Path | None, markdown: bool) -> None:
+    """What one waits for before anything is computed: import, --help, a second fit of a small problem."""
+    result = startup.measure(repeats, say)
+    where = common.write_result("startup", result, out)
+    common.present(result, startup.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -21,9 +21,10 @@ from benchmarks import problems
 from benchmarks.common import Table, environment, number
 from benchmarks.references import Reference, load
 
-# To compare a new sampler, add a line.
+# To compare a new sampler, add a line to both.
 SAMPLERS: dict[str, Any] = {
     "ads": wv.AddDeleteSwap(),
+    "ads-rb": wv.AddDeleteSwap(),
     "lamnisos": wv.Lamnisos(),
     "ia": wv.IndividualAdaptation(w=0),
     "rapa": wv.IndividualAdaptation(),
@@ -32,9 +33,14 @@ SAMPLERS: dict[str, Any] = {
     "mca5-phi10": wv.IndividualAdaptation(chains=5, phi0=10),
     "pt-ia": wv.ParallelTempering(rungs=6),
     "pt-ads": wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, steps=10),
+    "asi": wv.ASI(),
+    "parni": wv.PARNI(),
+    "tgibbs": wv.TemperedGibbs(),
+    "hybrid": wv.Hybrid(),
 }
 LABELS = {
-    "ads": "add/delete/swap",
+    "ads": "add/delete/swap, PIPs by frequency",
+    "ads-rb": "add/delete/swap",
     "lamnisos": "Lamnisos",
     "ia": "IA (w = 0)",
     "rapa": "IA, RAPA (w = ½)",
@@ -43,7 +49,12 @@ LABELS = {
     "mca5-phi10": "IA, RAPA, 5 chains, φ₀ = 10",
     "pt-ia": "tempered IA, 6 rungs",
     "pt-ads": "tempered add/delete/swap, 3 rungs",
+    "asi": "ASI, 5 chains",
+    "parni": "PARNI, 5 chains",
+    "tgibbs": "weighted tempered Gibbs, 5 chains",
+    "hybrid": "hybrid, 5 chains (what auto takes)",
 }
+BY_FREQUENCY = {"ads"}  # run without Rao–Blackwell sums: the plain baseline
 BASELINE = "ads"
 SEED = 1000
 INFORMATIVE = 0.01  # minimum ESS is over variables whose reference PIP is this far from 0 and 1
@@ -53,19 +64,21 @@ SMALL_FLOOR = 0.1  # share of the reference's error in a measured one up to whic
 LARGE_FLOOR = 0.5  # and above which no number is given
 
 
-def once(problem: wv.Problem, sampler: Any, draws: int, seed: int) -> wv.Posterior:
+def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, averages: bool = True) -> wv.Posterior:
     """One run: a single replicate on a single thread."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
-        return wv.sample(problem, sampler, draws=draws, replicates=1, threads=1, seed=seed, progress=False)
+        return wv.sample(
+            problem, sampler, draws=draws, replicates=1, threads=1, seed=seed, rao_blackwell=averages, progress=False
+        )  # fmt: skip
 
 
-def calibrate(problem: wv.Problem, sampler: Any, budget: float) -> int:
+def calibrate(problem: wv.Problem, sampler: Any, budget: float, averages: bool = True) -> int:
     """Draws that take about `budget` CPU seconds, warm-up included; compiles on the way."""
-    once(problem, sampler, 1000, 0)
+    once(problem, sampler, 1000, 0, averages)
     draws = 2000
     while True:
-        seconds = once(problem, sampler, draws, 0).cpu_seconds
+        seconds = once(problem, sampler, draws, 0, averages).cpu_seconds
         if seconds >= 0.1 * budget:
             return max(1000, round(draws * budget / seconds))
         draws = round(draws * min(20.0, max(2.0, 0.15 * budget / max(seconds, 1e-6))))
@@ -135,14 +148,15 @@ def compare_on(
     """All samplers on one problem. `reference` is a text where there is none."""
     draws = {}
     for name, sampler in samplers.items():
-        draws[name] = calibrate(problem, sampler, budget)
+        draws[name] = calibrate(problem, sampler, budget, name not in BY_FREQUENCY)
         say(f"  {name}: {draws[name]:,} draws")
     found: dict[str, list[wv.Posterior]] = {name: [] for name in samplers}
     for run in range(runs):
         order = list(samplers)
         order = order[run % len(order) :] + order[: run % len(order)]
         for name in order:
-            found[name].append(once(problem, samplers[name], draws[name], SEED + run))
+            averages = name not in BY_FREQUENCY
+            found[name].append(once(problem, samplers[name], draws[name], SEED + run, averages))
     known = reference if isinstance(reference, Reference) else None
     rows = {}
     for name, posteriors in found.items():
@@ -158,6 +172,8 @@ def compare_on(
         }
         if known:
             row |= score(np.array([p.pip for p in posteriors]), seconds, known.pip, known.floor)
+            claimed = np.sqrt(np.mean([np.nanmean(p.mcse**2) for p in posteriors]))
+            row["calibration"] = row["rmse"] / claimed if claimed > 0 else None
         rows[name] = row
     if known:
         for name, row in rows.items():
@@ -195,7 +211,17 @@ def compare(
     return result
 
 
-COLUMNS = ["sampler", "iterations/s", "mutation rate", "gain", "90 %", "RMS error", "worst error", "min ESS"]
+COLUMNS = [
+    "sampler",
+    "iterations/s",
+    "mutation rate",
+    "gain",
+    "90 %",
+    "RMS error",
+    "actual/claimed",
+    "worst error",
+    "min ESS",
+]
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
@@ -216,6 +242,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
                 "refused" if row.get("trust") == REFUSED else mark + number(value),
                 interval,
                 "refused" if row.get("trust") == REFUSED else mark + number(row.get("rmse")),
+                "refused" if row.get("trust") == REFUSED else number(row.get("calibration"), 2),
                 number(row.get("worst_error")),
                 number(row["minimum_ess"]),
             ])  # fmt: skip
@@ -239,6 +266,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
 
 EXPLANATION = (
     "gain: mean squared PIP error × CPU seconds of add/delete/swap over that of the sampler (> 1 is better), with a "
-    "90 % bootstrap interval over runs; worst error: largest of any PIP in any run; min ESS: smallest effective sample size of "
+    "90 % bootstrap interval over runs; actual/claimed: root mean squared error over the root mean squared Monte Carlo "
+    "error that the runs report; worst error: largest of any PIP in any run; min ESS: smallest effective sample size of "
     "an inclusion indicator whose reference PIP is between .01 and .99, median over runs (0: it never moved)."
 )

@@ -28,6 +28,10 @@ _HOME = {
     "samplers.lamnisos": ["Lamnisos"],
     "samplers.tempering": ["ParallelTempering"],
     "samplers.smc": ["SequentialMonteCarlo"],
+    "samplers.asi": ["ASI"],
+    "samplers.parni": ["PARNI"],
+    "samplers.tempered_gibbs": ["TemperedGibbs"],
+    "samplers.hybrid": ["Hybrid"],
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
         "DataWarning", "ConvergenceWarning",
@@ -78,9 +82,13 @@ if TYPE_CHECKING:
     )
     from whichvars.problem import Problem
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
+    from whichvars.samplers.asi import ASI
+    from whichvars.samplers.hybrid import Hybrid
     from whichvars.samplers.individual import IndividualAdaptation
     from whichvars.samplers.lamnisos import Lamnisos
+    from whichvars.samplers.parni import PARNI
     from whichvars.samplers.smc import SequentialMonteCarlo
+    from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample
 

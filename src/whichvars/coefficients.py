@@ -24,25 +24,23 @@ in (flat part, β): given the flat prior they are t with the same s and d (`Func
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import expit
 
 from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.errors import DataError
-from whichvars.mixtures import _quadrature
+from whichvars.mixtures import posterior_nodes
 from whichvars.problem import MIXTURES, Problem
+from whichvars.t_mixture import TMixture, heaviest, t_cdf
 
 INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together
-STEP, FEWEST = 0.35, 40  # nodes of g: the trapezoid rule's longest step in log g, and the fewest nodes
-T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
-NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all together
+HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second look
+STEP, DROP = 0.4, 28.0  # nodes of g: the trapezoid rule's longest step in log g; it ends at exp(−DROP)
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,13 @@ class KeptModels:
         found = np.zeros(len(self), bool)
         found[np.searchsorted(self.start, ends, side="right") - 1] = True
         return found
+
+    @classmethod
+    def listed(cls, models: list[tuple[int, ...]]) -> "KeptModels":
+        """Models in the order given, all with the same weight."""
+        start = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
+        members = np.array([j for m in models for j in m], np.int32)
+        return cls(members, start, np.full(len(models), 1 / max(len(models), 1)))
 
     @classmethod
     def of(cls, weights: dict[tuple[int, ...], float]) -> "KeptModels":
@@ -121,8 +126,9 @@ def columns_of(problem: Problem, members: np.ndarray) -> np.ndarray:
     return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in members])
 
 
-def fits(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
-    """The posterior of every kept model, those with equally many columns together."""
+def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Which models (m,) and their columns (m, k): models of equally many columns together, as many as
+    BATCH_BYTES allows."""
     widths = np.diff(problem.offsets)
     cumulated = np.concatenate([[0], np.cumsum(widths[kept.members])])
     n_columns = cumulated[kept.start[1:]] - cumulated[kept.start[:-1]]
@@ -136,30 +142,68 @@ def fits(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
         room = max(1, int(BATCH_BYTES // (8 * max(k * max(3 * k, long), 1000))))
         for first in range(0, len(chosen), room):
             index = chosen[first : first + room]
-            columns = flat_columns[begin[index][:, None] + np.arange(k)]
-            yield _fit(problem, index, columns, kept.weight[index])
+            yield index, flat_columns[begin[index][:, None] + np.arange(k)]
 
 
-def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Fits:
+def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
+    """XᵀX of each model's columns (m, k), for the independent slab with its ridge: (m, k, k)."""
     design, slab = problem.target(0).design, problem.target(0).slab
-    m, k = columns.shape
     if problem.engine == "gram":
         gram = design.gram[columns[:, :, None], columns[:, None, :]]
     else:
         block = design.columns[columns]
         gram = block @ block.transpose(0, 2, 1)
+    if slab.code == codes.INDEPENDENT:
+        places = np.arange(columns.shape[1])
+        gram[:, places, places] += slab.ridge[columns]
+    return gram
+
+
+def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
+    """Which of the models with these (XᵀX)⁻¹, (m, k, k), have columns that the slab can tell apart, (m,)."""
+    if problem.target(0).slab.code == codes.INDEPENDENT:
+        return np.ones(len(inverse), bool)
+    diagonal = np.einsum("mkk->mk", inverse)  # columns have unit length: 1/(1 − R² of one on the others)
+    return ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all(axis=1)
+
+
+def fits(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
+    """The posterior of every kept model, those with equally many columns together."""
+    for index, columns in batches(problem, kept):
+        yield _fit(problem, index, columns, kept.weight[index])
+
+
+class Refits:
+    """``fits`` that can be gone through again and again, worked out anew each time: for more models than memory
+    should hold."""
+
+    def __init__(self, problem: Problem, kept: KeptModels) -> None:
+        self._what = problem, kept
+
+    def __iter__(self) -> Iterator[Fits]:
+        return fits(*self._what)
+
+
+def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
+    """``fits`` to go through more than once: a list if that takes no more than HELD_BYTES."""
+    k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
+    nodes = 150 if type(problem.slab) in MIXTURES else 1
+    again = Refits(problem, kept)
+    return list(again) if 8 * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
+
+
+def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Fits:
+    design, slab = problem.target(0).design, problem.target(0).slab
+    m, k = columns.shape
     independent = slab.code == codes.INDEPENDENT
-    if independent:
-        gram[:, np.arange(k), np.arange(k)] += slab.ridge[columns]
-    elif k > problem.max_columns:
+    if k > problem.max_columns:
         raise DataError(
             f"a model of {k} columns has no posterior under {problem.slab}: at most {problem.max_columns} are possible with {problem.n} rows"
         )
-    right = design.xty[columns]
+    gram, right = precisions(problem, columns), design.xty[columns]
     try:
         V = np.linalg.inv(gram)
-        diagonal = np.einsum("mkk->mk", V)  # columns have unit length: 1/(1 − R² of one on the others)
-        singular = not independent and not ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all()
+        singular = not full_rank(problem, V).all()
     except np.linalg.LinAlgError:
         singular = True
     if singular:
@@ -194,112 +238,9 @@ def _shrinkage_nodes(problem: Problem, k: int, residual: np.ndarray) -> tuple[np
     residual."""
     slab = problem.target(0).slab
     kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
-    _, x, weight = _quadrature(kind, slab.nu, slab.rows, a, int(k), -np.log(residual))
-    step = (x[:, -1] - x[:, 0]).max() / (x.shape[1] - 1)
-    stride = max(1, min(x.shape[1] // FEWEST, int(STEP / step)))  # it has converged long before
-    x, weight = x[:, ::stride], weight[:, ::stride]
-    return 1 / (1 + np.exp(-x)), weight / weight.sum(axis=1, keepdims=True)
-
-
-# --- mixtures of t
-
-
-@lru_cache(maxsize=64)
-def _t_table(degrees: float) -> np.ndarray:
-    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (T_END/T_STEP·2,
-    4)."""
-    u = np.linspace(-T_END, T_END, T_CELLS + 1)
-    h = u[1] - u[0]
-    z = np.sinh(u)
-    value = stdtr(degrees, z)
-    log_density = gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi)
-    slope = h * np.cosh(u) * np.exp(log_density - (degrees + 1) / 2 * np.log1p(z**2 / degrees))
-    rise = np.diff(value)
-    left, right = slope[:-1], slope[1:]
-    return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise], axis=1)
-
-
-def t_cdf(degrees: float, z: np.ndarray) -> np.ndarray:
-    """Distribution function of t, to about 1e-11: twenty times faster than by the incomplete beta function."""
-    place = np.clip((np.arcsinh(z) + T_END) * (T_CELLS / (2 * T_END)), 0.0, T_CELLS * (1 - 1e-12))
-    cell = place.astype(np.int64)
-    place -= cell
-    c = _t_table(degrees)[cell]
-    return c[:, 0] + place * (c[:, 1] + place * (c[:, 2] + place * c[:, 3]))
-
-
-def heaviest(weight: np.ndarray) -> np.ndarray:
-    """The components without the lightest, which hold NEGLIGIBLE of the weight: indices."""
-    order = np.argsort(weight)
-    return np.sort(order[np.searchsorted(np.cumsum(weight[order]), NEGLIGIBLE * weight.sum()) :])
-
-
-class TMixture:
-    """A mixture of t distributions and, where the scale is 0, of points. Arrays (components,)."""
-
-    def __init__(
-        self, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
-    ) -> None:
-        spread = scale > 0
-        self._all = location, scale, degrees
-        self._kinds = np.unique(degrees)
-        groups = [np.flatnonzero(spread & (degrees == d)) for d in self._kinds]
-        self._parts = [
-            (d, weight[g], location[g], 1 / scale[g]) for d, g in zip(self._kinds.tolist(), groups) if g.size
-        ]
-        self._points = (weight[~spread], location[~spread])
-
-    def cdf(self, x: float) -> float:
-        """Probability of at most x."""
-        weight, points = self._points
-        total = sum(float(w @ t_cdf(d, (x - at) * rate)) for d, w, at, rate in self._parts)
-        return total + float(weight @ (points <= x))
-
-    def bracket(self, level: float) -> tuple[float, float]:
-        """Between which the quantile lies: the least and the largest of the components' own."""
-        location, scale, degrees = self._all
-        ends = location + scale * stdtrit(self._kinds, level)[np.searchsorted(self._kinds, degrees)]
-        return float(ends.min()), float(ends.max())
-
-
-def mixture_quantile(
-    level: float, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
-) -> float:
-    """The `level` quantile of a mixture of t distributions, by bracketing. Arrays (components,); weights sum
-    to one; a scale of 0 is a point mass at the location."""
-    mixture = TMixture(weight, location, scale, degrees)
-    low, high = mixture.bracket(level)
-
-    def excess(x: float) -> float:
-        return mixture.cdf(x) - level
-
-    if not low < high:
-        return low
-    if not np.isfinite(high - low):
-        return np.nan
-    if excess(low) >= 0:
-        return low
-    if excess(high) <= 0:
-        return high
-    return float(brentq(excess, low, high, xtol=1e-13 * (high - low), rtol=1e-14))
-
-
-def _with_atom(
-    level: float,
-    atom: float,
-    below: float,
-    weight: np.ndarray,
-    location: np.ndarray,
-    scale: np.ndarray,
-    degrees: np.ndarray,
-) -> float:
-    """Quantile where beside the components (weights sum to 1 − atom) there is a point mass at 0, `below` being
-    the components' probability of less than 0."""
-    if level > below:
-        if level <= below + atom or atom >= 1:
-            return 0.0
-        level -= atom
-    return mixture_quantile(level / (1 - atom), weight / (1 - atom), location, scale, degrees)
+    u = -np.log(residual)
+    _, x, weight = posterior_nodes(kind, slab.nu, slab.rows, a, int(k), u, drop=DROP, step=STEP)
+    return expit(x), weight
 
 
 # --- the table
@@ -309,30 +250,73 @@ def coefficient_table(
     problem: Problem, kept: KeptModels, pip: np.ndarray, interval: float | None
 ) -> pd.DataFrame:
     """What ``Posterior.coefficients`` returns."""
-    flat, P = problem.flat, len(problem.columns_used)
-    q = len(flat.z_index)
-    ends = np.vstack([-flat.z_mean, np.eye(q)]) if q else np.zeros((1, 0))
-    fixed = functionals(problem, np.eye(1 + q)[0], ends, np.vstack([-flat.x_mean[None], np.zeros((q, P))]))
-    factor = problem._y_scale / problem.column_units
-    mean, sd, mean_in, sd_in, fixed_mean, fixed_sd = _moments(problem, kept, fixed)
-    names = [INTERCEPT, *(problem.all_columns[i] for i in flat.z_index), *problem.columns_used]
-    ones = np.ones(1 + q)
+    z_index = problem.flat.z_index
+    moments = coefficient_moments(problem, kept)
+    names = [INTERCEPT, *(problem.all_columns[i] for i in z_index), *problem.columns_used]
+    always, fixed_mean, fixed_sd = np.ones(1 + len(z_index)), moments.fixed_mean, moments.fixed_sd
     table = pd.DataFrame(
         {
-            "pip": np.concatenate([ones, np.repeat(pip, np.diff(problem.offsets))]),
-            "mean": np.concatenate([fixed_mean, factor * mean]),
-            "sd": np.concatenate([fixed_sd, factor * sd]),
-            "mean_included": np.concatenate([fixed_mean, factor * mean_in]),
-            "sd_included": np.concatenate([fixed_sd, factor * sd_in]),
+            "pip": np.concatenate([always, np.repeat(pip, np.diff(problem.offsets))]),
+            "mean": np.concatenate([fixed_mean, moments.mean]),
+            "sd": np.concatenate([fixed_sd, moments.sd]),
+            "mean_included": np.concatenate([fixed_mean, moments.mean_included]),
+            "sd_included": np.concatenate([fixed_sd, moments.sd_included]),
         },
         index=pd.Index(names, name="coefficient"),
     )
     if interval is None:
         return table
-    table["probability_positive"], table["lower"], table["upper"] = _tails(
-        problem, kept, fixed, factor, interval
-    )
+    table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, interval)
     return table
+
+
+class Moments(NamedTuple):
+    """Averages over models in the user's units: of the P columns, and of intercept and always-included columns."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    mean_included: np.ndarray
+    sd_included: np.ndarray
+    fixed_mean: np.ndarray
+    fixed_sd: np.ndarray
+
+
+def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
+    """Means and standard deviations of all coefficients; NaN where no kept model has the column."""
+    mean, sd, mean_in, sd_in, fixed_mean, fixed_sd = _moments(problem, kept, _fixed(problem))
+    factor = problem._y_scale / problem.column_units
+    return Moments(factor * mean, factor * sd, factor * mean_in, factor * sd_in, fixed_mean, fixed_sd)
+
+
+def positive_probabilities(problem: Problem, kept: KeptModels) -> np.ndarray:
+    """P(β > 0 | in) of each column, (P,); NaN where no kept model has it. Where ĝ = 0 there is nothing but 0, which
+    counts half."""
+    P = len(problem.columns_used)
+    positive, mass = np.zeros(P), np.zeros(P)
+    for fit in fits(problem, kept):
+        if not fit.b.shape[1]:
+            continue
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rate = np.where(fit.q > 0, fit.q / np.sqrt(fit.s * fit.t), 0.0)  # (m, J)
+        z = fit.b / np.sqrt(np.einsum("mkk->mk", fit.V))
+        above = np.zeros_like(z)
+        for j in range(rate.shape[1]):  # one g at a time: (m, k) stays small
+            above += fit.node_weight[:, j : j + 1] * t_cdf(
+                fit.degrees, (rate[:, j : j + 1] * z).ravel()
+            ).reshape(z.shape)
+        at, share = fit.columns.ravel(), np.broadcast_to(fit.weight[:, None], z.shape)
+        positive += np.bincount(at, (share * above).ravel(), P)
+        mass += np.bincount(at, share.ravel(), P)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return positive / mass
+
+
+def _fixed(problem: Problem) -> Functionals:
+    """The intercept and the always-included coefficients."""
+    flat = problem.flat
+    q, P = len(flat.z_index), len(problem.columns_used)
+    ends = np.vstack([-flat.z_mean, np.eye(q)]) if q else np.zeros((1, 0))
+    return functionals(problem, np.eye(1 + q)[0], ends, np.vstack([-flat.x_mean[None], np.zeros((q, P))]))
 
 
 def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> tuple[np.ndarray, ...]:
@@ -368,70 +352,70 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> tuple[np
     return total, sd, mean_in, sd_in, fixed.centre + unit * along_total, unit * np.sqrt(along_square)
 
 
-def _tails(
-    problem: Problem, kept: KeptModels, fixed: Functionals, factor: np.ndarray, interval: float
-) -> np.ndarray:
-    """P(β > 0 | in) and both ends of the interval, (3, functionals + P); `factor` brings columns to the user's
-    units."""
-    n_fixed = len(fixed.centre)
+def _tails(problem: Problem, kept: KeptModels, interval: float) -> np.ndarray:
+    """P(β > 0 | in) and both ends of the interval, (3, functionals + P), in the user's units."""
+    fixed, n_fixed = _fixed(problem), len(problem.flat.z_index) + 1
     columns, always = _Components(), [_Components() for _ in fixed.centre]
     for fit in fits(problem, kept):
         columns.add(fit, fit.columns.ravel(), fit.b, np.einsum("mkk->mk", fit.V))
         b, v = along(fit, fixed.row)
         for r, part in enumerate(always):
             part.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
+    positive = positive_probabilities(problem, kept)
+    factor = problem._y_scale / problem.column_units
     out = np.zeros((3, n_fixed + len(factor)))
-    out[0] = np.nan
-    tails = ((1 - interval) / 2, (1 + interval) / 2)
+    out[0, n_fixed:] = positive
+    levels = ((1 - interval) / 2, (1 + interval) / 2)
     for r, part in enumerate(always):
-        everything = np.arange(part.count())
-        weight, location, scale, degrees = part.parts(everything, fixed.variance[r], problem._y_scale)
-        location = location + fixed.centre[r]
-        out[0, r] = TMixture(weight, -location, scale, degrees).cdf(0.0)
-        out[1:, r] = [mixture_quantile(a, weight, location, scale, degrees) for a in tails]
-    for c, rows in columns.by_column():
+        for _, rows in part.by_quantity():
+            weight, location, scale, degrees = part.parts(rows, fixed.variance[r], problem._y_scale)
+            mixture = TMixture(weight, location + fixed.centre[r], scale, degrees)
+            out[0, r] = 1 - mixture.cdf(0.0)
+            out[1:, r] = [mixture.quantile(level) for level in levels]
+    for c, rows in columns.by_quantity():
         weight, location, scale, degrees = columns.parts(rows, 0.0, factor[c])
+        inside = weight.sum()
         spread = scale > 0  # at ĝ = 0 there is nothing but 0
-        stuck = weight[~spread].sum()
         weight, location, scale, degrees = (v[spread] for v in (weight, location, scale, degrees))
-        below = TMixture(weight, location, scale, degrees).cdf(0.0)
-        out[0, n_fixed + c] = (weight.sum() - below + stuck / 2) / (weight.sum() + stuck)
-        atom = max(0.0, 1 - weight.sum())
+        stuck, atom = inside - weight.sum(), max(0.0, 1 - weight.sum())
+        below = inside * (1 - positive[c]) - stuck / 2
         if len(weight):
-            out[1:, n_fixed + c] = [
-                _with_atom(a, atom, below, weight, location, scale, degrees) for a in tails
-            ]
+            mixture = TMixture(weight, location, scale, degrees)
+            out[1:, n_fixed + c] = [_with_atom(mixture, level, atom, below) for level in levels]
     return out
+
+
+def _with_atom(mixture: TMixture, level: float, atom: float, below: float) -> float:
+    """Quantile where beside the components (weights sum to 1 − atom) there is a point mass at 0, `below` being
+    the components' probability of less than 0."""
+    if level > below:
+        if level <= below + atom or atom >= 1:
+            return 0.0
+        level -= atom
+    return mixture.quantile(level, total=1 - atom)
 
 
 class _Components:
     """t components of many quantities, gathered batch by batch and given out one quantity at a time."""
 
     def __init__(self) -> None:
-        self._at: list[np.ndarray] = []
-        self._batch: list[np.ndarray] = []
-        self._model: list[np.ndarray] = []
-        self._b: list[np.ndarray] = []
-        self._v: list[np.ndarray] = []
         self._fits: list[Fits] = []
+        self._gathered: list[tuple[np.ndarray, ...]] = []
 
     def add(self, fit: Fits, at: np.ndarray, b: np.ndarray, v: np.ndarray) -> None:
         """`at` (m·k,): which quantity; b, v (m, k): its location and squared scale before q, s and t."""
-        self._at.append(at)
-        self._batch.append(np.full(at.size, len(self._fits)))
-        self._model.append(np.repeat(np.arange(b.shape[0]), b.shape[1]))
-        self._b.append(b.ravel())
-        self._v.append(v.ravel())
+        model = np.repeat(np.arange(b.shape[0]), b.shape[1])
+        batch = np.full(at.size, len(self._fits))
+        self._gathered.append((at, batch, model, b.ravel(), v.ravel()))
         self._fits.append(fit._replace(V=np.zeros((0, 0, 0))))
 
-    def count(self) -> int:
-        return sum(map(len, self._at))
-
-    def by_column(self) -> Iterator[tuple[int, np.ndarray]]:
+    def by_quantity(self) -> Iterator[tuple[int, np.ndarray]]:
         """Each quantity that occurs, with its places."""
-        at = np.concatenate(self._at)
-        order = np.argsort(at, kind="stable")
-        values, first = np.unique(at[order], return_index=True)
+        self._at, self._batch, self._model, self._b, self._v = (
+            np.concatenate(parts) for parts in zip(*self._gathered)
+        )
+        order = np.argsort(self._at, kind="stable")
+        values, first = np.unique(self._at[order], return_index=True)
         yield from zip(values.tolist(), np.split(order, first[1:]))
 
     def parts(
@@ -439,14 +423,13 @@ class _Components:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights, locations, scales and degrees of freedom of the t components at these places."""
         out: list[tuple[np.ndarray, ...]] = []
-        batch = np.concatenate(self._batch)[rows]
-        model, b, v = (np.concatenate(x)[rows] for x in (self._model, self._b, self._v))
+        batch = self._batch[rows]
         for i in np.unique(batch):
-            fit, here = self._fits[i], batch == i
-            m = model[here]
+            fit, here = self._fits[i], rows[batch == i]
+            m, b, v = self._model[here], self._b[here][:, None], self._v[here][:, None]
             weight = fit.weight[m][:, None] * fit.node_weight[m]
-            location = unit * fit.q[m] * b[here][:, None]
-            scale = unit * np.sqrt(fit.s[m] * (flat_variance + fit.t[m] * v[here][:, None]))
+            location = unit * fit.q[m] * b
+            scale = unit * np.sqrt(fit.s[m] * (flat_variance + fit.t[m] * v))
             parts = (weight, location, scale, np.full(weight.shape, fit.degrees))
             out.append(tuple(part.ravel() for part in parts))
         weight, location, scale, degrees = (np.concatenate(x) for x in zip(*out))

@@ -10,6 +10,7 @@ from whichvars._kernels.gram_cache import new_gram_cache
 from whichvars._kernels.linalg import factor_arrays
 from whichvars.coefficients import KeptModels
 from whichvars.errors import TooLargeError
+from whichvars.heredity import ConditionalPrior
 from whichvars.posterior import Models, Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 
@@ -59,7 +60,10 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     Name: inclusion_probability, dtype: float64
     """
     check_problem(problem, "exact")
-    total = count_models(problem.p, problem.max_size)
+    if isinstance(problem.model_prior, ConditionalPrior):
+        total = problem.model_prior.count_models(problem.max_size)
+    else:
+        total = count_models(problem.p, problem.max_size)
     if total > max_models:
         raise TooLargeError(
             f"{problem.p} variables give {float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
@@ -73,7 +77,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     marginal, prior = np.empty(total), np.empty(total)
     troubles = np.zeros(2, np.int64)
     cache = new_gram_cache(target.design, 0)
-    path, sums = np.zeros((3, problem.p + 1), np.int64), np.zeros((3, problem.p + 1))
+    path, sums = np.zeros((5, problem.p + 1), np.int64), np.zeros((4, problem.p + 1))
     column = np.zeros(depth + 1, np.int64)
     n = enumerate_models(
         target,
@@ -131,7 +135,8 @@ def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.nd
     while (node > 0).any():
         members.append(np.where(node > 0, last[node], -1).astype(np.int32))
         node = np.where(node > 0, parent[node], 0)
-    table = np.array(members[::-1], np.int32).reshape(len(members), len(order)).T  # ascending, −1 first
+    table = np.array(members[::-1], np.int32).reshape(len(members), len(order)).T
+    table = np.sort(table, axis=1)  # ascending, −1 first
     inside = table >= 0
     start = np.concatenate([[0], np.cumsum(inside.sum(axis=1))]).astype(np.int64)
     return KeptModels(table[inside], start, weight[order] / weight[order].sum())
@@ -142,4 +147,4 @@ def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:
     while node > 0:
         members.append(int(last[node]))
         node = int(parent[node])
-    return tuple(members[::-1])
+    return tuple(sorted(members))  # under heredity, not the order in which they were added

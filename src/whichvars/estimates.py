@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from whichvars._kernels.averages import GROUP, LENGTH, SCANS
 from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, THIN, settle
 from whichvars.coefficients import KeptModels
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
-from whichvars.samplers.run import Estimate, Run, Sampler, as_rows
+from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio_of_sums
 
 
 def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
@@ -32,7 +33,35 @@ def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
     return mean, means.var(axis=0, ddof=1) * length / n, complete - 1
 
 
-def estimate_from_tallies(run: Run, replicate: int) -> Estimate:
+def rao_blackwell(run: Run) -> RaoBlackwell | None:
+    """The replicate's means of conditional inclusion probabilities, with variances by groups of scans; None if
+    there were no scans."""
+    parts = [getattr(unit, "averages", None) or unit.tally.averages for unit in run.units]
+    scans = sum(int(a.ints[SCANS]) for a in parts)
+    if scans == 0:
+        return None
+    total = np.sum([a.running + a.groups[: a.ints[GROUP]].sum(axis=0, dtype=float) for a in parts], axis=0)
+    mean = total / scans
+    squares, complete, groups = np.zeros_like(mean), 0, 0
+    for a in parts:
+        length = int(a.ints[LENGTH])
+        for group in a.groups[: a.ints[GROUP]]:
+            squares += (group - length * mean) ** 2
+            complete += length
+            groups += 1
+    variance = squares * groups / (groups - 1) / complete / scans if groups > 1 else np.zeros_like(mean)
+    return RaoBlackwell(mean, variance, groups - 1)
+
+
+def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Estimate:
+    """What a replicate says."""
+    if hasattr(sampler, "estimate"):
+        return sampler.estimate(problem, run, replicate)
+    averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
+    return estimate_from_tallies(run, replicate, averages, sampler.chains)
+
+
+def estimate_from_tallies(run: Run, replicate: int, averages: RaoBlackwell | None, chains: int) -> Estimate:
     """The estimate of a replicate whose chains have counted."""
     pip, variance, degrees = batch_means(run)
     tallies = [unit.tally for unit in run.units]
@@ -47,7 +76,8 @@ def estimate_from_tallies(run: Run, replicate: int) -> Estimate:
         floor=floor,
         trace=_trace(run, replicate),
         records=_records(run),
-        iterations=run.iterations * len(run.units),
+        iterations=run.iterations * chains,
+        rao_blackwell=averages,
         troubles=run.troubles(),
     )
 
@@ -135,6 +165,21 @@ def combine_evidence(values: list[float]) -> tuple[float, float]:
     return float(logs.max() + np.log(mean)), error
 
 
+def combine_rao_blackwell(estimates: list[Estimate]) -> tuple[np.ndarray, np.ndarray] | None:
+    """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them."""
+    found = [e.rao_blackwell for e in estimates]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    if parts[0].sums is not None:
+        sums = np.concatenate([part.sums for part in parts])
+        weights = np.concatenate([part.weights for part in parts])
+        mean, variance = ratio_of_sums(sums, weights)
+        return mean, np.where(variance > 0, np.sqrt(variance), np.nan)
+    means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
+    return combine_replicates(means, variances, min(part.degrees for part in parts))
+
+
 def combine(
     problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
 ) -> Posterior:
@@ -142,6 +187,12 @@ def combine(
     means = np.array([e.pip for e in estimates])
     variances = np.array([e.variance for e in estimates])
     pip, mcse = combine_replicates(means, variances, min(e.degrees for e in estimates))
+    frequencies, frequency_mcse = pip, mcse
+    averaged = combine_rao_blackwell(estimates)
+    if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+        pip, mcse = averaged
+        parts = [e.rao_blackwell for e in estimates if e.rao_blackwell is not None]
+        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
     evidence, evidence_mcse = combine_evidence(evidences) if evidences else (None, None)
     troubles: dict[str, int] = {}
@@ -162,8 +213,10 @@ def combine(
         log_evidence_mcse=evidence_mcse,
         replicate_pips=means,
         replicate_variances=variances,
-        frequencies=pip,
-        frequency_mcse=mcse,
+        frequencies=frequencies,
+        frequency_mcse=frequency_mcse,
+        rao_blackwell=None if averaged is None else averaged[0],
+        rao_blackwell_mcse=None if averaged is None else averaged[1],
         trace=pd.concat([e.trace for e in estimates], ignore_index=True),
         trace_models=sparse.vstack([e.records for e in estimates], "csr"),
         adaptation=[sampler.learned(problem, run) for run in runs],

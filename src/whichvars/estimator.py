@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from whichvars.enumeration import exact
 from whichvars.errors import DataError
+from whichvars.formula import read_formula
 from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
 from whichvars.sampling import sample
@@ -27,7 +28,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     prior_size : float
         Prior expectation of the number of variables that matter, as ``BetaBinomial(size=prior_size)``;
         min(5, p/2) if neither this nor `model_prior` is given.
-    slab, model_prior, noise, scale, always_include, groups, max_size
+    slab, model_prior, noise, scale, always_include, groups, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     sampler : sampler object, "auto" or "exact"
         "auto": every model is looked at if there are no more than 15 variables, else ``sample`` chooses.
@@ -40,6 +41,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         Inclusion probability from which on a column is selected.
     random_state : int, RandomState or None
         Results repeat exactly with the same integer; None takes new random numbers at each fit.
+    verbose : bool
+        Show the progress of sampling in a terminal or notebook.
 
     Attributes
     ----------
@@ -53,6 +56,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     intercept_ : float
     n_iter_ : int
         Iterations (exact: models looked at).
+    formula_ : Encoding
+        After ``from_formula`` alone: the formula and the columns it makes.
     n_features_in_, feature_names_in_
         As in all of scikit-learn; p is the number of columns of X.
 
@@ -76,6 +81,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        heredity: Any = None,
         max_size: int | None = None,
         sampler: Any = "auto",
         draws: int | None = 100_000,
@@ -84,6 +90,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         threads: int | None = None,
         threshold: float = 0.5,
         random_state: Any = 0,
+        verbose: bool = False,
     ) -> None:
         self.prior_size = prior_size
         self.slab = slab
@@ -92,6 +99,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.scale = scale
         self.always_include = always_include
         self.groups = groups
+        self.heredity = heredity
         self.max_size = max_size
         self.sampler = sampler
         self.draws = draws
@@ -100,6 +108,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.threads = threads
         self.threshold = threshold
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VariableSelector":
         """Learn which columns of X explain y.
@@ -114,6 +123,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         """
         if self.prior_size is not None and self.model_prior is not None:
             raise DataError("give prior_size or model_prior, not both: the size is part of the prior")
+        if hasattr(self, "formula_"):  # X is columns now, whatever it was before
+            del self.formula_
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)
         problem = Problem(
             X,
@@ -127,6 +138,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
             max_size=self.max_size,
             names=[str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
             groups=self.groups,
+            heredity=self.heredity,
         )
         everything = isinstance(self.sampler, str) and self.sampler == "exact"
         if isinstance(self.sampler, str) and self.sampler == "auto":
@@ -143,7 +155,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
                 replicates=self.replicates,
                 threads=self.threads,
                 seed=_seed(self.random_state),
-                progress=False,
+                progress=bool(self.verbose),
             )
         self.posterior_ = posterior
         self.n_iter_ = posterior.iterations
@@ -167,8 +179,87 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     ) -> Any:
         """Predict y at new rows; as ``Posterior.predict``."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, self._encoded(X), reset=False, dtype=np.float64)
         return self.posterior_.predict(X, estimator, return_std=return_std, interval=interval)  # type: ignore[arg-type]
+
+    def transform(self, X: Any) -> Any:
+        """The selected columns of X; after ``from_formula``, of the columns its formula makes."""
+        check_is_fitted(self)
+        return super().transform(self._encoded(X))
+
+    def _encoded(self, X: Any) -> Any:
+        return self.formula_.encode(X) if hasattr(self, "formula_") else X
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        heredity: bool = False,
+        always: str | None = None,
+        sample_weight: Any = None,
+        **settings: Any,
+    ) -> "VariableSelector":
+        """A fitted estimator from a formula and a table with numbers and factors, with the extra ``formula``.
+
+        Every term is one variable: the dummies of a factor, and all columns of an interaction with one, enter
+        and leave together. ``predict``, ``transform`` and ``score`` then take tables like `data` and make the same
+        columns of them; a level that `data` does not have is an error.
+
+        Parameters
+        ----------
+        formula : str
+            In the syntax of formulaic: ``"y ~ (a + b)**2 + C(region)"``, ``"log(y) ~ poly(age, 3) + ."``. The intercept
+            is always in.
+        data : DataFrame (pandas or polars)
+        heredity : bool
+            Interactions are in only while all terms of the formula are that they are made of: a:b only with a
+            and b, and a:b:c only with a:b, a:c and b:c too. See ``Problem``.
+        always : str
+            Terms in every model, such as ``"age + C(site)"``.
+        sample_weight : array, shape (n,), or the name of a column
+            As in ``fit``.
+        settings
+            Other parameters of ``VariableSelector``.
+
+        Notes
+        -----
+        A formula is evaluated, but for no more than columns, formulaic's own transformations and numpy's
+        elementwise functions: what else it names is refused. The attribute ``formula_`` has the columns that were
+        made (``formula_.columns``); ``fit`` again takes plain columns.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import whichvars as wv
+        >>> crime = wv.datasets.load_uscrime()
+        >>> table = crime.X[["M", "Ed", "Ineq"]].assign(
+        ...     south=crime.X["So"].map({0: "no", 1: "yes"}), crimes=crime.y
+        ... )
+        >>> selector = wv.VariableSelector.from_formula(
+        ...     "crimes ~ (Ed + Ineq + C(south))**2", table, always="M", heredity=True
+        ... )
+        >>> selector.posterior_.problem.names
+        ['Ed', 'Ineq', 'south', 'Ed:Ineq', 'Ed:south', 'Ineq:south']
+        >>> selector.predict(table.head(2)).shape
+        (2,)
+        """
+        for name in ("groups", "always_include"):
+            if name in settings:
+                raise DataError(
+                    f"from_formula: {name} comes from the formula; leave it out (use always=… for terms)"
+                )
+        encoding, X, y = read_formula(formula, data, always)
+        selector = cls(
+            groups=encoding.groups or None,
+            always_include=list(encoding.always) or None,
+            heredity=encoding.parents if heredity else None,
+            **settings,
+        )
+        selector.fit(X, y, data[sample_weight] if isinstance(sample_weight, str) else sample_weight)
+        selector.formula_ = encoding
+        return selector
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, wrightomega
 
-__all__ = ["KINDS", "log_bayes_factor", "mixture_nodes", "mixture_table"]
+__all__ = ["KINDS", "log_bayes_factor", "mixture_nodes", "mixture_table", "posterior_nodes", "read_table"]
 
 KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
 
@@ -48,6 +48,7 @@ Array = NDArray[np.float64]
 DROP = 32.0  # the integrand is dropped where it is below exp(-DROP) of its maximum
 ZOOMS, COARSE = 3, 25  # rounds of the search for where it is not, and points in each
 FINE = 240  # points of the quadrature there
+FEWEST = 40  # where a step is given: enough for the narrowest
 U_END = 33.0  # last node: 1 - R² = 5e-15
 PER_LOG, PER_UNIT = 2.0, 1.0  # intervals per factor e in t, and per unit of u
 POINTS = np.array([-1.0, 1.0 - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])  # per interval
@@ -97,28 +98,33 @@ def _log_integrand(kind: str, nu: float, n: float, a: float, k: int, u: Array, x
     return log_bf + np.log(0.5 * (a - 2.0) / n) + x - 0.5 * a * _log1p_exp(x - np.log(n))
 
 
-def _quadrature(kind: str, nu: float, n: float, a: float, k: int, u: Array) -> tuple[Array, Array, Array]:
-    """For every element of u [m]: log BF [m], and nodes x = log g and weights [m, FINE] of g's posterior."""
+def posterior_nodes(
+    kind: str, nu: float, n: float, a: float, k: int, u: Array, drop: float = DROP, step: float | None = None
+) -> tuple[Array, Array, Array]:
+    """For every element of u [m], u = -log(1 - R²): log BF [m], and J nodes x = log g and weights [m, J] of the
+    posterior of g. Parameters are those of :func:`log_bayes_factor`; J is FINE, or what a `step` in x needs at
+    most, where the integrand is above exp(-drop) of its maximum."""
     n, a = _effective(kind, nu, n, a, k)
     u = u[:, None]
     # A bracket to begin with: below g = exp(-3) / (k + a), f' is almost 1 or more; above
     # g = exp(5) max(ν exp(u), n) it is almost -(k + a - 2) / 2.
-    low = np.full_like(u, -np.log(k + a) - 3.0 - 1.1 * DROP)
-    high = np.maximum(u + np.log(nu), np.log(n)) + 5.0 + 2.2 * DROP / (k + a - 2.0)
+    low = np.full_like(u, -np.log(k + a) - 3.0 - 1.1 * drop)
+    high = np.maximum(u + np.log(nu), np.log(n)) + 5.0 + 2.2 * drop / (k + a - 2.0)
     unit = np.linspace(0.0, 1.0, COARSE)
     for _ in range(ZOOMS):
         f = _log_integrand(kind, nu, n, a, k, u, low + (high - low) * unit)
-        inside = f > np.max(f, axis=1, keepdims=True) - DROP
+        inside = f > np.max(f, axis=1, keepdims=True) - drop
         before = np.maximum(np.argmax(inside, axis=1)[:, None] - 1, 0)
         after = np.minimum(COARSE - np.argmax(inside[:, ::-1], axis=1)[:, None], COARSE - 1)
-        step = (high - low) / (COARSE - 1)
-        low, high = low + before * step, low + after * step
-    x = low + (high - low) * np.linspace(0.0, 1.0, FINE)
+        cell = (high - low) / (COARSE - 1)
+        low, high = low + before * cell, low + after * cell
+    points = FINE if step is None else max(FEWEST, 1 + int(np.ceil(np.max(high - low) / step)))
+    x = low + (high - low) * np.linspace(0.0, 1.0, points)
     f = _log_integrand(kind, nu, n, a, k, u, x)
     top = np.max(f, axis=1, keepdims=True)
     weights = np.exp(f - top)
     total = np.sum(weights, axis=1, keepdims=True)
-    log_bf = top + np.log(total * (high - low) / (FINE - 1))
+    log_bf = top + np.log(total * (high - low) / (points - 1))
     return log_bf[:, 0], x, weights / total
 
 
@@ -154,7 +160,7 @@ def log_bayes_factor(kind: str, nu: float, n: float, a: float, k: int, r2: Array
         raise ValueError("r2 must be at least 0 and less than 1")
     if k == 0:
         return np.zeros(r2.shape)
-    return _quadrature(kind, nu, n, a, k, -np.log1p(-r2.ravel()))[0].reshape(r2.shape)
+    return posterior_nodes(kind, nu, n, a, k, -np.log1p(-r2.ravel()))[0].reshape(r2.shape)
 
 
 def mixture_nodes(kind: str, nu: float, n: float, a: float, k: int, u: float) -> tuple[Array, Array]:
@@ -174,7 +180,7 @@ def mixture_nodes(kind: str, nu: float, n: float, a: float, k: int, u: float) ->
     >>> print(round(float(weights @ (g / (1 + g))), 6))
     0.981956
     """
-    _, x, weights = _quadrature(kind, nu, n, a, k, np.array([u], dtype=np.float64))
+    _, x, weights = posterior_nodes(kind, nu, n, a, k, np.array([u], dtype=np.float64))
     return np.exp(np.minimum(x[0], 700.0)), weights[0]
 
 
@@ -198,7 +204,7 @@ def _row(kind: str, nu: float, n: float, a: float, k: int, intervals: int) -> Ar
 
     # Three points per interval and the last end: an interval's right end is the left end of the next.
     u = np.append((middle[:, None] + half[:, None] * POINTS[:3]).ravel(), U_END)
-    value, x, weights = _quadrature(kind, nu, n, a, k, u)
+    value, x, weights = posterior_nodes(kind, nu, n, a, k, u)
     p = expit(x - u[:, None])
     mean = np.sum(weights * p, axis=1)
     variance = np.sum(weights * (p - mean[:, None]) ** 2, axis=1)
@@ -250,3 +256,27 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     for k in range(max(k_from, 1), k_to):
         table[k - k_from] = _row(kind, nu, n, a, k, intervals)
     return table
+
+
+def read_table(table: Array, k: int, u: Array) -> Array:
+    """Log Bayes factors from a table that begins at k = 0, for many models of k columns at once; what
+    ``mixture_log_bayes_factor`` does for one.
+
+    Examples
+    --------
+    >>> table = mixture_table("hyper-g", 30.0, 31.0, 3.0, 0, 5)
+    >>> u = -np.log1p(-np.array([0.1, 0.4]))
+    >>> np.abs(read_table(table, 2, u) - log_bayes_factor("hyper-g", 30, 31, 3, 2, [0.1, 0.4])).max() < 1e-8
+    np.True_
+    """
+    if k == 0:
+        return np.zeros(u.shape)
+    head, intervals = table[k, 0], table.shape[1] - 1
+    t = (u - head[0]) * head[1]
+    number = np.sign(t) * (head[2] * np.log1p(np.abs(t)) + head[3] * np.abs(t)) - head[4]
+    row = table[k, np.clip(1 + number.astype(np.int64), 1, intervals)]
+    s = (np.minimum(u, head[5]) - row[:, 0]) * row[:, 1]
+    value = row[:, 13]
+    for j in range(12, 1, -1):
+        value = value * s + row[:, j]
+    return np.where(u < head[5], value, head[6] + head[7] * (u - head[5]))

@@ -1,8 +1,10 @@
 """What was learnt: inclusion probabilities with their Monte Carlo error, model sizes, the best models."""
 
 import importlib
+import os
 import time
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +13,31 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from scipy.special import logsumexp
-from scipy.stats import f as f_distribution
 
+from whichvars import storage
+from whichvars.arviz import to_arviz
 from whichvars.coefficients import KeptModels, coefficient_table
-from whichvars.errors import DataError
+from whichvars.diagnostics import converged, diagnostic_table, explain
+from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.inputs import find_columns
+from whichvars.methods import methods_paragraph
 from whichvars.prediction import best_predictive, draw, predict
+from whichvars.priors import ModelPrior, Slab
 from whichvars.problem import Problem
+from whichvars.replicates import combine_replicates as combine_replicates
+from whichvars.reweighting import (
+    ENOUGH,
+    Draws,
+    carry_over,
+    conditional_table,
+    read_draws,
+    sensitivity_table,
+)
+from whichvars.scores import leave_one_out, log_predictive
+from whichvars.stand_ins import cluster_table
+from whichvars.tables import html, latex, summary_table, terminal
+
+AT_A_GLANCE = 40_000  # most models that printing a posterior averages over
 
 
 def cpu_clock() -> float:
@@ -79,6 +99,7 @@ class Posterior:
     )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
     chosen: str = ""  # why "auto" took this sampler
     stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
+    reweighting_ess: float | None = None  # effective draws left by `reweight`; None if not reweighted
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:
@@ -114,19 +135,41 @@ class Posterior:
         """Posterior mean of the number of variables in the model."""
         return float(self.sizes @ np.arange(len(self.sizes)))
 
-    def summary(self) -> pd.DataFrame:
-        """One row a variable, most probable first: inclusion probability (pip), its Monte Carlo error (mcse),
-        effective sample size.
+    def summary(self, coefficients: bool = True) -> pd.DataFrame:
+        """One row a variable, most probable first.
+
+        Parameters
+        ----------
+        coefficients : bool
+            False leaves out what is averaged over models, `mean`, `sd` and `sign_probability`, which takes longer.
 
         Returns
         -------
-        DataFrame, shape (p, 3)
+        DataFrame, shape (p, 6) or (p, 3)
+            `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo standard error (0 if exact, NaN if
+            the variable never moved: see ``diagnostics``); `mean` and `sd` of the coefficient averaged over models,
+            in the user's units; `sign_probability`, the probability that the coefficient, if the variable is in,
+            has the more probable of the two signs: near 1 the sign is certain, near one half it is unknown; `ess`,
+            the effective sample size behind `pip`. A group of several columns has no single coefficient: NaN there,
+            and ``coefficients()`` has one row for each column.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+        >>> wv.exact(problem).summary().round(3).head(3)
+                    pip  mcse   mean     sd  sign_probability  ess
+        variable
+        Ineq      0.997   0.0  1.417  0.359             1.000  inf
+        Ed        0.978   0.0  1.904  0.617             1.000  inf
+        Prob      0.896   0.0 -0.216  0.116             0.998  inf
         """
-        frame = pd.DataFrame(
-            {"pip": self.pip, "mcse": self.mcse, "ess": self.inclusion_ess.to_numpy()}, self.problem.names
-        )
-        frame.index.name = "variable"
-        return frame.sort_values("pip", ascending=False, kind="stable")
+        return (self._full_summary if coefficients else summary_table(self, False)).copy()
+
+    @cached_property
+    def _full_summary(self) -> pd.DataFrame:
+        return summary_table(self, True)
 
     def top_models(self, n: int = 10) -> pd.DataFrame:
         """The n models of highest posterior probability.
@@ -346,10 +389,7 @@ class Posterior:
         >>> posterior.select(threshold=0.9), posterior.select(fdr=0.1)
         (['Ineq', 'Ed'], ['Ineq', 'Ed', 'Prob'])
         """
-        bound, name = (threshold, "threshold") if fdr is None else (fdr, "fdr")
-        number = isinstance(bound, (int, float, np.number)) and not isinstance(bound, bool)
-        if not (number and 0 <= bound <= 1):
-            raise DataError(f"{name} must be a number from 0 to 1, not {bound!r}")
+        _check_share(*((threshold, "threshold") if fdr is None else (fdr, "fdr")))
         order = np.argsort(-self.pip, kind="stable")
         if fdr is None:
             count = int((self.pip >= threshold).sum())
@@ -418,23 +458,395 @@ class Posterior:
             raise DataError(f"n must be a whole number of at least 1, not {n!r}")
         return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, data and priors included, so that what is loaded gives the same bits.
+
+        An ``.npz`` archive without pickles, with a checksum; written beside its place and then renamed, so that
+        a file already there is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file; ``.npz`` is the usual ending, none is added.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     posterior.save(pathlib.Path(directory) / "crime.npz")
+        ...     again = wv.Posterior.load(pathlib.Path(directory) / "crime.npz")
+        >>> bool((again.predict(data.X) == posterior.predict(data.X)).all())
+        True
+        """
+        storage.save(path, "posterior", self, STORED)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Posterior":
+        """Read what ``save`` wrote; a damaged file is refused, and none can run code.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> wv.Posterior.load("no-such-file.npz")
+        Traceback (most recent call last):
+        FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file.npz'
+        """
+        return storage.load(path, "posterior", STORED)
+
+    def to_arviz(self, variables: Any = None) -> Any:
+        """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x), with the extra ``arviz``.
+
+        ``chain`` is the replicate and ``draw`` the place in the thinned record (``trace``); where a run has
+        several chains, they take turns. Groups:
+
+        - ``posterior``: `model_size`, `log_posterior` (up to a constant) and `gamma`, which variables are in,
+          (chain, draw, variable), for some of the variables: with all of 20,000 it would fill the memory;
+        - ``sample_stats``: `lp`, the log posterior under the name that ArviZ expects, `iteration` and
+          `chain_in_run`;
+        - ``inclusion``: `probability`, its Monte Carlo error `mcse`, and `probability_by_chain`, of all variables.
+          They come from all draws, not from the thinned record: prefer them to means of `gamma`;
+        - ``constant_data``: `prior_inclusion` (before any `max_size`) and the number of `columns` of all variables.
+
+        Parameters
+        ----------
+        variables : names, int or None
+            Which variables `gamma` has: these, the so many most probable ones, or the 200 most probable ones.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.sample(wv.Problem(data.X, data.y), draws=2000, seed=0, progress=False)
+        >>> dict(posterior.to_arviz(variables=["Ed", "Po1"])["posterior"].sizes)
+        {'chain': 4, 'draw': 2000, 'variable': 2}
+        """
+        return to_arviz(self, variables)
+
+    # --- other priors, conditions
+
+    def _draws(self) -> Draws:
+        """The models one by one, as reweighting needs them."""
+        return read_draws(self.kept, self.trace, self.trace_models, self.replicate_variances)
+
+    def reweight(self, *, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Posterior":
+        r"""The same models under other priors, without sampling again.
+
+        Every model of the thinned record (exact: every model kept) is given the weight p_new(y, γ) / p_old(y, γ).
+        That is exact for an exact posterior; for a sampled one it is importance sampling, good as long as the new
+        posterior is not far from the old: ``reweighting_ess`` is the effective number of draws left, and below 100
+        a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors (by batches of the record and differences
+        between replicates) include the loss by unequal weights, and that the record is shorter than the run.
+
+        Parameters
+        ----------
+        slab, model_prior
+            What is not given stays. A model with collinear columns has no weight under slabs that need full rank;
+            from such a slab to ``IndependentNormal``, models that the old one excluded are missing.
+
+        Returns
+        -------
+        Posterior
+            Of the new problem; everything it has (coefficients, predictions, best models) is reweighted.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> other = posterior.reweight(slab=wv.HyperG(), model_prior=wv.BetaBinomial(1, 1))
+        >>> round(float(other.inclusion_probabilities["Ed"]), 3)
+        0.972
+        """
+        problem = self.problem.with_priors(slab, model_prior)
+        changes, enough = carry_over(self, problem)
+        new = replace(self, problem=problem, **changes)
+        if not enough:
+            _warn_thin(
+                f"{new.reweighting_ess:.0f} effective draws are left under the new priors", "the new problem"
+            )
+        return new
+
+    def sensitivity(self, g: Any = None, prior_size: Any = None, variables: Any = None) -> pd.DataFrame:
+        """How inclusion probabilities depend on the priors, by reweighting.
+
+        Parameters
+        ----------
+        g : sequence of float
+            Values of the slab's parameter: g of ``IndependentNormal`` and ``GPrior`` (1/16, 1/4, 1, 4 and 16 times
+            the problem's own if not given), a of ``HyperG`` and ``HyperGN``. Other slabs have none.
+        prior_size : sequence of float
+            Prior expectations of the number of variables; 1/4, 1/2, 1, 2 and 4 times the problem's own.
+        variables : names
+            Which to show; all with an inclusion probability of at least 0.1 if not given, but 20 at most.
+
+        Returns
+        -------
+        DataFrame, one row for each pair of g and prior_size
+            `ess`, the effective draws left (infinite if exact), and `enough`: False where they are fewer than 100
+            and the row should not be trusted; run ``sample`` there instead. Then `mean_size`, the posterior mean of
+            the model size, and the inclusion probability of each variable.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.sensitivity(g=[10, 47, 200], prior_size=[3, 7], variables=["Ed", "Po1"]).round(2)
+                          ess  enough  mean_size    Ed   Po1
+        g     prior_size
+        10.0  3.0         inf    True       7.94  0.91  0.66
+              7.0         inf    True      10.39  0.97  0.73
+        47.0  3.0         inf    True       6.72  0.91  0.66
+              7.0         inf    True       8.26  0.96  0.68
+        200.0 3.0         inf    True       4.56  0.69  0.65
+              7.0         inf    True       5.52  0.81  0.65
+        """
+        if variables is None:
+            order = np.argsort(-self.pip, kind="stable")[:20]
+            chosen = [int(j) for j in order if self.pip[j] >= 0.1]
+        else:
+            chosen = find_columns(variables, self.problem.names, "variables")
+        return sensitivity_table(self.problem, self._draws(), g, prior_size, chosen)
+
+    def given(self, include: Any = None, exclude: Any = None) -> pd.DataFrame:
+        """Inclusion probabilities given that some variables are in and others are out.
+
+        Parameters
+        ----------
+        include, exclude : names
+            Variables that are taken to be in the model, and out of it.
+
+        Returns
+        -------
+        DataFrame, one row a variable, most probable first
+            `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
+            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition. With
+            fewer than 100 draws that satisfy it, a ``ConvergenceWarning`` asks for a run of its own.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.given(exclude="Po1").loc[["Po2"]].round(3)
+                    pip  mcse  ess  pip_before
+        variable
+        Po2       0.998   0.0  inf       0.428
+        """
+        table, ess = conditional_table(self, include, exclude)
+        if ess < ENOUGH:
+            _warn_thin(
+                f"{ess:.0f} draws satisfy the condition",
+                "a problem with always_include=… or without the columns",
+            )
+        return table
+
+    # --- stand-ins
+
+    def clusters(self, level: float = 0.95, correlation: float = 0.5) -> pd.DataFrame:
+        """Sets of variables that stand in for one another: one of them is needed, the data cannot say which.
+
+        They are correlated, rarely in the model together, and one of them is in with probability `level` at least;
+        in fine mapping, credible sets. The module ``stand_ins`` says how they are found.
+
+        Parameters
+        ----------
+        level : float
+            Least probability that at least one variable of the cluster is in the model.
+        correlation : float
+            Least absolute correlation with the cluster's leading variable.
+
+        Returns
+        -------
+        DataFrame, one row a cluster, that of the most probable leading variable first
+            `lead`; `size`; `probability` that at least one of them is in; `expected` number of them in the model,
+            near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
+            a list of names, most probable first.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.clusters()[["probability", "purity", "variables"]].round(3)
+                 probability  purity   variables
+        cluster
+        1              0.995   1.000      [Ineq]
+        2              0.999   0.993  [Po1, Po2]
+        """
+        for name, value in (("level", level), ("correlation", correlation)):
+            _check_share(value, name)
+        return cluster_table(self.problem, self.kept, level, correlation)
+
+    # --- scores
+
+    def log_score(self, X: Any, y: Any) -> float:
+        """Mean log predictive density of new observations under the averaged model; larger is better.
+
+        The density is that of ``predict``'s mixture of t distributions, in the units of y. Differences between two
+        posteriors on the same observations are what matters.
+
+        Parameters
+        ----------
+        X : array or DataFrame, shape (m, columns)
+        y : array, shape (m,)
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> X, y = data.X, data.y
+        >>> posterior = wv.exact(wv.Problem(X[:40], y[:40], slab=wv.GPrior("n")))
+        >>> round(posterior.log_score(X[40:], y[40:]), 3)
+        -0.453
+        """
+        return float(log_predictive(self.problem, self.kept, X, y).mean())
+
+    def loo(self, X: Any, y: Any, weights: Any = None) -> pd.DataFrame:
+        """Leave-one-out predictions of the rows that the problem was made with, in closed form.
+
+        Each row is predicted from all others, averaging over models whose probabilities are those without the row;
+        nothing is fitted again. The module ``scores`` has the formulas. Priors stay those of the whole data.
+
+        Parameters
+        ----------
+        X, y, weights
+            What the problem was made with (it keeps no copy of the rows).
+
+        Returns
+        -------
+        DataFrame, one row an observation of positive weight
+            `log_density` of y given the other rows: their mean is the leave-one-out log score, to compare with
+            another posterior of the same y; `mean`, the prediction; `pit`, the predictive probability of less than
+            y, uniform between 0 and 1 if the model is right; `share`, the effective share of the models' weights
+            that is left without the row: below 0.1 or so the row decides which models are good, and from a sampled
+            posterior its numbers are rough.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> left_out = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).loo(data.X, data.y)
+        >>> round(float(left_out["log_density"].mean()), 3)
+        -0.063
+        """
+        return leave_one_out(self.problem, self.kept, X, y, weights)
+
+    # --- can it be trusted?
+
+    @property
+    def converged(self) -> bool:
+        """Whether no inclusion probability has a Monte Carlo error of more than 0.05; ``sample`` warns if not.
+
+        Replicates that disagree have large errors. True does not say that no group of good models was missed.
+        """
+        return converged(self.mcse)
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Everything there is to judge the run by.
+
+        Returns
+        -------
+        DataFrame, rows for model size, log posterior and each variable, most probable first
+            `estimate`, `mcse`, `ess`; `r_hat`, near 1 where replicates agree; `lowest` and `highest` of the
+            replicates; inclusion probabilities by three roads, `frequency` (share of the draws), `renormalised`
+            (exact ratios of the best models, biased where many were not visited) and `rao_blackwell` (mean of
+            conditional probabilities), NaN where not available; `note`, which says where replicates disagree, and
+            of a variable never visited how large its probability can be.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.sample(wv.Problem(data.X, data.y), draws=20_000, seed=1, progress=False)
+        >>> bool(posterior.diagnostics()["r_hat"].iloc[:2].max() < 1.1)
+        True
+        """
+        return diagnostic_table(self)
+
+    def explain(self) -> str:
+        """The answer and how far to trust it, in plain words.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).explain())
+        7 variables of 15 are more likely in than out: Ineq, Ed, Prob, M, Po1, NW, U2. A model has 7.7
+        variables on average; with 90 % probability 4 to 11.
+        All 32,768 models were looked at: the probabilities are exact, without Monte Carlo error.
+        """
+        return explain(self)
+
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper, with references.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).methods())
+        We used Bayesian variable selection in normal linear regression, ...
+        """
+        return methods_paragraph(self)
+
+    def to_latex(self, rows: int | None = 20, caption: str | None = None, label: str | None = None) -> str:
+        r"""The summary as a LaTeX table (package booktabs).
+
+        Parameters
+        ----------
+        rows : int or None
+            The most probable so many variables; None takes all.
+        caption, label : str
+            Put it into a ``table`` environment with these; without them it is a bare ``tabular``.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).to_latex(rows=1))
+        \begin{tabular}{lrrrr}
+        \toprule
+        Variable & PIP & Mean & SD & P(sign) \\
+        ...
+        """
+        return latex(self, self._full_summary.head(len(self.pip) if rows is None else rows), caption, label)
+
     def __repr__(self) -> str:
-        name = self.sampler.split("(")[0]  # without its settings
-        head = f"Posterior of {self.problem.p} variables by {name}: mean model size {self.mean_size:.2f}"
-        worst = np.nanmax(self.mcse, initial=0.0)
-        accuracy = "exact" if self.models.exact else f"largest Monte Carlo error {worst:.4f}"
-        table = self.summary().head(10).to_string(float_format=lambda v: f"{v:.4g}")
-        rest = f"\n… and {self.problem.p - 10} more" if self.problem.p > 10 else ""
-        return f"{head}, {accuracy}\n{table}{rest}"
+        return terminal(self, self._short_summary())
 
     def _repr_html_(self) -> str:
-        return self.summary().to_html(float_format=lambda v: f"{v:.4g}", max_rows=30)
+        return html(self, self._short_summary())
+
+    def _short_summary(self) -> pd.DataFrame:
+        """What is shown unasked must not take long."""
+        return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+
+
+def _warn_thin(what: str, where: str) -> None:
+    warnings.warn(
+        f"only {what}, fewer than {ENOUGH:.0f}: the result is rough. Run sample() on {where} instead",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+STORED = (Posterior, Models, *storage.PROBLEM)  # the classes that a saved posterior is made of
 
 
 def _check_level(interval: object) -> None:
     number = isinstance(interval, (int, float, np.number)) and not isinstance(interval, bool)
     if interval is not None and not (number and 0 < interval < 1):  # type: ignore[operator]
         raise DataError(f"interval must be a probability between 0 and 1, such as 0.9, not {interval!r}")
+
+
+def _check_share(value: object, name: str) -> None:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not (number and 0 <= value <= 1):  # type: ignore[operator]
+        raise DataError(f"{name} must be a number from 0 to 1, not {value!r}")
 
 
 def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
@@ -449,27 +861,3 @@ def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
     else:
         gram = design.columns[columns] @ design.columns[columns].T
     return float(min(1.0, right @ np.linalg.lstsq(gram, right, rcond=1e-12)[0]))
-
-
-def combine_replicates(
-    means: np.ndarray, variances: np.ndarray, degrees: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over replicates and its standard error, from each replicate's mean and estimated variance of that
-    mean (batch means).
-
-    Within-replicate variances have many degrees of freedom and are used wherever the replicates agree. Where
-    they differ by more than their own errors allow (F-test at 1 %), a sign of modes, the variance between
-    replicates is used. NaN where nothing moved anywhere.
-
-    Shapes (replicates, p), (replicates, p) → (p,), (p,).
-    """
-    replicates = len(means)
-    mean = means.mean(axis=0)
-    within = variances.mean(axis=0) / replicates
-    mcse_squared = within.copy()
-    if replicates > 1:
-        between = means.var(axis=0, ddof=1) / replicates
-        limit = f_distribution.ppf(0.99, replicates - 1, max(degrees * replicates, 1))
-        disagree = between > limit * within
-        mcse_squared[disagree] = between[disagree]
-    return mean, np.where(mcse_squared > 0, np.sqrt(mcse_squared), np.nan)

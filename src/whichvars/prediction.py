@@ -22,16 +22,17 @@ from whichvars.coefficients import (
     Fits,
     Functionals,
     KeptModels,
+    Refits,
     _t_variance,
     along,
     fits,
     functionals,
-    heaviest,
-    mixture_quantile,
+    held_fits,
 )
 from whichvars.errors import DataError
 from whichvars.inputs import read_columns
 from whichvars.problem import Problem
+from whichvars.t_mixture import TMixture, heaviest
 
 NOISE = "(noise variance)"
 ROWS_BYTES = 32 << 20  # of what is worked out together
@@ -72,7 +73,7 @@ def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, 
     z, x = read_new(problem, X)
     n = len(x)
     lines = functionals(problem, np.ones(n), z, x)
-    batches = list(fits(problem, kept))
+    batches = held_fits(problem, kept)
     if not spread:
         slope = mean_coefficients(problem, batches)
         return Prediction(lines.centre + problem._y_scale * (lines.row @ slope), np.full(n, np.nan), None)
@@ -94,16 +95,14 @@ def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, 
             heavy = heaviest(weight)
             weight, degrees = weight[heavy] / weight[heavy].sum(), degrees[heavy]
             for r in range(len(location)):
-                at, width = location[r, heavy], scale[r, heavy]
-                for side, level in enumerate(((1 - interval) / 2, (1 + interval) / 2)):
-                    ends[first + r, side] = lines.centre[first + r] + mixture_quantile(
-                        level, weight, at, width, degrees
-                    )
+                mixture = TMixture(weight, location[r, heavy], scale[r, heavy], degrees)
+                tails = [mixture.quantile(level) for level in ((1 - interval) / 2, (1 + interval) / 2)]
+                ends[first + r] = lines.centre[first + r] + np.array(tails)
     return Prediction(mean, std, None if interval is None else ends)
 
 
 def _components(
-    problem: Problem, batches: list[Fits], lines: Functionals
+    problem: Problem, batches: list[Fits] | Refits, lines: Functionals
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All models at all g: weights (C,), locations less the centre and scales (R, C), degrees of freedom (C,)."""
     unit = problem._y_scale
@@ -125,13 +124,13 @@ def _components(
     )
 
 
-def _model_means(batches: list[Fits]) -> Iterator[tuple[Fits, np.ndarray]]:
+def _model_means(batches: list[Fits] | Refits) -> Iterator[tuple[Fits, np.ndarray]]:
     """E[β | γ] of every model, (m, k), in the problem's units."""
     for fit in batches:
         yield fit, np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
 
 
-def mean_coefficients(problem: Problem, batches: list[Fits]) -> np.ndarray:
+def mean_coefficients(problem: Problem, batches: list[Fits] | Refits) -> np.ndarray:
     """E[β] averaged over models, (P,), in the problem's units."""
     total = np.zeros(len(problem.columns_used))
     for fit, mean in _model_means(batches):
@@ -142,7 +141,7 @@ def mean_coefficients(problem: Problem, batches: list[Fits]) -> np.ndarray:
 def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
     """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
     fit."""
-    batches = list(fits(problem, kept))
+    batches = held_fits(problem, kept)
     average = mean_coefficients(problem, batches)
     design = problem.target(0).design
     if problem.engine == "gram":

@@ -5,6 +5,7 @@ column are replaced by their (weighted) residuals on them, and n by the residual
 never see them again.
 """
 
+import copy
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
@@ -19,6 +20,7 @@ from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.inputs import check_unique, find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
 from whichvars.priors import (
@@ -93,6 +95,10 @@ class Problem:
         Names of the columns of X; they replace those that X brings.
     groups : mapping from a name to columns, or one label per column
         Columns that enter and leave together (the dummies of a factor): one variable each.
+    heredity : mapping from a variable to its parents
+        Variables that can be in only while all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
+        interaction; a name is that of a column, or of a group. `model_prior` is then that of the variables
+        whose parents are in; one given by an expected `size` keeps it.
     engine : "auto", "gram" or "columns"
         Keep XᵀX (p² numbers), or the columns and take products as they are needed.
 
@@ -101,7 +107,8 @@ class Problem:
     names : list of str
         The p variables that can be in or out.
     slab, model_prior
-        The priors; where they have one value per variable, without those of columns that were left out.
+        The priors; where they have one value per variable, without those of columns that were left out. Under
+        heredity `model_prior` is a ``ConditionalPrior`` around the one given.
     excluded : dict
         Columns that were left out, with the reason.
     duplicates : list of list of str
@@ -131,16 +138,14 @@ class Problem:
         max_size: int | None = None,
         names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | Sequence[Any] | None = None,
+        heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
             check_model_prior(model_prior)
-        if isinstance(self.slab, BIC) and isinstance(self.noise, InverseGamma):
-            raise DataError(
-                "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
-            )
+        _check_bic(self.slab, self.noise)
         _check_choice(scale, ("unit", "none"), "scale")
         _check_choice(engine, ("auto", "gram", "columns"), "engine")
         _check_max_size(max_size)
@@ -177,6 +182,8 @@ class Problem:
             candidates = np.setdiff1d(np.arange(n_columns), always)
             columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
             columns = self._read_variables(columns, kept, candidates, labels)
+            variables = list(dict.fromkeys(labels[i] for i in candidates))
+            parents = read_heredity(heredity, variables, self.names, self.always_names)
             self.columns_used = [column_names[i] for i in self._column_index]
             self.all_columns, self.has_names = column_names, has_names
             with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
@@ -190,12 +197,15 @@ class Problem:
                     DataWarning,
                     stacklevel=2,
                 )
-            all_variables = len({labels[i] for i in candidates})
-            self.slab = _without_excluded(self.slab, self._variable_index, all_variables)
-            self.model_prior: ModelPrior = (
+            self._all_variables = len({labels[i] for i in candidates})
+            self.slab = _without_excluded(self.slab, self._variable_index, self._all_variables)
+            given: ModelPrior = (
                 default_model_prior(self.p)
                 if model_prior is None
-                else _without_excluded(model_prior, self._variable_index, all_variables)
+                else _without_excluded(model_prior, self._variable_index, self._all_variables)
+            )
+            self.model_prior: ModelPrior | ConditionalPrior = (
+                given if parents is None else given_parents(given, parents)
             )
             self.max_size = self.p if max_size is None else min(self.p, int(max_size))
             self._build_target(columns, engine)
@@ -277,18 +287,24 @@ class Problem:
     ) -> None:
         """Bring the columns, given in units of `power` and `top`, to the scale asked for, in place."""
         with np.errstate(over="ignore"):
-            if not isinstance(self.slab, IndependentNormal):  # only the span counts: unit length
-                self.column_units = lengths * power * top
+            self._units = np.array([lengths * power * top, spread * power, np.ones(len(columns))])
+            self.column_units = self._units[self._unit_kind()]
+            if not isinstance(self.slab, IndependentNormal):
                 columns /= lengths[:, None]
             elif self.scale == "unit":
-                self.column_units = spread * power
                 columns /= spread[:, None]
                 columns *= top
             else:
-                self.column_units = np.ones(len(columns))
                 columns *= power[:, None]
                 columns *= top
             squares = np.einsum("ij,ij->i", columns, columns)
+        self._check_extents(squares, names)
+
+    def _unit_kind(self) -> int:
+        """Row of `_units`: length where only the span counts, else standard deviation, or as they are."""
+        return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
+
+    def _check_extents(self, squares: np.ndarray, names: list[str]) -> None:
         for extent in (self.column_units, squares):
             bad = np.flatnonzero(~((extent > SMALLEST) & (extent < LARGEST)))
             if bad.size:
@@ -314,7 +330,8 @@ class Problem:
         self.offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
         order = np.argsort(owner, kind="stable")
         self._column_index = [kept[i] for i in order]
-        self.column_units = self.column_units[order]
+        self._units = self._units[:, order]
+        self.column_units = self._units[self._unit_kind()]
         in_place = (np.diff(order) == 1).all()
         return columns if in_place else np.ascontiguousarray(columns[order])
 
@@ -334,24 +351,66 @@ class Problem:
         diagonal = (
             np.diagonal(gram).copy() if self.engine == "gram" else np.einsum("ij,ij->i", columns, columns)
         )
+        if self.engine == "gram":
+            columns = np.zeros((0, 0))
+        self._set_target(gram, columns, diagonal, xty)
+
+    def _set_target(
+        self, gram: np.ndarray, columns: np.ndarray, diagonal: np.ndarray, xty: np.ndarray
+    ) -> None:
         keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
             1, np.iinfo(np.uint64).max, size=self.p, dtype=np.uint64
         )
-        log_odds, log_size = self.model_prior.log_terms(self.p)
-        slab = self._kernel_slab(n_columns)
+        links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
+        if isinstance(self.model_prior, ConditionalPrior):
+            log_odds, log_size, links, terms = self.model_prior.kernel_terms()
+        else:
+            log_odds, log_size = self.model_prior.log_terms(self.p)
+        slab = self._kernel_slab(len(diagonal))
         diagonal, xty, ridge, half_log_g = _side_by_side(diagonal, xty, slab.ridge, slab.half_log_g)
         offsets, keys, log_odds = _side_by_side(self.offsets, keys, log_odds)
         design = Design(
             gram=gram,
-            columns=columns if self.engine == "columns" else np.zeros((0, 0)),
+            columns=columns,
             diagonal=diagonal,
             xty=xty,
             offsets=offsets,
             keys=keys[: self.p],
         )
-        prior = KernelPrior(log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size)
+        prior = KernelPrior(
+            log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms
+        )
         self._target = Target(design, slab._replace(ridge=ridge, half_log_g=half_log_g), prior)
         self._lock = threading.Lock()
+
+    def with_priors(self, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Problem":
+        """The same data under other priors; what is not given stays.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47)).with_priors(slab=wv.HyperG())
+        Problem(15 variables, 47 rows; HyperG(a=3.0), BetaBinomial(a=None, b=None, size=5.0), Gram engine)
+        """
+        new = copy.copy(self)
+        if slab is not None:
+            _check_bic(check_slab(slab), self.noise)
+            new.slab = _without_excluded(slab, self._variable_index, self._all_variables)
+        if model_prior is not None:
+            prior = check_model_prior(model_prior)
+            new.model_prior = _without_excluded(prior, self._variable_index, self._all_variables)
+        design = self._target.design
+        gram, columns, diagonal, xty = design.gram, design.columns, design.diagonal, design.xty
+        if new._unit_kind() != self._unit_kind():
+            new.column_units = new._units[new._unit_kind()]
+            factor = self.column_units / new.column_units
+            diagonal, xty = diagonal * factor**2, xty * factor
+            gram = gram * factor * factor[:, None] if len(gram) else gram
+            columns = columns * factor[:, None] if len(columns) else columns
+            new._check_extents(diagonal, self.columns_used)
+        new._set_target(gram, columns, diagonal, xty)
+        return new
 
     def _kernel_slab(self, n_columns: int) -> KernelSlab:
         slab = self.slab
@@ -392,7 +451,8 @@ class Problem:
         kind = MIXTURES.get(type(self.slab))
         with self._lock:
             table = self._target.slab.table
-            rows = min(capacity, self._target.slab.max_columns) + 1
+            widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
+            rows = min(capacity + widest, self._target.slab.max_columns) + 1
             if kind is not None and len(table) < rows:
                 a = getattr(self.slab, "a", 3.0)
                 start = len(table) if table.shape[1] > 1 else 0
@@ -441,6 +501,13 @@ class Problem:
 def _check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
     if not (isinstance(value, str) and value in choices):
         raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def _check_bic(slab: Slab, noise: Jeffreys | InverseGamma) -> None:
+    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
+        raise DataError(
+            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
+        )
 
 
 def _check_max_size(value: object) -> None:

@@ -1,5 +1,6 @@
-"""Progress of a run: rate, time left, and how accurate it is by now."""
+"""Progress of a run: rate, time left, how accurate it is by now, and whether its replicates agree."""
 
+import html
 import sys
 import time
 from collections.abc import Callable
@@ -7,10 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whichvars.estimates import batch_means
+from whichvars.estimates import batch_means, combine_rao_blackwell, rao_blackwell
+from whichvars.posterior import combine_replicates
 
 if TYPE_CHECKING:
-    from whichvars.samplers.run import Run
+    from whichvars.samplers.run import RaoBlackwell, Run
+
+OFTEN = 0.4  # seconds between two looks
+SHARE = 0.05  # most of the time that looking may take
+WIDE = 100  # columns of a terminal in which there is room for whole words
+
+
+class Look(NamedTuple):
+    """What one replicate says by now: shares of the draws, and means of conditional probabilities if there are any."""
+
+    pip: np.ndarray
+    variance: np.ndarray
+    degrees: int
+    rao_blackwell: "RaoBlackwell | None"
 
 
 class Report(NamedTuple):
@@ -20,29 +35,41 @@ class Report(NamedTuple):
     total: int | None  # None where it is not known beforehand
     fraction: float  # of the whole that is done, 0 to 1
     seconds: float  # wall time since the start
-    largest_mcse: float | None  # of any PIP, across replicates; None while it cannot be told
+    largest_mcse: float | None  # of any PIP, as the posterior would say now; None while it cannot be told
     status: str  # anything else the sampler says
+    rate: float = 0.0  # iterations a second, compilation not counted
+    seconds_left: float | None = None
+    disagreement: float | None = None  # largest difference between two replicates' PIPs of one variable
 
 
 class Progress:
-    """A bar in a terminal or notebook, a callback, or nothing. The bar appears only if the run takes longer
-    than a second."""
+    """A line in a terminal or notebook, a callback, or nothing. The line appears only if the run takes longer
+    than a second, and vanishes when it is done."""
 
-    def __init__(self, mode: bool | Callable[[Report], None], total: int | None) -> None:
+    def __init__(
+        self,
+        mode: bool | Callable[[Report], None],
+        total: int | None,
+        sampler: Any = None,
+        budget: float | None = None,
+    ) -> None:
         self.callback = mode if callable(mode) else None
-        self.show = mode is True and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-        self.total = total
-        self.started = self.shown = time.monotonic()
-        self.bar: Any = None
+        self.notebook = "ipykernel" in sys.modules
+        self.show = mode is True and (sys.stderr.isatty() or self.notebook)
+        self.total, self.sampler, self.budget = total, sampler, budget
+        self.started = time.monotonic()
+        self.next_look = self.started + (0.0 if self.callback else 1.0)
+        self.first: tuple[float, int, float] | None = None  # when something was first done, and how much
+        self.line: Any = None
         self.told = False
-        self.means: dict[int, np.ndarray] = {}
+        self.looks: dict[int, Look] = {}
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        if self.line is not None:
+            self.line.stop()
 
     def waiting(self, runs: list["Run"]) -> None:
         """Called while nothing is finished yet: on a first run, kernels are being compiled."""
@@ -55,42 +82,144 @@ class Progress:
 
     def update(self, runs: list["Run"], idle: list["Run"]) -> None:
         """Called between chunks. Only runs that no thread is working on are looked at closely."""
-        from whichvars._kernels.tally import NOW
-
+        if self.callback is None and not self.show:
+            return
         now = time.monotonic()
-        done = sum(run.iterations * len(run.units) for run in runs)
-        if (self.callback is None and not self.show) or (now - self.shown < 0.4 and done != self.total):
+        done = sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
+        fraction = self._fraction(runs, done, now - self.started)
+        if self.first is None and done:
+            self.first = (now, done, fraction)
+        if now < self.next_look and done != self.total:
             return
-        if now - self.started < 1 and self.callback is None:
-            return
-        self.shown = now
-        for run in idle:
-            if self.total and run.units[0].tally.ints[NOW] > 0:
-                self.means[id(run)] = batch_means(run)[0]
-        accuracy = None
-        if len(self.means) == len(runs) > 1:
-            accuracy = float(np.std(list(self.means.values()), axis=0, ddof=1).max() / np.sqrt(len(runs)))
-        fraction = done / self.total if self.total else float(np.mean([run.fraction for run in runs]))
-        report = Report(done, self.total, fraction, now - self.started, accuracy, runs[0].status)
+        clock = time.perf_counter()
+        self._look_at(idle)
+        report = self._report(runs, done, fraction, now)
+        self.next_look = now + max(OFTEN, (time.perf_counter() - clock) / SHARE)
         if self.callback is not None:
             self.callback(report)
         else:
             self._draw(report)
 
-    def _draw(self, report: Report) -> None:
-        if self.bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
+    def _fraction(self, runs: list["Run"], done: int, seconds: float) -> float:
+        fraction = done / self.total if self.total else float(np.mean([run.fraction for run in runs]))
+        return min(1.0, max(fraction, seconds / self.budget if self.budget else 0.0))
 
-            self.bar = RichProgress(
-                TextColumn("sampling"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn(),
-                TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[accuracy]}"), console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self.task = self.bar.add_task("", total=1.0, rate="", accuracy="")
-            self.bar.start()
-        rate = f"{report.done / max(report.seconds, 1e-9) / 1e6:.2f} M iterations/s"
-        accuracy = (
-            report.status if report.largest_mcse is None else f"largest error ±{report.largest_mcse:.4f}"
+    def _look_at(self, idle: list["Run"]) -> None:
+        from whichvars._kernels.tally import NOW
+
+        for run in idle:
+            if self.total and run.units[0].tally.ints[NOW] > 0:
+                own = getattr(self.sampler, "averages", rao_blackwell)
+                self.looks[id(run)] = Look(*batch_means(run), own(run))
+
+    def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:
+        assert self.first is not None
+        since, before, part = self.first
+        elapsed = max(now - since, 1e-9)
+        left = elapsed * (1 - fraction) / (fraction - part) if fraction > part else None
+        error, apart = self._accuracy(len(runs))
+        rate = (done - before) / elapsed
+        return Report(
+            done, self.total, fraction, now - self.started, error, runs[0].status, rate, left, apart
         )
-        self.bar.update(self.task, completed=report.fraction, rate=rate, accuracy=accuracy)
+
+    def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
+        """Largest error of a PIP and largest difference between replicates, once all have something to say."""
+        looks: Any = list(self.looks.values())
+        if len(looks) < replicates:
+            return None, None
+        means = np.array([look.pip for look in looks])
+        variances = np.array([look.variance for look in looks])
+        mcse = combine_replicates(means, variances, min(look.degrees for look in looks))[1]
+        averaged = combine_rao_blackwell(looks)
+        if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+            mcse = averaged[1]
+            means = np.array([look.rao_blackwell.pip for look in looks])
+        error = float(np.nanmax(mcse)) if np.isfinite(mcse).any() else None
+        return error, float((means.max(axis=0) - means.min(axis=0)).max()) if replicates > 1 else None
+
+    def _draw(self, report: Report) -> None:
+        if self.line is None:
+            self.line = _NotebookLine() if self.notebook else _TerminalLine()
+        self.line.update(report)
+
+
+def in_words(report: Report, whole: bool = True) -> list[str]:
+    """What a progress line says, part by part.
+
+    >>> report = Report(600, 1000, 0.6, 9.0, 0.0123, "", 66.7, 6.0, 0.04)
+    >>> in_words(report)
+    [' 60%', '0:06 left', '67 iterations/s', 'largest error 0.0123', 'replicates differ by 0.04']
+    >>> in_words(report, whole=False)
+    [' 60%', '0:06 left', '67/s', 'error 0.0123', 'apart 0.04']
+    """
+    parts = [f"{report.fraction:4.0%}"]
+    if report.seconds_left is not None:
+        parts.append(f"{_clock(report.seconds_left)} left")
+    if not report.status:  # samplers that say something else count otherwise
+        parts.append(_speed(report.rate) + (" iterations/s" if whole else "/s"))
+    if report.largest_mcse is not None:
+        parts.append(f"{'largest error' if whole else 'error'} {report.largest_mcse:.3g}")
+    if report.disagreement is not None:
+        parts.append(f"{'replicates differ by' if whole else 'apart'} {report.disagreement:.2g}")
+    return [*parts, report.status] if report.status else parts
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _speed(rate: float) -> str:
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if rate >= size:
+            return f"{rate / size:.3g}{letter}"
+    return f"{rate:.2g}"
+
+
+class _TerminalLine:
+    """A bar and words on standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        console = Console(stderr=True)
+        self.whole = console.width >= WIDE
+        self.bar = Progress(
+            TextColumn("sampling"),
+            BarColumn(bar_width=20 if self.whole else 12),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=1.0, words="")
+        self.bar.start()
+
+    def update(self, report: Report) -> None:
+        words = "  ".join(in_words(report, self.whole))
+        self.bar.update(self.task, completed=report.fraction, words=words)
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+class _NotebookLine:
+    """The same in the output of a notebook's cell, without widgets."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self.handle: Any = display({"text/plain": "sampling"}, raw=True, display_id=True)
+
+    def update(self, report: Report) -> None:
+        words = ", ".join(part.strip() for part in in_words(report))
+        bar = f'<progress value="{report.fraction:.4f}" max="1"></progress>'
+        self.handle.update(
+            {"text/plain": f"sampling: {words}", "text/html": f"sampling {bar} {html.escape(words)}"},
+            raw=True,
+        )
+
+    def stop(self) -> None:
+        self.handle.update({"text/plain": "", "text/html": ""}, raw=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
-from whichvars.estimates import combine, estimate_from_tallies
+from whichvars.estimates import combine, estimate_of
 from whichvars.posterior import Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 from whichvars.progress import Progress, Report
@@ -36,6 +36,7 @@ def sample(
     threads: int | None = None,
     seed: int | None = 0,
     start: Any = None,
+    rao_blackwell: bool = True,
     progress: bool | Callable[[Report], None] = True,
     chunk: int | None = None,
 ) -> Posterior:
@@ -58,6 +59,9 @@ def sample(
         Results repeat exactly with the same seed; None takes a new one each time.
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
         Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
+    rao_blackwell : bool
+        Average conditional inclusion probabilities along the run as well. They take up to half of the time and
+        are usually worth far more.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
         second.
@@ -101,16 +105,14 @@ def sample(
     runs = [sampler.init(problem, s, starting_models(problem, start, s, sampler.chains)) for s in seeds]
     spare = max(1, threads // replicates)
     total = sum(phases) * sampler.chains * replicates if by_draws else None
-    with Progress(progress, total) as bar:
+    with Progress(progress, total, sampler) as bar:
         with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
-            loop = _Loop(problem, sampler, runs, phases, by_draws, chunk, inner if spare > 1 else None, spare)
+            pool = inner if spare > 1 else None
+            loop = _Loop(problem, sampler, runs, phases, by_draws, chunk, pool, spare, rao_blackwell)
             interrupted = loop.run(outer, min(threads, replicates), bar)
     if interrupted:  # replicates that have counted nothing yet have nothing to say
         runs = [run for run in runs if loop.has_counted(run)]
-    estimates = [
-        estimate_from_tallies(run, i) if by_draws else sampler.estimate(problem, run, i)  # type: ignore[attr-defined]
-        for i, run in enumerate(runs)
-    ]
+    estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     posterior = combine(problem, sampler, runs, estimates, loop.cpu_seconds)
     if interrupted:
         warnings.warn(
@@ -147,11 +149,19 @@ class _Loop:
         chunk: int | None,
         inner: ThreadPoolExecutor | None,
         spare: int,
+        rao_blackwell: bool,
     ) -> None:
         self.problem, self.sampler, self.runs, self.phases = problem, sampler, runs, phases
         self.by_draws, self.chunk, self.inner, self.spare = by_draws, chunk, inner, spare
+        self.rao_blackwell = rao_blackwell
         self.cpu_seconds = 0.0
         self.chunks = [chunk or 1000] * len(runs)
+
+    def _begin_counting(self, run: Run) -> None:
+        if hasattr(self.sampler, "begin_counting"):
+            self.sampler.begin_counting(self.problem, run)
+        else:
+            begin_counting(self.problem, run, self.rao_blackwell)
 
     def has_counted(self, run: Run) -> bool:
         """Whether a replicate has anything to say yet."""
@@ -164,7 +174,7 @@ class _Loop:
         interrupted = False
         for run, index in zip(self.runs, waiting):
             if self.phases[0] == 0 and self.by_draws:
-                begin_counting(run)
+                self._begin_counting(run)
             self.chunks[index] = self.chunk or 1000
         while waiting or working:
             try:
@@ -198,7 +208,7 @@ class _Loop:
         steps = min(self.chunks[index], end - run.iterations)
         spent = advance_run(self.problem, self.sampler, run, steps, self.inner, self.spare)
         if run.iterations == self.phases[0] and self.phases[0] > 0:
-            begin_counting(run)
+            self._begin_counting(run)
         spent += cpu_clock() - clock
         if self.chunk is None:
             wanted = steps * CHUNK_SECONDS / max(spent, 1e-6)

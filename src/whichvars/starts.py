@@ -10,6 +10,7 @@ from whichvars._kernels.chain import new_chain, set_model
 from whichvars._kernels.forward import select_forward
 from whichvars._kernels.model_table import new_memo
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.heredity import ConditionalPrior
 from whichvars.inputs import find_columns
 from whichvars.problem import Problem
 from whichvars.seeding import stream
@@ -53,18 +54,24 @@ def starting_models(
     if not models or not isinstance(models[0], (list, tuple, np.ndarray)):
         models = [models]
     read = [np.array(find_columns(model, problem.names, "start"), np.int64) for model in models]
+    for model in read:
+        _check_parents(problem, model)
     first = seed.spawn_key[-1] * chains
     return [read[(first + chain) % len(read)] for chain in range(chains)]
 
 
 def prior_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """A draw from the model prior."""
+    """A draw from the model prior; under heredity, one that ``_settle`` may still have to cut to max_size."""
+    if isinstance(problem.model_prior, ConditionalPrior):
+        return problem.model_prior.draw(rng, problem.p)
     return problem.model_prior.draw(rng, problem.p, problem.max_size)
 
 
 def prior_draws(problem: Problem, rng: np.random.Generator, n: int) -> list[np.ndarray]:
     """n draws from the model prior."""
     prior, p = problem.model_prior, problem.p
+    if isinstance(prior, ConditionalPrior):
+        return prior.draws(rng, n, problem.max_size)
     if isinstance(getattr(prior, "h", None), tuple):
         return [prior_draw(problem, rng) for _ in range(n)]
     sizes = rng.choice(p + 1, size=n, p=prior.size_distribution(p, problem.max_size))
@@ -82,9 +89,22 @@ def screening_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.choice(problem.p, size=size, replace=False, p=score / score.sum()))
 
 
+def _check_parents(problem: Problem, model: np.ndarray) -> None:
+    prior, names = problem.model_prior, problem.names
+    lack = prior.missing(model) if isinstance(prior, ConditionalPrior) else None
+    if lack is not None:
+        raise DataError(
+            f"start: the model {[names[j] for j in model]} has {names[lack[0]]!r} without its parent {names[lack[1]]!r}, "
+            "which heredity forbids; add it"
+        )
+
+
 def _settle(problem: Problem, model: np.ndarray) -> np.ndarray:
-    """`model`, without its last variables where it is larger than the slab allows or collinear."""
+    """`model`, with the parents of its variables where there is heredity, and without its last variables where
+    it is larger than the slab allows or collinear."""
     width = np.diff(problem.offsets)
+    if isinstance(problem.model_prior, ConditionalPrior):
+        model = problem.model_prior.complete(model)[: problem.max_size]  # parents first: none loses its own
     while len(model):
         capacity = int(width[model].sum())
         if capacity <= problem.max_columns:

@@ -33,13 +33,24 @@ HARD = [
     Case("columns", "eb-local", "fixed"),
     Case("unscaled", "independent", "per-variable"),
 ]
-EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD
+HEREDITY = [
+    Case("heredity", "independent", "fixed"),
+    Case("heredity", "g", "beta-binomial", "full"),
+    Case("heredity-groups", "hyper-g", "per-variable"),
+    Case("heredity-groups", "bic", "beta-binomial"),
+]
+EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD + HEREDITY
 # every slab once, the priors in turn; every other hard case
 REDUCED = [Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)] + HARD[::2]
+CASES = {
+    "full": EVERYTHING,
+    "reduced": REDUCED + HEREDITY[1:3],
+    "few": REDUCED[::3] + HEREDITY[2:3],
+}
 
 
 def cases_of(sampler: str) -> list[Case]:
-    return {"full": EVERYTHING, "reduced": REDUCED, "few": REDUCED[::3]}[SAMPLERS[sampler].cases]
+    return CASES[SAMPLERS[sampler].cases]
 
 
 @cache

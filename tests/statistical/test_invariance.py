@@ -25,6 +25,8 @@ CASES = [
     Case("three", "g", "max-size"),
     Case("three-duplicate", "g", "per-variable"),  # models that hold both have no mass
     Case("three-duplicate", "independent", "per-variable"),
+    *(Case("three-heredity", "independent", prior) for prior in PRIORS),
+    Case("three-heredity", "g", "beta-binomial"),
 ]
 
 

@@ -28,6 +28,7 @@ class Mutant(NamedTuple):
 
 ADS = "samplers/add_delete_swap.py"
 CHAIN = "_kernels/chain.py"
+PRIOR = "_kernels/size_prior.py"
 MUTANTS = {
     "wrong sign in the ratio of an addition": Mutant(
         ADS,
@@ -78,6 +79,25 @@ MUTANTS = {
     ),
     "sibling's factor used in the enumeration": Mutant(
         "_kernels/enumeration.py", "n = columns[level]", "n = columns[level] if level == 0 else n", "check_enumeration"
+    ),
+    "a child of two flipped parents counted twice": Mutant(
+        PRIOR, "if first == j and before != after:", "if before != after:", "check_heredity"
+    ),
+    "a child left behind": Mutant(PRIOR, "if position[j] <= LEAVING and (", "if False and (", "check_heredity"),
+    "a child before its parents": Mutant(
+        PRIOR, "if place == -1 or place <= LEAVING:\n                return 0, -np.inf", "pass", "check_heredity"
+    ),
+    "a parent that may leave, in the scan": Mutant(
+        PRIOR, "            log_odds[j] = np.inf\n            continue", "            pass", "check_heredity"
+    ),
+    "stale number of available variables": Mutant(
+        CHAIN, "ints[AVAILABLE] = ints[NEW_AVAILABLE]", "pass", "check_heredity"
+    ),
+    "children of a model of before, in the enumeration": Mutant(
+        "_kernels/enumeration.py", "inside[in_order(prior_terms, place[level], p)] = -1", "pass", "check_heredity"
+    ),
+    "all variables counted as available": Mutant(
+        "heredity.py", "roots = sum(not parents for parents in self.parents)\n        children", "roots = p\n        children", "check_heredity"
     ),
     "time before an entry counted": Mutant(
         "_kernels/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"

@@ -26,7 +26,10 @@ def test_prior_comes_back(name: str) -> None:
         settings = settings[2:]
     found = {}
     for prior in PRIORS[::2] if few else PRIORS:
-        for slab, dataset in settings:
+        heredity = (
+            [("independent", "heredity-groups")] if prior in ("fixed", "beta-binomial") and not few else []
+        )
+        for slab, dataset in settings + heredity:
             case = Case(dataset, slab, prior)
             found[case] = scores(
                 problem(case),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from statistical.test_against_enumeration import HARD, REDUCED
+from statistical.test_against_enumeration import HARD, HEREDITY, REDUCED
 from statistical.test_tempering import assert_add_delete_swap_is_stuck
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.scores import _between
@@ -26,9 +26,9 @@ MOVES: dict[str, Any] = {
     "lamnisos": wv.Lamnisos(),
 }
 ALL = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + [
-    c for c in HARD if c.start == "mixed"
+    c for c in HARD + HEREDITY if c.start == "mixed"
 ]
-SOME = [c for c in REDUCED if c.start == "mixed"][::3]
+SOME = [c for c in REDUCED if c.start == "mixed"][::3] + HEREDITY[:1]
 
 
 def smc_runs(

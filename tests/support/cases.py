@@ -56,6 +56,7 @@ class Data:
     groups: list[list[int]] | None = None
     weights: np.ndarray | None = None
     inverse_gamma: tuple[float, float] | None = None
+    parents: tuple[tuple[int, ...], ...] | None = None  # of each variable
     options: dict[str, Any] = field(default_factory=dict)  # more arguments of Problem
 
     @property
@@ -135,6 +136,25 @@ def data(name: str) -> Data:
     if name == "unscaled":
         X = _columns(rng, 24, 6) * [0.3, 1.0, 3.0, 1.0, 0.5, 2.0]
         return Data(X, _response(rng, X, 0.3), options={"scale": "none"})
+    if name == "three-heredity":  # the interaction stands before its parents
+        X = _columns(rng, 12, 3)
+        X[:, 0] = X[:, 1] * X[:, 2]
+        return Data(X, _response(rng, X, 0.4), parents=((1, 2), (), ()))
+    if name == "heredity":  # b:c, a, b, c, a:b, a²:b, a², and d alone
+        a, b, c, d = _columns(rng, 30, 4, common=0.3).T
+        X = np.column_stack([b * c, a, b, c, a * b, a**2 * b, a**2, d])
+        y = 0.3 * a - 0.8 * b + 0.2 * c + 0.4 * a * b + 0.1 * b * c + rng.normal(size=30)
+        return Data(X, y, parents=((2, 3), (), (), (), (1, 2), (4,), (1,), ()))
+    if name == "heredity-groups":  # two factors, a number, and their interactions
+        n = 60
+        f, g = rng.integers(0, 3, size=n), rng.integers(0, 2, size=n)
+        x = rng.normal(size=n)
+        dummies, other = (f[:, None] == [1, 2]).astype(float), (g == 1).astype(float)[:, None]
+        blocks = [x[:, None], dummies, dummies * x[:, None], other, dummies * other]
+        y = 0.3 * x + 0.5 * dummies[:, 0] + 0.4 * dummies[:, 1] * x + rng.normal(size=n)
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        columns = [list(range(end - block.shape[1], end)) for end, block in zip(ends, blocks)]
+        return Data(np.hstack(blocks), y, groups=columns, parents=((), (), (0, 1), (), (1, 3)))
     raise ValueError(f"unknown data {name!r}")
 
 
@@ -160,13 +180,19 @@ class Case:
 def problem(case: Case) -> wv.Problem:
     """The case as the package sees it."""
     d = data(case.data)
-    model_prior, _, max_size = priors(d.p)[case.prior]
+    model_prior, theirs, max_size = priors(d.p)[case.prior]
+    if d.parents is not None and model_prior.size is not None:  # a size would be that under heredity
+        model_prior = wv.BetaBinomial(*theirs[1:])
     X, always = (
         (d.X, None)
         if d.Z is None
         else (np.hstack([d.X, d.Z]), list(range(d.X.shape[1], d.X.shape[1] + d.Z.shape[1])))
     )
     groups = None if d.groups is None else {f"v{j}": columns for j, columns in enumerate(d.groups)}
+    name = "x{}" if groups is None else "v{}"
+    heredity = None
+    if d.parents is not None:
+        heredity = {name.format(j): [name.format(i) for i in parents] for j, parents in enumerate(d.parents)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.DataWarning)  # duplicates are meant
         return wv.Problem(
@@ -179,6 +205,7 @@ def problem(case: Case) -> wv.Problem:
             always_include=always,
             weights=d.weights,
             groups=groups,
+            heredity=heredity,
             **d.options,
         )
 
@@ -199,5 +226,6 @@ def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
         scale=d.options.get("scale", "unit"),
         inverse_gamma=d.inverse_gamma,
         max_size=max_size,
+        parents=d.parents,
         temper=temper,
     )

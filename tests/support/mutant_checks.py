@@ -83,6 +83,41 @@ def check_walks() -> None:
     walk(wide, wide.problem(engine="columns"), slots=0, steps=150, cache_bytes=8 * 16 * 8)
 
 
+def check_heredity() -> None:
+    """Enumeration, a walk that flips several variables at once, and the scan are the oracle's under heredity."""
+    from support import oracle
+    from support.kernels import accept_proposal, propose_flips
+    from support.paired import make_paired, model_priors
+    from whichvars._kernels.chain import new_chain
+    from whichvars._kernels.model_table import new_memo
+    from whichvars._kernels.scan import new_scan, scan_model
+    from whichvars.enumeration import exact
+
+    case = make_paired(n=14, columns=5)
+    parents = ((1, 2), (), (), (1,), (0, 3))
+    heredity = {f"x{j}": [f"x{i}" for i in own] for j, own in enumerate(parents)}
+    for name in ("per variable", "beta-binomial"):
+        ours, theirs = model_priors(name, 5)
+        problem = case.problem(model_prior=ours, heredity=heredity)
+        truth = oracle.enumerate_posterior(
+            case.X, case.y, case.oracle_slab, theirs, parents=parents, **case._oracle_options
+        )
+        close(exact(problem).pip, truth.pips, f"inclusion probabilities, {name}")
+        value = np.where(truth.probabilities > 0, truth.log_priors + truth.log_marginals, -np.inf)
+        target, rng, now, bits = problem.target(10), np.random.default_rng(0), 0, 1 << np.arange(5)
+        chain, work = new_chain(target, 10, 0), new_scan(target, 10)
+        for step in range(150):
+            flips = rng.permutation(5)[: rng.integers(1, 5)]
+            then = now ^ int(bits[flips].sum())
+            ratio = propose_flips(target, chain, new_memo(0), flips)
+            close(ratio, value[then] - value[now], f"log ratio in step {step}, {name}")
+            if np.isfinite(ratio):
+                accept_proposal(target, chain)
+                now = then
+            scan_model(target, chain, work)
+            close(work.log_odds, value[now | bits] - value[now & ~bits], f"scan in step {step}, {name}")
+
+
 def check_proposals() -> None:
     """The ratio of proposal probabilities is that of the proposals really made."""
     from support.paired import make_paired
@@ -178,6 +213,7 @@ def check_counts() -> None:
 CHECKS: tuple[Callable[[], None], ...] = (
     check_enumeration,
     check_walks,
+    check_heredity,
     check_proposals,
     check_transitions,
     check_counts,

@@ -330,6 +330,29 @@ def log_model_prior(
     raise ValueError(f"unknown prior {prior[0]!r}")
 
 
+def log_heredity_priors(
+    p: int, prior: Prior, parents: Sequence[Sequence[int]], max_size: int | None = None
+) -> np.ndarray:
+    """Log prior probability of all 2^p models, in the order of ``all_masks``, where a variable can be in only with
+    all its parents: from all 2^p outcomes of independent coins, out of which whatever lacks a parent is taken,
+    again and again. With max_size the prior is conditioned on at most that many variables."""
+    coins = all_masks(p)
+    left = coins.copy()
+    while True:
+        before = left.copy()
+        for j in range(p):
+            left[:, j] &= before[:, list(parents[j])].all(axis=1)
+        if np.array_equal(left, before):
+            break
+    chance = np.exp([log_model_prior(mask, p, prior) for mask in coins])
+    mass = np.bincount(left @ (1 << np.arange(p)), weights=chance, minlength=2**p)
+    if max_size is not None:
+        mass[coins.sum(axis=1) > max_size] = 0.0
+        mass /= mass.sum()
+    with np.errstate(divide="ignore"):
+        return np.log(mass)
+
+
 def all_masks(p: int) -> np.ndarray:
     """The 2^p models as a boolean array in binary counting order, variable 0 the lowest bit."""
     return (np.arange(2**p)[:, None] >> np.arange(p)) & 1 == 1
@@ -347,9 +370,12 @@ def enumerate_posterior(
     scale: Literal["unit", "none"] = "unit",
     inverse_gamma: tuple[float, float] | None = None,
     max_size: int | None = None,
+    parents: Sequence[Sequence[int]] | None = None,
     temper: float = 1.0,
 ) -> OraclePosterior:
     """The exact posterior over all 2^p models, probabilities ∝ prior · marginal^temper.
+
+    parents: of each variable, without all of which it cannot be in.
 
     log_evidence is the log of Σ prior · marginal^temper: at temper = 1 the evidence relative to the null
     model's. A model of marginal zero (rank-deficient) has probability zero at temper = 0 too; log_priors and
@@ -360,7 +386,10 @@ def enumerate_posterior(
     if p > 16:
         raise ValueError("too many variables to enumerate")
     masks = all_masks(p)
-    log_priors = np.array([log_model_prior(mask, p, prior, max_size) for mask in masks])
+    if parents is None:
+        log_priors = np.array([log_model_prior(mask, p, prior, max_size) for mask in masks])
+    else:
+        log_priors = log_heredity_priors(p, prior, parents, max_size)
     log_marginals = np.array(
         [_log_marginal(data, tuple(np.flatnonzero(mask)), slab, inverse_gamma) for mask in masks]
     )

@@ -25,6 +25,8 @@ CASES = [
     Case("wide", "g", "fixed"),
     Case("inverse-gamma", "eb-local", "fixed"),
     Case("growing", "independent", "per-variable", "full"),
+    Case("heredity", "independent", "beta-binomial"),
+    Case("heredity", "g", "per-variable"),
 ]
 
 

@@ -18,8 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import common, compare, engine, page, problems, references, tecator  # noqa: E402
+from benchmarks import common, compare, engine, page, problems, references, startup, tecator  # noqa: E402
 from benchmarks.__main__ import main  # noqa: E402
+
+from whichvars.cli import main as whichvars_main  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -262,3 +264,18 @@ def test_results_name_no_machine() -> None:
     host = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=False).stdout.strip()
     assert not host or host not in text
     assert str(ROOT) not in text
+
+
+def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monkeypatch):
+    def in_this_process(command: list[str]) -> float:
+        if command[1:3] == ["-m", "whichvars"]:
+            assert CliRunner().invoke(whichvars_main, command[3:]).exit_code in (0, 3), command
+        return float(len(command))
+
+    with pytest.raises(RuntimeError, match=r"[Nn]o such option"):
+        startup.seconds([*startup.WHICHVARS, "--nonsense"])
+    monkeypatch.setattr(startup, "seconds", in_this_process)
+    out = tmp_path / "startup.json"
+    result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
+    assert result.exit_code == 0, result.output
+    assert "| import whichvars | 3.00 | 3.00 | < 1 |" in result.output

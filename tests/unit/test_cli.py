@@ -1,20 +1,35 @@
-"""The command line: what it prints is right, fits a terminal, and needs no terminal."""
+"""The demonstration and the front of the command line: what it prints is right, fits a terminal, and needs none."""
 
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
-from whichvars.cli import DRAWS, NEXT_STEPS, US_CRIME, WIDEST, demo, in_words, main
+from whichvars.cli import demo, main
+from whichvars.cli.demonstration import DRAWS, NEXT_STEPS, US_CRIME
+from whichvars.cli.show import WIDEST, in_words
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_report() -> Iterator[None]:
+    """A report takes seconds and is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wv.Posterior, "report", lambda self, path: path.write_text("report"), raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")
-def output() -> str:
-    result = CliRunner().invoke(main, ["demo", "--quick"], env={"COLUMNS": "80"})
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("demo")
+    result = CliRunner().invoke(main, ["demo", "--quick", "--out", str(out)], env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
+    assert wv.Posterior.load(out / "posterior.npz").problem.p == 100
+    assert f"Report: {out / 'report.html'}" in result.output
     return result.output
 
 
@@ -42,15 +57,18 @@ def test_demo_samples_with_errors_that_cover_the_reference(output: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_demo_fits_the_terminal(columns: int) -> None:
+def test_demo_fits_the_terminal(columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["demo", "--quick"], env={"COLUMNS": str(columns)})
+    assert (tmp_path / "whichvars-demo" / "settings.json").exists()
     longest = max(result.output.splitlines(), key=len)
     assert len(longest) <= min(columns, WIDEST + 1), longest
     assert "…" not in result.output, "rich cut something off"
 
 
-def test_demo_survives_a_terminal_without_unicode_blocks() -> None:
-    result = CliRunner(charset="ascii").invoke(main, ["demo", "--quick"], env={"COLUMNS": "80"})
+def test_demo_survives_a_terminal_without_unicode_blocks(tmp_path: Path) -> None:
+    arguments = ["demo", "--quick", "--out", str(tmp_path)]
+    result = CliRunner(charset="ascii").invoke(main, arguments, env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.exception
 
 
@@ -76,7 +94,7 @@ def test_words_cover_zero_to_one_in_order() -> None:
 def test_every_variable_is_explained_and_quick_is_smaller() -> None:
     assert set(US_CRIME) == set(wv.datasets.load_uscrime().X.columns)
     assert DRAWS > 100_000
-    assert demo.params[0].hidden  # type: ignore[attr-defined]
+    assert [p.hidden for p in demo.params if p.name == "quick"] == [True]  # type: ignore[attr-defined]
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -4,13 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import stdtr
 
 import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
-from whichvars.coefficients import KeptModels, mixture_quantile, t_cdf
+from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.t_mixture import TMixture, mixture_quantile, t_cdf
 
 SITUATIONS = {
     "plain": {},
@@ -152,6 +154,27 @@ def test_interval_must_be_a_probability(interval):
 def test_fast_distribution_function(degrees):
     z = np.concatenate([np.linspace(-40, 40, 5001), [-1e12, 1e12]])
     np.testing.assert_allclose(t_cdf(degrees, z), stdtr(degrees, z), atol=2e-11)
+
+
+def test_density_is_the_slope():
+    rng = np.random.default_rng(0)
+    weight, degrees = rng.dirichlet(np.ones(50)), np.repeat([3.0, 20.0], 25)
+    location, scale = rng.normal(size=50), rng.uniform(0.1, 2, size=50)
+    for x in (-7.0, 0.3, 2.0):
+        below, density = TMixture(weight, location, scale, degrees).cdf_and_density(x)
+        assert below == pytest.approx(weight @ stats.t.cdf(x, degrees, location, scale), abs=1e-10)
+        assert density == pytest.approx(weight @ stats.t.pdf(x, degrees, location, scale), rel=1e-5)
+
+
+@pytest.mark.parametrize("level", [1e-6, 0.025, 0.5, 0.975])
+def test_quantile_of_many_components(level):
+    """More than the sample in which it is first looked for; two humps far apart."""
+    rng = np.random.default_rng(1)
+    n = 20_000
+    weight, degrees = rng.dirichlet(np.full(n, 0.2)), np.full(n, 9.0)
+    location, scale = rng.choice([-50.0, 3.0], size=n) + rng.normal(size=n), rng.uniform(0.01, 2, size=n)
+    found = mixture_quantile(level, weight, location, scale, degrees)
+    assert weight @ stats.t.cdf(found, degrees, location, scale) == pytest.approx(level, abs=1e-10)
 
 
 def test_quantile_of_points_and_single_components():

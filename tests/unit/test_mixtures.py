@@ -9,7 +9,14 @@ from scipy.special import hyp2f1
 
 from support.kernels import from_python
 from whichvars._kernels.mixture import mixture_log_bayes_factor as mixture_kernel
-from whichvars.mixtures import KINDS, log_bayes_factor, mixture_nodes, mixture_table
+from whichvars.mixtures import (
+    KINDS,
+    log_bayes_factor,
+    mixture_nodes,
+    mixture_table,
+    posterior_nodes,
+    read_table,
+)
 
 mixture_log_bayes_factor = from_python(mixture_kernel)
 
@@ -148,3 +155,24 @@ def test_wrong_parameters_are_refused(kind, nu, n, a, k):
 def test_r2_of_one_is_refused():
     with pytest.raises(ValueError, match="r2"):
         log_bayes_factor("hyper-g", 9, 10, 3, 1, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [12, 4000])
+def test_reading_many_at_once(tables, kind, n):
+    u = np.concatenate([[0.0], np.logspace(-8, 2, 300)])  # also beyond the table's end
+    for k in (0, 1, 5):
+        found = read_table(tables[kind, n], k, u)
+        np.testing.assert_allclose(found, read(tables[kind, n], n - 1.0, k, u), rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fewer_nodes_give_the_same_averages(kind):
+    u = np.array([0.01, 0.5, 3.0])
+    _, x, weight = posterior_nodes(kind, 46.0, 47.0, 3.0, 2, u)
+    _, few, few_weight = posterior_nodes(kind, 46.0, 47.0, 3.0, 2, u, drop=28.0, step=0.4)
+    assert few.shape[1] < 0.7 * x.shape[1]
+    assert np.diff(few, axis=1).max() <= 0.4
+    for power in (1, 2, 5):
+        fine = (weight / (1 + np.exp(-x)) ** power).sum(axis=1)
+        np.testing.assert_allclose((few_weight / (1 + np.exp(-few)) ** power).sum(axis=1), fine, rtol=1e-9)

@@ -7,6 +7,7 @@ import pytest
 import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
+from whichvars.coefficients import held_fits
 from whichvars.errors import DataError
 from whichvars.prediction import best_predictive
 
@@ -183,3 +184,18 @@ def test_median_model_that_is_collinear_is_refused():
     object.__setattr__(posterior, "pip", np.where(np.isin(np.arange(7), [0, 6]), 0.6, 0.1))
     with pytest.raises(DataError, match="collinear"):
         posterior.predict(case.X, "MPM")
+
+
+@pytest.mark.parametrize("slab", ["independent", "hyper-g"])
+def test_more_models_than_memory_should_hold(monkeypatch, slab):
+    case = make_paired(slab)
+    posterior = wv.exact(case.problem())
+    X = new_rows(case, 4)
+    held = [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
+    monkeypatch.setattr("whichvars.coefficients.HELD_BYTES", 0)
+    for one, other in zip(
+        held, [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
+    ):
+        for a, b in zip(one, other):
+            np.testing.assert_array_equal(a, b)
+    assert not isinstance(held_fits(posterior.problem, posterior.kept), list)

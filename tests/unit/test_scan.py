@@ -418,12 +418,34 @@ def test_a_factor_lost_to_rounding():
     assert found[6] == np.inf
 
 
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("slab", ["independent", "g", "hyper-g/n"])
+@pytest.mark.parametrize("name", ["three-heredity", "heredity", "heredity-groups"])
+def test_heredity(name, slab, prior):
+    """At every model that is allowed: the oracle's, forbidden flips too."""
+    case = Case(name, slab, prior)
+    s, oracle = setting(case), truth(case)
+    value = np.where(oracle.probabilities > 0, oracle.log_priors + oracle.log_marginals, -np.inf)
+    for index in np.flatnonzero(oracle.probabilities > 0):
+        model = np.random.default_rng(index).permutation(np.flatnonzero(oracle.masks[index]))
+        assert s.go_to(model)
+        found = s.scan()
+        assert_close(found, s.one_by_one(), 1e-10, model)
+        bits = 1 << np.arange(s.p)
+        assert_close(found, value[index | bits] - value[index & ~bits], 1e-8, model)
+        assert (found == np.inf).sum() == sum(
+            bool(value[index ^ bit] == -np.inf) for bit in bits[oracle.masks[index]]
+        )
+
+
 # --- the same bits without the JIT
 
 
 def print_bits() -> None:
     out = {}
     settings_by_name = {"columns": setting(Case("columns", "independent", "max-size"))}
+    for prior in ("per-variable", "beta-binomial"):
+        settings_by_name[f"heredity {prior}"] = setting(Case("heredity", "independent", prior))
     for slab in SLABS:
         for engine in ENGINES:
             settings_by_name[f"{slab} {engine}"] = grouped(slab, "beta-binomial", engine)

@@ -25,6 +25,7 @@ from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import adopt, append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.model_table import recall, remember
+from whichvars._kernels.size_prior import proposed_heredity
 from whichvars._kernels.target import INDEPENDENT, Target
 
 # places in Chain.ints
@@ -39,7 +40,10 @@ PENDING = 7  # 1 if a proposal waits for more capacity
 BREAKDOWNS = 8  # factorisations lost to rounding under the independent slab
 PERFECT = 9  # models evaluated whose residual sum of squares is zero to rounding
 EVALUATIONS = 10  # factorisations made
-N_INTS = 11
+SCANNED = 11  # leading variables whose rows of the last scan are current: see scan.py
+AVAILABLE = 12  # variables with parents whose parents are all in; 0 without heredity
+NEW_AVAILABLE = 13  # the same of the proposed model
+N_INTS = 14
 
 # places in Chain.floats
 LOG_MARGINAL = 0  # of the current model, untempered, relative to the null
@@ -151,7 +155,7 @@ def change(target, chain, j):
 
 @inlined
 def proposed_log_prior(target, chain):
-    """log p(γ') up to its constant; −inf where the size, or the number of columns, is not allowed."""
+    """log p(γ') up to its constant; −inf where the size, the number of columns or heredity does not allow it."""
     prior = target.prior
     offsets = target.design.offsets
     size = chain.ints[SIZE]
@@ -168,6 +172,12 @@ def proposed_log_prior(target, chain):
     size += chain.ints[ADDED] - chain.ints[DELETED]
     if size > prior.max_size or columns > target.slab.max_columns:
         return -np.inf
+    if prior.links.shape[0] > 0:  # heredity
+        extra, chain.ints[NEW_AVAILABLE] = proposed_heredity(
+            prior, chain.position, chain.ints[SIZE], chain.ints[AVAILABLE],
+            chain.added, chain.ints[ADDED], chain.deleted, chain.ints[DELETED],
+        )  # fmt: skip
+        value += extra
     return value + prior.log_size[size]
 
 
@@ -408,7 +418,10 @@ def accept(target, chain):
         ints[VALID] = q
     elif ints[VALID] > first:
         ints[VALID] = first
+    if ints[SCANNED] > first:
+        ints[SCANNED] = first
     chain.keys[0] = chain.keys[1]
+    ints[AVAILABLE] = ints[NEW_AVAILABLE]
     chain.floats[LOG_MARGINAL] = chain.floats[NEW_LOG_MARGINAL]
     chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]
 

@@ -11,6 +11,12 @@ from whichvars._kernels.gram_cache import product
 from whichvars._kernels.jit import entry
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
+from whichvars._kernels.size_prior import (
+    all_parents_in,
+    children_made_available,
+    in_order,
+    log_availability,
+)
 from whichvars._kernels.target import INDEPENDENT
 
 
@@ -37,33 +43,41 @@ def enumerate_models(
     depth: most columns a model can have. A subtree is left out where the slab gives it no mass: too many
     variables or columns, or (R² family) a rank-deficient root, as all that contain it are deficient too.
 
-    path (3, p + 1): variable, number and columns of the model at each level of the current path, level 0 the
-    null model; sums (3, p + 1): its Σ log odds, Σ ½ log g and explained sum of squares; column (depth,): its
-    columns; troubles: counts of breakdowns and perfect fits.
+    path (5, p + 1): place in the order of variables, number, columns, and variables available under heredity
+    of the model at each level of the current path, level 0 the null model; and by variable 0 if in it, else −1;
+    sums (4, p + 1): its Σ log odds, Σ ½ log g, explained sum of squares and Σ of heredity's terms; column
+    (depth,): its columns; troubles: counts of breakdowns and perfect fits.
+
+    Under heredity parents come before their children, so that a model that is not allowed is the root of none
+    that is.
     """
     design, slab, prior_terms = target.design, target.slab, target.prior
     offsets = design.offsets
     p = offsets.shape[0] - 1
-    variable, node, columns = path[0], path[1], path[2]
-    odds, half_log_g, explained = sums[0], sums[1], sums[2]
+    place, node, columns, available, inside = path[0], path[1], path[2], path[3], path[4, :p]
+    inside[:] = -1
+    odds, half_log_g, explained, extra = sums[0], sums[1], sums[2], sums[3]
+    heredity = prior_terms.links.shape[0] > 0
     parent[0] = -1
     last[0] = -1
     marginal[0] = 0.0
     prior[0] = prior_terms.log_size[0]
     count = 1
     level = 0
-    j = 0
+    next_place = 0
     while True:
-        if j == p or level == prior_terms.max_size:  # nothing more to add: go back up
+        if next_place == p or level == prior_terms.max_size:  # nothing more to add: go back up
             if level == 0:
                 return count
-            j = variable[level] + 1
+            next_place = place[level] + 1
+            inside[in_order(prior_terms, place[level], p)] = -1
             level -= 1
             continue
         # 1. append variable j to the model at this level
+        j = in_order(prior_terms, next_place, p)
         n = columns[level]
         width = offsets[j + 1] - offsets[j]
-        sound = n + width <= depth
+        sound = n + width <= depth and (not heredity or all_parents_in(prior_terms, inside, j, -1))
         gained = 0.0
         half = 0.0
         if sound:
@@ -92,11 +106,12 @@ def enumerate_models(
             if slab.code != INDEPENDENT and 2.0 * log_determinant < math.log(SMALLEST_TOLERANCE):
                 sound = smallest_tolerance(factor, inverse, n, factor, inverse, n, work) >= SMALLEST_TOLERANCE
         if not sound:
-            j += 1
+            next_place += 1
             continue
         # 2. write it down
         level += 1
-        variable[level] = j
+        place[level] = next_place
+        inside[j] = 0
         columns[level] = n
         odds[level] = odds[level - 1] + prior_terms.log_odds[j]
         half_log_g[level] = half_log_g[level - 1] + half
@@ -110,9 +125,14 @@ def enumerate_models(
         last[count] = j
         marginal[count] = log_marginal(slab, n, residual, half_log_g[level], log_determinant)
         prior[count] = odds[level] + prior_terms.log_size[level]
+        if heredity:
+            number, change = children_made_available(prior_terms, inside, j)
+            available[level] = available[level - 1] + number
+            extra[level] = extra[level - 1] + change
+            prior[count] += extra[level] + log_availability(prior_terms, level, available[level])
         count += 1
         # 3. and go down
-        j += 1
+        next_place += 1
 
 
 @entry

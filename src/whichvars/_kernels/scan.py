@@ -9,8 +9,13 @@ j to the next.
 Every pivot and every residual is formed by the operations of ``chain.evaluate`` in their order: the two agree
 to the rounding of a few logs however near to singular a model is, and on which models have no mass.
 
-Cost: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the data: k·P in the
-Gram engine, O(P) in the column engine.
+Z is kept between scans of a chain: rows of variables that have not moved since the last one stay as they
+are, so a scan after one flip costs little more than the rows behind it. They are the rows that a scan from
+scratch would give, bit for bit: nothing drifts, and nothing needs a refresh. ``SCANNED`` of the chain says how
+many are current; whoever gives a chain other room to work sets it to 0.
+
+Cost from scratch: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the
+data: k·P; where that would be more than `kept_bytes`, O(P), and every scan is from scratch.
 """
 
 import math
@@ -19,12 +24,14 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import (
+    AVAILABLE,
     BREAKDOWNS,
     COLUMNS,
     EVALUATIONS,
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
     PERFECT,
+    SCANNED,
     SIZE,
     TAIL,
     _extend_head,
@@ -34,22 +41,25 @@ from whichvars._kernels.chain import (
     clear,
 )
 from whichvars._kernels.gram_cache import product
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
-from whichvars._kernels.size_prior import log_flip_odds
+from whichvars._kernels.size_prior import add_heredity, log_flip_odds
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
+STEEPEST = 600.0  # bound of the log of finite odds
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
 
 class Scan(NamedTuple):
-    """The answer, `log_odds`, and room to work for models of up to `capacity` columns."""
+    """The answer, `log_odds` or `odds`, and room to work for models of up to `capacity` columns."""
 
     log_odds: np.ndarray  # (p,)
+    odds: np.ndarray  # (p,): filled by ``scan_odds`` only
+    weight: np.ndarray  # (p,) e^(log prior odds)/√g: what the odds of a variable of one column have in common
     widest: int  # columns of the widest variable
-    z: np.ndarray  # (capacity, P) Z in the Gram engine, (capacity, block) of it in the column engine
+    z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
     right: np.ndarray  # (block,) x_cᵀy − Z_cᵀL⁻¹X_γᵀy
     residual: np.ndarray  # (block,) S/S₀ with column c in, within its bounds
@@ -68,7 +78,7 @@ class Scan(NamedTuple):
     vector: np.ndarray
 
 
-def new_scan(target: Target, capacity: int) -> Scan:
+def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
     """Room for scans at models of up to `capacity` columns."""
     design = target.design
     widest = int(np.diff(design.offsets).max())
@@ -76,11 +86,13 @@ def new_scan(target: Target, capacity: int) -> Scan:
     capacity = max(capacity, 1)
     most = max(capacity, widest)
     block = min(max(BLOCK, widest), n_columns)
-    kept = n_columns if len(design.gram) else block
+    kept = n_columns if 8 * capacity * n_columns <= kept_bytes else block
     if kept % 512 == 0:
         kept += 8  # rows a multiple of 4 kB apart would compete for the same cache lines
     return Scan(
         log_odds=np.zeros(len(design.offsets) - 1),
+        odds=np.zeros(len(design.offsets) - 1),
+        weight=np.exp(target.prior.log_odds - target.slab.half_log_g[design.offsets[:-1]]),
         widest=widest,
         z=np.zeros((capacity, kept)),
         **{name: np.zeros(block) for name in ("pivot", "right", "residual", "power", "largest", "scratch")},
@@ -89,6 +101,13 @@ def new_scan(target: Target, capacity: int) -> Scan:
         factor=np.zeros((most, most)),
         **{name: np.zeros(most) for name in ("inverse", "solved", "vector")},
     )
+
+
+def no_scan() -> Scan:
+    """Of the same type, with no room."""
+    matrices = ("z", "inverse_factor", "schur", "factor")
+    arrays = {name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name != "widest"}
+    return Scan(widest=1, **arrays)
 
 
 @entry
@@ -103,28 +122,60 @@ def tempered_scan_model(target, chain, work):
     return tempered_scan(target, chain, work)
 
 
-@kernel
+@inlined
 def scan(target, chain, work):
     """Fill ``work.log_odds``: for every j the log of p(y|γ) p(γ) with j over that without j, the other
     variables as in the chain.
 
-    −inf where the model with j has no mass (size, number of columns, rank); +inf where rounding takes it from
-    the one without j. A proposal on its way is dropped; counters stay as they are.
+    −inf where the model with j has no mass (size, number of columns, rank, heredity); +inf where heredity, or
+    rounding, takes it from the one without j. A proposal on its way is dropped; counters stay as they are.
 
     Returns 0; or, with nothing done, for how many columns `work` and `target` (its table of mixtures) must be
     made.
     """
-    return _scan(target, chain, work, 1.0)
+    return _scan(target, chain, work, 1.0, False)
 
 
-@kernel
+@inlined
 def tempered_scan(target, chain, work):
     """The same for p(y|γ)^t p(γ), t the inverse temperature of the chain."""
-    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE])
+    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE], False)
 
 
 @kernel
-def _scan(target, chain, work, t):
+def scan_odds(target, chain, work):
+    """Like ``scan``, but fill ``work.odds``, between e^−600 and e^600 or 0 or infinite; ``work.log_odds`` is good
+    for nothing afterwards. Under the independent slab this takes no logarithms."""
+    prior = target.prior
+    fast = (
+        target.slab.code == INDEPENDENT
+        and work.widest == 1
+        and prior.links.shape[0] == 0
+        and target.slab.nu <= LARGEST_POWER
+        and target.slab.nu == math.floor(target.slab.nu)
+    )
+    needed = _scan(target, chain, work, 1.0, fast)
+    if needed > 0:
+        return needed
+    for i in range(chain.ints[SIZE]):
+        j = chain.order[i]
+        work.odds[j] = odds_of(work.log_odds[j])
+    if not fast:
+        for j in range(work.odds.shape[0]):
+            work.odds[j] = odds_of(work.log_odds[j])
+    return 0
+
+
+@kernel
+def odds_of(log_odds):
+    """exp(log_odds) where that is finite and not 0, else its nearest bound; 0 and infinity stay."""
+    if log_odds == np.inf or log_odds == -np.inf:
+        return math.exp(log_odds)
+    return math.exp(min(max(log_odds, -STEEPEST), STEEPEST))
+
+
+@kernel
+def _scan(target, chain, work, t, as_odds):
     ints, slab, prior, offsets = chain.ints, target.slab, target.prior, target.design.offsets
     size, k = ints[SIZE], ints[COLUMNS]
     p = offsets.shape[0] - 1
@@ -144,13 +195,17 @@ def _scan(target, chain, work, t):
         else:
             _deletions_one_by_one(target, chain, work, t)
         if size < prior.max_size and k < slab.max_columns:
-            _additions(target, chain, work, t)
+            _additions(target, chain, work, t, as_odds)
+            ints[SCANNED] = size if work.z.shape[1] >= offsets[p] else 0
     else:  # rounding allowed this model in one order of its columns and not in this one
         _deletions_one_by_one(target, chain, work, t)
     if not (sound and size < prior.max_size and k < slab.max_columns):
         for j in range(p):
             if chain.position[j] < 0:
                 work.log_odds[j] = -np.inf
+                work.odds[j] = 0.0
+    if prior.links.shape[0] > 0:
+        add_heredity(prior, chain.position, size, ints[AVAILABLE], work.log_odds)
     ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
     return 0
 
@@ -212,7 +267,7 @@ def _deletions_one_by_one(target, chain, work, t):
     chain.ints[TAIL] = -1
 
 
-@kernel
+@inlined
 def _deletions(target, chain, work, t):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     current = chain.floats[LOG_MARGINAL]
@@ -271,8 +326,8 @@ def _deletions(target, chain, work, t):
 # --- variables outside the model
 
 
-@kernel
-def _additions(target, chain, work, t):
+@inlined
+def _additions(target, chain, work, t, as_odds):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     position, log_odds = chain.position, work.log_odds
@@ -293,9 +348,12 @@ def _additions(target, chain, work, t):
     by_product = independent and nu <= LARGEST_POWER and nu == math.floor(nu)
     start = -half - log_determinant - current
     together = start - 0.5 * nu * math.log(residual)
+    log_common = together + prior.log_size[size + 1] - prior.log_size[size]
+    to_odds, as_odds = as_odds, as_odds and abs(log_common) < STEEPEST / 3
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
-    whole = target.design.gram.shape[0] > 0
+    whole = work.z.shape[1] >= offsets[p]
+    current_rows = chain.row[chain.ints[SCANNED]] if whole else 0
     j = 0
     while j < p:
         # 1. a block of variables
@@ -305,14 +363,18 @@ def _additions(target, chain, work, t):
             end += 1
         n = offsets[end] - first
         at = first if whole else 0  # where in z the block begins
-        _solve_block(target, chain, work, first, n, at)
+        _solve_block(target, chain, work, first, n, at, current_rows)
         _residuals(work, n, explained, slab.s_null)
         if by_product:
             _powers(work, n, residual, int(nu))
         many_in_doubt = not independent and _count_below(pivots, n, safe) > n // 8
         if many_in_doubt:
             _largest_squares(work, k, n, at)
-        # 2. each of them
+        # 2. all of them at once, where that is possible
+        if as_odds and _block_odds(work, j, n, math.exp(log_common), ridge):
+            j = end
+            continue
+        # 3. each of them
         for v in range(j, end):
             if position[v] >= 0:
                 continue
@@ -346,12 +408,15 @@ def _additions(target, chain, work, t):
                 if full_rank:
                     difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
             log_odds[v] = _log_odds(prior, v, size, t, difference)
+            if to_odds:
+                work.odds[v] = odds_of(log_odds[v])
         j = end
 
 
-@kernel
-def _solve_block(target, chain, work, first, n, at):
-    """Z, pivots and right-hand sides of columns first … first + n − 1 of X; Z from its column `at` on."""
+@inlined
+def _solve_block(target, chain, work, first, n, at, current_rows):
+    """Z, pivots and right-hand sides of columns first … first + n − 1 of X; Z from its column `at` on, where
+    its first `current_rows` rows are known already."""
     design = target.design
     k = chain.ints[COLUMNS]
     z, pivot, right, head = work.z, work.pivot, work.right, chain.head
@@ -359,12 +424,14 @@ def _solve_block(target, chain, work, first, n, at):
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
-    if design.gram.shape[0] == 0:
+    if design.gram.shape[0] == 0 and current_rows < k:
         columns = chain.column
         for c in range(n):
-            for r in range(k):
-                z[r, c] = product(design, chain.gram_cache, first + c, columns[r])
-    for r in range(k):
+            for r in range(current_rows, k):
+                z[r, at + c] = product(design, chain.gram_cache, first + c, columns[r])
+    for r in range(current_rows):
+        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+    for r in range(current_rows, k):
         row = z[r, at : at + n]
         if design.gram.shape[0] > 0:
             _copy(design.gram[chain.column[r], first : first + n], row, n)
@@ -379,7 +446,8 @@ def _solve_block(target, chain, work, first, n, at):
         while s < r:
             _subtract_one(row, n, z[s, at : at + n], head[r, s])
             s += 1
-        _finish_row(row, n, chain.head_inverse[r], chain.head_solved[r], pivot, right)
+        _finish_row(row, n, chain.head_inverse[r])
+        _reduce(row, n, chain.head_solved[r], pivot, right)
 
 
 @kernel
@@ -401,15 +469,21 @@ def _subtract_one(row, n, z0, f0):
 
 
 @kernel
-def _finish_row(row, n, inverse, solved, pivot, right):
+def _finish_row(row, n, inverse):
     for c in range(n):
-        x = row[c] * inverse
-        row[c] = x
+        row[c] *= inverse
+
+
+@kernel
+def _reduce(row, n, solved, pivot, right):
+    """What a row of Z takes from pivots and right-hand sides."""
+    for c in range(n):
+        x = row[c]
         pivot[c] -= x * x
         right[c] -= x * solved
 
 
-@kernel
+@inlined
 def _residuals(work, n, explained, s_null):
     """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
@@ -421,7 +495,7 @@ def _residuals(work, n, explained, s_null):
         residual[c] = value if value < 1.0 else 1.0
 
 
-@kernel
+@inlined
 def _powers(work, n, residual, exponent):
     """(S⁺/S)^exponent by repeated squaring."""
     residuals, power, base = work.residual, work.power, work.scratch
@@ -437,6 +511,20 @@ def _powers(work, n, residual, exponent):
             base[c] *= base[c]
 
 
+@inlined
+def _block_odds(work, first, n, common, ridge):
+    """The odds of n variables of one column each; False, and nonsense, where one of them needs its logarithm or
+    has no sound pivot (included ones among them: they have none)."""
+    odds, weight, pivot, power = work.odds, work.weight, work.pivot, work.power
+    for c in range(n):
+        product = pivot[c] * power[c]
+        odds[first + c] = common * weight[first + c] / math.sqrt(product if product > 1e-280 else 1e-280)
+    for c in range(n):
+        if not (pivot[c] > 0.5 * ridge[first + c] and pivot[c] * power[c] > 1e-280):
+            return False
+    return True
+
+
 @kernel
 def _count_below(values, n, bound):
     count = 0
@@ -446,7 +534,7 @@ def _count_below(values, n, bound):
     return count
 
 
-@kernel
+@inlined
 def _largest_squares(work, k, n, at):
     """What ``_has_full_rank`` compares, for every column of the block at once."""
     z, last, largest, inverse_factor = work.z, work.scratch, work.largest, work.inverse_factor

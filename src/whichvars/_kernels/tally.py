@@ -13,30 +13,35 @@ from visit to visit, and one that went must not come back. The threshold never f
 table at the end has been there since its first visit: its count is exact.
 
 *Thinned record*: every T-th model; when it is full every second one goes and T doubles.
+
+*Rao–Blackwell sums*: see ``averages``.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SIZE
+from whichvars._kernels.averages import EVERY, NEXT_SCAN, Averages, add_scan, grow_averages, no_averages
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE
 from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.target import Target
 
 # places in Tally.ints
-COUNTING = 0  # 0 during warm-up
+COUNTING = 0  # 0 during warm-up; 1: iterations; BY_DRAWS
 NOW = 1  # iterations counted
 BATCH = 2  # the current batch
 BATCH_LENGTH = 3
 BATCH_END = 4  # iteration at which it ends
 THIN = 5  # T
 NEXT_RECORD = 6
-NEXT_EVENT = 7  # the earlier of BATCH_END and NEXT_RECORD
+NEXT_EVENT = 7  # the earliest of BATCH_END, NEXT_RECORD and NEXT_SCAN
 RECORDS = 8
 MODEL_SINCE = 9  # iteration at which the current model was entered
 MODELS = 10  # entries in the table of best models
 POOL = 11  # words of the pool in use
 N_INTS = 12
 
+BY_DRAWS = 2
 ROUNDING = 1e-8  # relative; far above what the order of a factor's columns makes in a log posterior
 
 
@@ -56,11 +61,12 @@ class Tally(NamedTuple):
     model_start: np.ndarray  # (models + 1,) int64: where its variables stand in the pool
     pool: np.ndarray  # int32
     scratch: np.ndarray  # (models,)
+    averages: Averages  # Rao–Blackwell sums
 
 
 def new_tally(p: int, capacity: int, models: int, records: int, batches: int, batch_length: int = 1) -> Tally:
     """An empty tally that keeps between models/2 and models models, records/2 and records records, batches/2
-    and batches batches."""
+    and batches batches, and no Rao–Blackwell sums."""
     cells = 4
     while cells < 2 * models:
         cells *= 2
@@ -83,17 +89,19 @@ def new_tally(p: int, capacity: int, models: int, records: int, batches: int, ba
         model_start=np.zeros(models + 1, np.int64),
         pool=np.zeros(models * 16 + capacity, np.int32),
         scratch=np.zeros(models),
+        averages=no_averages(),
     )
 
 
-def grow_tally(tally: Tally, capacity: int) -> Tally:
-    """The same tally with room for models of `capacity` variables."""
+def grow_tally(tally: Tally, target: Target, capacity: int) -> Tally:
+    """The same tally with room for models of `capacity` columns; the chain's ``SCANNED`` is to be set to 0."""
     records, old = tally.record_models.shape
     larger = np.zeros((records, capacity), np.int32)
     larger[:, :old] = tally.record_models
     pool = np.zeros(len(tally.model_key) * 16 + capacity, np.int32)
     pool[: len(tally.pool)] = tally.pool
-    return tally._replace(record_models=larger, pool=pool)
+    averages = grow_averages(tally.averages, target, capacity)
+    return tally._replace(record_models=larger, pool=pool, averages=averages)
 
 
 @entry
@@ -103,9 +111,17 @@ def start_counting(chain, tally):
     ints[COUNTING] = 1
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
-    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD])
+    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], tally.averages.ints[NEXT_SCAN])
     for i in range(chain.ints[SIZE]):
         tally.entered[chain.order[i]] = 0
+
+
+def start_counting_draws(tally: Tally) -> None:
+    """Warm-up is over: count draws from now on."""
+    ints = tally.ints
+    ints[COUNTING] = BY_DRAWS
+    ints[BATCH_END] = ints[BATCH_LENGTH]
+    ints[NEXT_RECORD] = ints[THIN]
 
 
 @inlined
@@ -137,12 +153,21 @@ def count_changes(chain, tally, n_added, n_deleted):
 
 
 @inlined
-def end_iteration(chain, tally):
+def end_iteration(target, chain, tally):
     """One iteration is over; its model is the current one. Call only while counting."""
     ints = tally.ints
     ints[NOW] += 1
     if ints[NOW] < ints[NEXT_EVENT]:
         return
+    _handle_event(target, chain, tally)
+
+
+@kernel
+def _handle_event(target, chain, tally):
+    ints, scans = tally.ints, tally.averages.ints
+    if ints[NOW] == scans[NEXT_SCAN]:
+        add_scan(target, chain, tally.averages)  # there is always room: it grows with the chain
+        scans[NEXT_SCAN] += scans[EVERY]
     if ints[NOW] == ints[NEXT_RECORD]:
         _record(chain, tally)
     if ints[NOW] == ints[BATCH_END]:
@@ -153,7 +178,31 @@ def end_iteration(chain, tally):
         ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
         for i in range(chain.ints[SIZE]):
             tally.entered[chain.order[i]] = 0
-    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD])
+    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], scans[NEXT_SCAN])
+
+
+@inlined
+def count_draw(chain, tally):
+    """Count the chain's model as one draw, at once: for samplers that draw now and then, from several chains.
+
+    A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is settled
+    twice.
+    """
+    ints, counts = tally.ints, tally.batch_counts
+    for i in range(chain.ints[SIZE]):
+        counts[ints[BATCH], chain.order[i]] += np.uint32(1)
+    tally.sizes[chain.ints[SIZE]] += 1
+    marginal, prior = chain.floats[LOG_MARGINAL], chain.floats[LOG_PRIOR]
+    if marginal + prior > tally.threshold[0]:
+        _count_model(chain, tally, 1, marginal, prior)
+    ints[NOW] += 1
+    if ints[NOW] == ints[NEXT_RECORD]:
+        _record(chain, tally)
+    if ints[NOW] == ints[BATCH_END]:
+        ints[BATCH] += 1
+        if ints[BATCH] == counts.shape[0]:
+            _merge_batches(tally)
+        ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
 
 
 @kernel
@@ -183,6 +232,7 @@ def change_chain(old, new, tally):
     time = np.uint32(tally.ints[NOW] - (tally.ints[BATCH_END] - tally.ints[BATCH_LENGTH]))
     for i in range(new.ints[SIZE]):
         tally.entered[new.order[i]] = time
+    new.ints[SCANNED] = 0  # the last scan was of the other chain
 
 
 @kernel
@@ -226,7 +276,7 @@ def _record(chain, tally):
     ints[NEXT_RECORD] += ints[THIN]
 
 
-@kernel
+@inlined
 def _find(tally, key):
     """The place in the index of `key`, or of the empty cell where it belongs."""
     mask = tally.lookup.shape[0] - 1
@@ -236,7 +286,7 @@ def _find(tally, key):
     return cell
 
 
-@kernel
+@inlined
 def _count_model(chain, tally, time, marginal, prior):
     key = chain.keys[0]
     cell = _find(tally, key)

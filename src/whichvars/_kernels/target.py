@@ -42,11 +42,20 @@ class Slab(NamedTuple):
 
 
 class ModelPrior(NamedTuple):
-    """log p(γ) = Σ_{j in γ} log_odds[j] + log_size[k], up to a constant."""
+    """log p(γ) = Σ_{j in γ} log_odds[j] + log_size[k], up to a constant.
+
+    Under heredity, with m the number of variables that are available (all their parents are in γ), also
+    Σ_{j available, with parents} terms[j, 0] + terms[m − k, 1] + terms[m, 2], which is 0 for the null model; and
+    −inf where a variable in γ is not available. `links` holds, one after the other: the number of variables
+    without parents; 2p + 1 places in `links` itself, at which the parents of each variable, then the children
+    of each begin (and the last ends); all variables, parents before children (p); these parents and children.
+    """
 
     log_odds: np.ndarray  # (p,)
     log_size: np.ndarray  # (p + 1,)
     max_size: int
+    links: np.ndarray  # int64; of length 0 without heredity
+    terms: np.ndarray  # (p + 1, 3) float64, or (0, 3)
 
 
 class Target(NamedTuple):

@@ -152,5 +152,5 @@ def _advance(target, chain, memo, tally, rng, counts, swap, iterations):
                 count_changes(chain, tally, ints[ADDED], ints[DELETED])
             accept(target, chain)
         if counting:
-            end_iteration(chain, tally)
+            end_iteration(target, chain, tally)
     return iterations

@@ -331,5 +331,5 @@ def _advance(
         ):
             return done
         if counting:
-            end_iteration(chain, tally)
+            end_iteration(target, chain, tally)
     return iterations

@@ -221,5 +221,5 @@ def _advance(
             accept(target, chain)
         note_proposal(changes, counting, number, acceptance, accepted)
         if counting:
-            end_iteration(chain, tally)
+            end_iteration(target, chain, tally)
     return iterations

@@ -22,7 +22,18 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars._kernels.chain import BREAKDOWNS, NEEDED, PERFECT, Chain, grow, new_chain, set_model
+from whichvars._kernels.averages import Averages, new_averages
+from whichvars._kernels.chain import (
+    BREAKDOWNS,
+    COLUMNS,
+    NEEDED,
+    PERFECT,
+    SCANNED,
+    Chain,
+    grow,
+    new_chain,
+    set_model,
+)
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.tally import Tally, grow_tally, new_tally, start_counting
 from whichvars.errors import ArgumentTypeError, DataError
@@ -44,6 +55,7 @@ class Unit:
     tally: Tally
     rng: np.random.Generator
     own: Any = None  # what this sampler's chains learn or count on their own
+    averages: Averages | None = None  # Rao–Blackwell sums that the sampler keeps itself, not in the tally
 
     def all_chains(self) -> list[Chain]:
         return [self.chain]
@@ -71,6 +83,34 @@ class Run:
         }
 
 
+def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ sums / Σ weights and the variance of that ratio, from independent rows. Shapes (rows, p), (rows,)."""
+    total = weights.sum()
+    mean = sums.sum(axis=0) / total
+    if len(weights) < 2:
+        return mean, np.zeros_like(mean)
+    residuals = sums - mean * weights[:, None]
+    return mean, (residuals**2).sum(axis=0) * len(weights) / (len(weights) - 1) / total**2
+
+
+@dataclass(frozen=True)
+class RaoBlackwell:
+    """PIPs of one replicate as means of conditional inclusion probabilities."""
+
+    pip: np.ndarray
+    variance: np.ndarray  # of each as an estimate
+    degrees: int  # of freedom of the variances
+    # where the chains' own sums and weights are kept, (chains, p) and (chains,): chains are independent
+    # replicates too, and errors come from all of them together
+    sums: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    @classmethod
+    def of_chains(cls, sums: np.ndarray, weights: np.ndarray) -> "RaoBlackwell":
+        """From the sums and weights of independent chains, (chains, p) and (chains,)."""
+        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights)
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What one replicate says."""
@@ -87,6 +127,7 @@ class Estimate:
     records: sparse.csr_array  # (rows of the trace, p): its models
     iterations: int
     log_evidence: float | None = None
+    rao_blackwell: "RaoBlackwell | None" = None
     troubles: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -159,7 +200,7 @@ def new_unit(
         rng=stream(seed, index),
     )
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)
-    unit.tally = grow_tally(unit.tally, len(unit.chain.slot))
+    unit.tally = grow_tally(unit.tally, problem.target(0), len(unit.chain.slot))
     return unit
 
 
@@ -180,7 +221,8 @@ def make_room(problem: "Problem", unit: Unit) -> None:
     """Give a chain the capacity its proposal needs."""
     capacity = max(2 * len(unit.chain.slot), int(unit.chain.ints[NEEDED]))
     unit.chain = grow(unit.chain, capacity)
-    unit.tally = grow_tally(unit.tally, capacity)
+    unit.chain.ints[SCANNED] = 0
+    unit.tally = grow_tally(unit.tally, problem.target(0), capacity)
 
 
 def advance_unit(
@@ -195,8 +237,13 @@ def advance_unit(
             make_room(problem, unit)
 
 
-def begin_counting(run: Run) -> None:
-    """Warm-up is over."""
+def begin_counting(problem: "Problem", run: Run, rao_blackwell: bool = False) -> None:
+    """Warm-up is over. With `rao_blackwell`, conditional inclusion probabilities are averaged too."""
     run.warmup = run.iterations
     for unit in run.units:
+        if rao_blackwell:
+            capacity, groups = unit.tally.record_models.shape[1], batches_for(problem.p) // 2
+            columns = run.units[0].chain.ints[COLUMNS]
+            averages = new_averages(problem.target(0), capacity, groups, int(columns))
+            unit.tally = unit.tally._replace(averages=averages)
         start_counting(unit.chain, unit.tally)

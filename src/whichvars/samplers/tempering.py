@@ -28,6 +28,7 @@ from whichvars._kernels.chain import (
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
     NEEDED,
+    SCANNED,
     Chain,
     grow,
     new_chain,
@@ -164,7 +165,8 @@ class LadderUnit:
         needed = int(self.stack.ints[:, NEEDED].max())
         capacity = max(2 * self.capacity(), needed)
         self.stack = stack_chains([grow(chain, capacity) for chain in self.all_chains()])
-        self.tally = grow_tally(self.tally, capacity)
+        self.stack.ints[:, SCANNED] = 0
+        self.tally = grow_tally(self.tally, problem.target(0), capacity)
 
 
 @dataclass
@@ -413,5 +415,5 @@ def _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, 
                 stack, tally, rng, ladder, ladder.ints[ITERATION], aim, move.decay, move.freeze, counting
             )
         if counting:
-            end_iteration(chain_of_slot(stack, ladder.slot[m - 1]), tally)
+            end_iteration(target, chain_of_slot(stack, ladder.slot[m - 1]), tally)
     return iterations

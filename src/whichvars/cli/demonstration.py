@@ -1,20 +1,19 @@
-"""The command line, ``whichvars`` or ``python -m whichvars``. Commands import what they need when they
-run."""
+"""``whichvars demo``: two bundled data sets, their answers explained."""
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from whichvars import __version__
+from whichvars.cli.fitting import add_report
+from whichvars.cli.show import inclusion_table, model_table, new_console, signs
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-
-    from whichvars.posterior import Posterior
 
 DRAWS, QUICK_DRAWS = 1_000_000, 20_000
-WIDEST = 100  # columns; longer lines are hard to read
+OUT = "whichvars-demo"
 
 US_CRIME = {
     "M": "males aged 14 to 24", "So": "southern state", "Ed": "years of schooling",
@@ -24,49 +23,40 @@ US_CRIME = {
     "Ineq": "income inequality", "Prob": "probability of prison", "Time": "time served in prison",
 }  # fmt: skip
 
+COMMAND = "whichvars fit data.csv --response y"
 NEXT_STEPS = """\
 import whichvars as wv
 posterior = wv.sample(wv.Problem(X, y), seed=0)  # X: DataFrame, y: response
 print(posterior.summary(), posterior.top_models(5).to_string(), sep="\\n")"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="whichvars")
-def main() -> None:
-    """Which variables matter, and how sure can I be? Bayesian variable selection."""
-
-
-@main.command()
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=OUT,
+    show_default=True,
+    help="Run directory of the second one.",
+)
 @click.option("--quick", is_flag=True, hidden=True, help="A fiftieth of the iterations, for tests.")
-def demo(quick: bool) -> None:
+def demo(out: Path, quick: bool) -> None:
     """Run on two bundled data sets and explain the answers."""
-    from rich.console import Console
+    from whichvars.cli.runs import check_directory, make_directory
 
-    console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, WIDEST))
+    check_directory(out, overwrite=True)
+    make_directory(out)
+    console = new_console()
     console.print("\n[bold]whichvars[/]: which variables matter, and how sure can we be?")
     _compile_kernels(console)
     _show_crime(console)
-    _show_meat(console, QUICK_DRAWS if quick else DRAWS)
-    console.print("\n[bold]Next: your own data, in three lines of Python[/]\n")
-    for line in NEXT_STEPS.splitlines():  # as it is, to be copied: no wrapping
+    _show_meat(console, QUICK_DRAWS if quick else DRAWS, out)
+    console.print("\n[bold]Next: your own data, from the command line or in three lines of Python[/]\n")
+    for line in (COMMAND, "", *NEXT_STEPS.splitlines()):  # as it is, to be copied: no wrapping
         console.print("  " + line, soft_wrap=True, markup=False)
     console.print(
-        "\nFor up to about 20 columns wv.exact(wv.Problem(X, y)) gives the exact answer. The priors are "
-        "arguments of wv.Problem; help(wv.Problem) lists them.\n"
+        "\nwhichvars fit --help lists the options. In Python, the priors are arguments of wv.Problem, and for up to "
+        "about 20 columns wv.exact(wv.Problem(X, y)) gives the exact answer.\n"
     )
-
-
-def in_words(probability: float) -> str:
-    """What an inclusion probability says.
-
-    >>> in_words(0.997), in_words(0.7), in_words(0.2)
-    ('almost certainly in', 'probably in', 'plausible')
-    """
-    for least, words in [(0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible")]:
-        if probability >= least:
-            return words
-    return "probably out" if probability >= 0.01 else "almost certainly out"
 
 
 def _compile_kernels(console: "Console") -> None:
@@ -109,9 +99,9 @@ def _show_crime(console: "Console") -> None:
         "each variable was as likely in as out."
     )
     console.print()
-    console.print(_inclusion_table(console, posterior, US_CRIME, problem.p))
+    console.print(inclusion_table(console, posterior, problem.p, US_CRIME))
     console.print()
-    console.print(_model_table(posterior, 3))
+    console.print(model_table(posterior, 3))
     console.print()
     best = posterior.models.frequency[0]
     console.print(
@@ -121,10 +111,9 @@ def _show_crime(console: "Console") -> None:
     )
 
 
-def _show_meat(console: "Console", draws: int) -> None:
-    import time
-
+def _show_meat(console: "Console", draws: int, out: Path) -> None:
     import whichvars as wv
+    from whichvars.cli.runs import describe, write_run
 
     data = wv.datasets.load_tecator()
     problem = wv.Problem(
@@ -134,7 +123,7 @@ def _show_meat(console: "Console", draws: int) -> None:
     console.print(
         f"2^{problem.p} models are too many to visit, so they are sampled in proportion to their "
         "probability, in four independent runs. What follows the "
-        f"{_signs(console)[2]} is the standard error of the sampling."
+        f"{signs(console)[2]} is the standard error of the sampling."
     )
     started = time.perf_counter()
     posterior = wv.sample(problem, draws=draws, replicates=4, seed=0)
@@ -142,9 +131,9 @@ def _show_meat(console: "Console", draws: int) -> None:
     # 100 channels from 850 to 1050 nm
     meaning = {name: f"about {850 + 200 * j / 99:.0f} nm" for j, name in enumerate(problem.names)}
     console.print()
-    console.print(_inclusion_table(console, posterior, meaning, 10))
+    console.print(inclusion_table(console, posterior, 10, meaning))
     console.print()
-    console.print(_model_table(posterior, 3))
+    console.print(model_table(posterior, 3))
     console.print()
     near = [f"x{j:03d}" for j in range(39, 44)]
     expected = posterior.inclusion_probabilities[near].sum()
@@ -154,53 +143,11 @@ def _show_meat(console: "Console", draws: int) -> None:
         f"are in on average; of all {problem.p}, {posterior.mean_size:.1f}."
     )
     console.print(f"[dim]{posterior.iterations:,} iterations in {seconds:.1f} s.[/]")
+    settings = {"data": {"file": "tecator", "sha256": ""}, "response": data.y.name, "encoding": {"columns": list(data.X.columns), "levels": {}}}  # fmt: skip
+    write_run(out, posterior, settings | describe(posterior))
+    console.print(f"\nAll of it is in {out}", markup=False, soft_wrap=True)
+    add_report(out, posterior, quiet=False)
 
 
 def _heading(console: "Console", number: int, text: str) -> None:
     console.print(f"\n[bold]{number}. {text}[/]\n")
-
-
-def _inclusion_table(
-    console: "Console", posterior: "Posterior", meaning: dict[str, str], rows: int
-) -> "Table":
-    full, empty, plus_minus = _signs(console)
-    table = _new_table()
-    table.add_column("variable", no_wrap=True)
-    table.add_column("meaning", no_wrap=True)
-    table.add_column("probability it matters", no_wrap=True)
-    table.add_column("in words", no_wrap=True)
-    frame = posterior.summary()
-    for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
-        filled = round(10 * pip)
-        if posterior.models.exact:
-            number = f"{pip:6.1%}"
-        elif error > 0:
-            number = f"{100 * pip:5.1f} {plus_minus} {100 * error:.1f}%"
-        else:  # NaN: it never came in or never left
-            number = f"{100 * pip:5.1f} {plus_minus} ?%"
-        bar = f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
-        table.add_row(name, f"[dim]{meaning[name]}[/]", f"{bar} {number}", in_words(pip))
-    if rows < posterior.problem.p:
-        left = frame["pip"].iloc[rows:]
-        table.add_row("...", f"[dim]{len(left)} more, each at most {left.iloc[0]:.0%}[/]", "", "")
-    return table
-
-
-def _model_table(posterior: "Posterior", rows: int) -> "Table":
-    table = _new_table()
-    table.add_column("best models", justify="right", no_wrap=True)
-    table.add_column("variables in the model")
-    for _, model in posterior.top_models(rows).iterrows():
-        table.add_row(f"{model['probability']:.2%}", model["variables"] or "none")
-    return table
-
-
-def _signs(console: "Console") -> tuple[str, str, str]:
-    """Full and empty parts of a bar, and plus-minus, as the terminal can show them."""
-    return ("█", "░", "±") if console.encoding.lower().startswith("utf") else ("#", ".", "+-")
-
-
-def _new_table() -> "Table":
-    from rich.table import Table
-
-    return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)

@@ -1,0 +1,213 @@
+r"""Jump rates of models already met, in bounded memory.
+
+With odds :math:`E_j(\gamma)` of the model with variable j to that without it, the rate of flipping j is
+
+.. math:: r_j = E_j + \kappa(1 + E_j) \text{ for j out of the model,} \qquad r_j = 1 + \kappa(1 + 1/E_j) \text{ for j in it,}
+
+so that :math:`\pi(\gamma) r_j(\gamma)` is the same on both sides of the flip: with
+:math:`p_j = E_j/(1 + E_j)`, it is :math:`p_j + \kappa` times the mass of the two models together. A flip to a
+model without mass has rate 0.
+
+An entry holds the rates of one model, their sums over blocks, its conditional inclusion probabilities
+:math:`p_j`, and the holding time each chain has spent there. So an event at a model met before costs a look-up,
+and its contribution to the PIPs is added once for all its visits. A full table is emptied into the sums.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.chain import AVAILABLE, LOG_MARGINAL, LOG_PRIOR, SIZE
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.scan import scan_odds
+
+WIDTH = 32  # rates in a block
+
+# places in RateTable.ints
+ENTRIES = 0
+LOOKUPS = 1
+HITS = 2
+BLOCKS = 3  # where the sums of blocks, and
+RATES = 4  # where the rates begin in a row
+CHAINS = 5
+
+# places in a row: together, as a far look-up takes long
+KEY = 0
+TOTAL = 1  # Z, the sum of all rates
+MARGINAL = 2  # of the model, as the chain keeps it,
+PRIOR = 3  # its log prior,
+N_AVAILABLE = 4  # and the variables available under heredity
+HOLDING = 5  # holding time of each chain
+
+
+class RateTable(NamedTuple):
+    ints: np.ndarray
+    lookup: np.ndarray  # (cells, a power of two) int32: hash to entry + 1
+    rows: np.ndarray  # (entries, …): see above
+    keys: np.ndarray  # the same memory as unsigned integers
+    probabilities: np.ndarray  # (entries, p) float32: p_j
+
+
+def new_rate_table(p: int, chains: int, max_bytes: int) -> RateTable:
+    """An empty table that takes about `max_bytes`, with at least 4 entries."""
+    blocks = HOLDING + chains
+    rates = -(-(blocks + -(-p // WIDTH)) // 8) * 8
+    width = -(-(rates + p) // 8) * 8
+    entries = int(max(max_bytes // (8 * width + 4 * p + 8), 4))
+    cells = 8
+    while cells < 2 * entries:
+        cells *= 2
+    rows = np.zeros((entries, width))
+    return RateTable(
+        ints=np.array([0, 0, 0, blocks, rates, chains]),
+        lookup=np.zeros(cells, np.int32),
+        rows=rows,
+        keys=rows.view(np.uint64),
+        probabilities=np.zeros((entries, p), np.float32),
+    )
+
+
+@inlined
+def find_entry(table, key):
+    """The entry of a model, or −1."""
+    lookup, keys = table.lookup, table.keys
+    mask = lookup.shape[0] - 1
+    cell = np.int64(key & np.uint64(mask))
+    while lookup[cell] > 0 and keys[lookup[cell] - 1, KEY] != key:
+        cell = (cell + 1) & mask
+    return np.int64(lookup[cell]) - 1
+
+
+@inlined
+def find_rates(target, chain, work, table, kappa, sums, weights):
+    """The entry of the chain's model, made if it is not there; or −(columns to make room for).
+
+    Where the table is full it is emptied into `sums` and `weights` first.
+    """
+    table.ints[LOOKUPS] += 1
+    place = find_entry(table, chain.keys[0])
+    if place >= 0:
+        table.ints[HITS] += 1
+    else:
+        place = _make_entry(target, chain, work, table, kappa, sums, weights)
+    return place
+
+
+@kernel
+def _make_entry(target, chain, work, table, kappa, sums, weights):
+    needed = scan_odds(target, chain, work)
+    if needed > 0:
+        return np.int64(-needed)
+    ints = table.ints
+    if ints[ENTRIES] == table.rows.shape[0]:
+        empty_rates(table, sums, weights)
+    place = ints[ENTRIES]
+    ints[ENTRIES] += 1
+    mask = table.lookup.shape[0] - 1
+    cell = np.int64(chain.keys[0] & np.uint64(mask))
+    while table.lookup[cell] > 0:
+        cell = (cell + 1) & mask
+    table.lookup[cell] = place + 1
+    table.keys[place, KEY] = chain.keys[0]
+    row = table.rows[place]
+    row[MARGINAL] = chain.floats[LOG_MARGINAL]
+    row[PRIOR] = chain.floats[LOG_PRIOR]
+    row[N_AVAILABLE] = chain.ints[AVAILABLE]
+    for c in range(ints[CHAINS]):
+        row[HOLDING + c] = 0.0
+    p = work.odds.shape[0]
+    rates = row[ints[RATES] : ints[RATES] + p]
+    probabilities = table.probabilities[place]
+    _fill(work.odds, kappa, rates, probabilities)
+    for i in range(chain.ints[SIZE]):
+        j = chain.order[i]
+        x = work.odds[j]
+        rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+        probabilities[j] = 1.0 / (1.0 + 1.0 / x)
+    row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+    return place
+
+
+@kernel
+def _fill(odds, kappa, rates, probabilities):
+    """Rates and probabilities of variables that are out."""
+    for j in range(rates.shape[0]):
+        x = odds[j]
+        rates[j] = x + kappa * (1.0 + x) if x > 0.0 else 0.0
+        probabilities[j] = x / (1.0 + x)
+
+
+@kernel
+def _sum_blocks(rates, blocks):
+    p = rates.shape[0]
+    total = 0.0
+    for b in range((p + WIDTH - 1) // WIDTH):
+        part = 0.0
+        for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
+            part += rates[j]
+        blocks[b] = part
+        total += part
+    return total
+
+
+@inlined
+def choose_flip(table, place, u):
+    """The variable at which the running sum of the rates passes u, for u between 0 and their total."""
+    return _choose(table.rows[place], table.ints[BLOCKS], table.ints[RATES], table.probabilities.shape[1], u)
+
+
+@kernel
+def _choose(row, first, at, p, u):
+    last = (p + WIDTH - 1) // WIDTH - 1
+    b = 0
+    while b < last and u >= row[first + b]:
+        u -= row[first + b]
+        b += 1
+    found = -1
+    while found < 0:  # rounding may carry u past the last rate: then the last that is not 0
+        for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
+            if row[at + j] > 0.0:
+                found = j
+                if u < row[at + j]:
+                    return j
+                u -= row[at + j]
+        b -= 1
+    return found
+
+
+@kernel
+def empty_rates(table, sums, weights):
+    """Add what the entries hold to `sums` (chains, p) and `weights` (chains,), and forget them."""
+    _add_entries(table, sums, weights)
+    table.ints[ENTRIES] = 0
+    for cell in range(table.lookup.shape[0]):
+        table.lookup[cell] = 0
+
+
+@kernel
+def _add_entries(table, sums, weights):
+    for place in range(table.ints[ENTRIES]):
+        for c in range(sums.shape[0]):
+            held = table.rows[place, HOLDING + c]
+            if held > 0.0:
+                weights[c] += held
+                _add_scaled(sums[c], table.probabilities[place], held)
+
+
+@kernel
+def _add_scaled(out, values, factor):
+    for j in range(out.shape[0]):
+        out[j] += factor * values[j]
+
+
+@entry
+def forget_rates(table, sums, weights):
+    """``empty_rates`` for Python."""
+    empty_rates(table, sums, weights)
+
+
+@entry
+def add_entries(table, sums, weights):
+    """Add what the entries hold to `sums` and `weights`, which the caller has copied; the table stays as it
+    is."""
+    _add_entries(table, sums, weights)

@@ -1,0 +1,73 @@
+"""How long a run may take: a time or a number of draws, as people write them."""
+
+import math
+import re
+from typing import NamedTuple
+
+from whichvars.errors import ArgumentTypeError, DataError
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*", re.IGNORECASE)
+ADVICE = (
+    'write "90s", "2m", "1h30m", a number of seconds, or on the command line a number of draws such as 1e7'
+)
+
+
+class Budget(NamedTuple):
+    """One of the two is None."""
+
+    seconds: float | None
+    draws: int | None
+
+
+def parse_budget(value: str | float) -> Budget:
+    """What a budget says.
+
+    Text with units (ms, s, m or min, h, d) is a time, text without them a number of draws, and a number is a time
+    in seconds.
+
+    Parameters
+    ----------
+    value : str or float
+
+    Returns
+    -------
+    Budget
+        A named tuple of `seconds` and `draws`, one of them None.
+
+    Examples
+    --------
+    >>> parse_budget("1h30m").seconds, parse_budget("1e7").draws, parse_budget(90).seconds
+    (5400.0, 10000000, 90.0)
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ArgumentTypeError(f"budget must be text or a number, not {value!r}; {ADVICE}")
+    if not isinstance(value, str):
+        return Budget(_positive(float(value), value), None)
+    try:
+        draws = _positive(float(value.replace("_", "").replace(",", "")), value)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        return Budget(_positive(_seconds(value), value), None)
+    if not draws.is_integer():
+        raise DataError(
+            f"budget {value!r} is neither a whole number of draws nor a time with its unit; {ADVICE}"
+        )
+    return Budget(None, int(draws))
+
+
+def _seconds(text: str) -> float:
+    total, place = 0.0, 0
+    while match := PART.match(text, place):
+        total += float(match[1]) * UNITS[match[2].lower()]
+        place = match.end()
+    if place < len(text) or not text.strip():
+        raise DataError(f"budget {text!r} cannot be read; {ADVICE}")
+    return total
+
+
+def _positive(number: float, value: object) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise DataError(f"budget must be positive and finite, not {value!r}; {ADVICE}")
+    return number

@@ -1,0 +1,67 @@
+"""The command line, ``whichvars`` or ``python -m whichvars``. Commands import what they need when they run, so that
+``whichvars --help`` is quick.
+
+Exit codes: 0, done (and accurate); 2, something in what was asked cannot be used; 3, done but not accurate yet;
+130, interrupted.
+"""
+
+import errno
+from typing import Any
+
+import click
+
+from whichvars import __version__
+from whichvars.cli.answers import compare, predict, report
+from whichvars.cli.checkup import doctor
+from whichvars.cli.data import datasets
+from whichvars.cli.demonstration import demo
+from whichvars.cli.fitting import exact, fit
+from whichvars.errors import WhichvarsError
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+class Failure(click.ClickException):
+    """A message instead of a traceback."""
+
+    exit_code = BAD_INPUT
+
+
+class Interrupted(click.ClickException):
+    """The user has had enough."""
+
+    exit_code = INTERRUPTED
+
+
+class Commands(click.Group):
+    """A group whose commands end with a message where the user can do something about it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WhichvarsError as error:
+            raise Failure(str(error)) from error
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; nothing was written.") from None
+        except MemoryError as error:
+            raise Failure(
+                "there is not enough memory for this; use fewer columns, rows or replicates"
+            ) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # what reads our output has gone; click knows what to do
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{where}{error.strerror or error}") from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="whichvars")
+def main() -> None:
+    """Which variables matter, and how sure can I be? Bayesian variable selection.
+
+    Begin with `whichvars demo`, or with your own data: `whichvars fit data.csv --response y`.
+    """
+
+
+for command in (fit, exact, predict, report, compare, datasets, demo, doctor):
+    main.add_command(command)

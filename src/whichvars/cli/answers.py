@@ -1,0 +1,156 @@
+"""``whichvars predict``, ``report`` and ``compare``: what can be asked of runs."""
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whichvars.cli.show import new_console, new_table, plain, print_json, say
+from whichvars.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from whichvars.cli.runs import SavedRun
+
+RUN = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("run", type=RUN)
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--estimator", type=click.Choice(["BMA", "HPM", "MPM", "BPM"]), default="BMA", show_default=True,
+              help="Average over models, or one model: most probable, median probability, best predictive.")  # fmt: skip
+@click.option("--interval", type=float, help="Probability of a predictive interval, such as 0.9.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file; standard output if not given.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of CSV.")
+def predict(
+    run: Path, new: Path, estimator: str, interval: float | None, out: Path | None, as_json: bool
+) -> None:
+    """Predict the response for the rows of the file NEW from a run directory.
+
+    NEW needs the columns the run was made with, in any order; others are ignored.
+    """
+    import pandas as pd
+
+    from whichvars.cli.runs import read_run, write_csv
+    from whichvars.files import Encoding, read_table
+
+    saved = read_run(run)
+    X = Encoding(**saved.settings["encoding"]).apply(read_table(new))
+    mean, std, *ends = saved.posterior.predict(X, estimator, return_std=True, interval=interval)  # type: ignore[arg-type]
+    frame = pd.DataFrame({"row": range(1, len(X) + 1), "mean": mean, "std": std})
+    if ends:
+        frame["lower"], frame["upper"] = ends[0].T
+    if out is not None:
+        write_csv(frame, out)
+        say(f"Written to {out}")
+    elif as_json:
+        print_json(frame.to_dict("records"))
+    else:
+        sys.stdout.write(frame.to_csv(index=False))  # numbers alone
+
+
+@click.command()
+@click.argument("run", type=RUN)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="HTML file; report.html in the run directory if not given."
+)
+def report(run: Path, out: Path | None) -> None:
+    """Write the report of a run directory again: one HTML file."""
+    from whichvars.cli.runs import REPORT, missing_for_report, read_run, write_report
+
+    saved = read_run(run)
+    path = out or saved.directory / REPORT
+    if write_report(saved.posterior, path) is None:
+        raise DataError(
+            f"a report needs packages that are not installed: pip install {' '.join(missing_for_report())}"
+        )
+    click.echo(path)
+
+
+@click.command()
+@click.argument("first", type=RUN)
+@click.argument("second", type=RUN)
+@click.option(
+    "--rows", type=int, default=20, show_default=True, help="Variables shown, largest differences first."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all of them as JSON.")
+def compare(first: Path, second: Path, rows: int, as_json: bool) -> None:
+    """Inclusion probabilities of two runs side by side, with differences in units of their error.
+
+    Differences of less than 2 or 3 errors may be chance; between exact runs every difference is real.
+    """
+    from whichvars.cli.runs import read_run
+
+    one, other = read_run(first), read_run(second)
+    frame, differences = side_by_side(one, other), _settings_that_differ(one, other)
+    if as_json:
+        print_json({"differences": differences, "variables": frame.reset_index().to_dict("records")})
+        return
+    console = new_console()
+    for line in differences:
+        console.print(plain(line))
+    shown = frame.head(max(rows, 1))
+    table = new_table()
+    for title in ("variable", "first", "second", "difference", "in errors"):
+        table.add_column(title, justify="left" if title == "variable" else "right", no_wrap=True)
+    for name, row in shown.iterrows():
+        table.add_row(
+            plain(str(name)),
+            _share(row["pip_first"]),
+            _share(row["pip_second"]),
+            _signed(row["difference"]),
+            _errors(row["errors"]),
+        )
+    console.print(table)
+    if len(frame) > len(shown):
+        console.print(
+            f"[dim]{len(frame) - len(shown):,} more, with smaller differences; --rows shows more of them.[/]"
+        )
+
+
+def side_by_side(one: "SavedRun", other: "SavedRun") -> "pd.DataFrame":
+    """One row a variable: both probabilities, their difference, and it in units of its standard error."""
+    import numpy as np
+    import pandas as pd
+
+    parts = [
+        run.posterior.summary()[["pip", "mcse"]].add_suffix(f"_{which}")
+        for run, which in ((one, "first"), (other, "second"))
+    ]
+    frame = pd.concat(parts, axis=1)
+    frame["difference"] = frame["pip_second"] - frame["pip_first"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        frame["errors"] = frame["difference"] / np.hypot(frame["mcse_first"], frame["mcse_second"])
+    frame.index.name = "variable"
+    order = frame["difference"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+    return pd.DataFrame(frame.loc[order])
+
+
+def _settings_that_differ(one: "SavedRun", other: "SavedRun") -> list[str]:
+    """What is different about two runs but their numbers."""
+    found = []
+    if one.settings["data"]["sha256"] != other.settings["data"]["sha256"]:
+        found.append(f"Different data: {one.settings['data']['file']} and {other.settings['data']['file']}.")
+    pairs: list[tuple[str, Any, Any]] = [
+        (name.replace("_", " "), one.settings["problem"][name], other.settings["problem"][name])
+        for name in ("slab", "model_prior", "noise", "scale", "max_size", "always_included", "rows")
+    ]
+    pairs.append(("response", one.settings["response"], other.settings["response"]))
+    pairs.append(("sampler", one.posterior.sampler.split("(")[0], other.posterior.sampler.split("(")[0]))
+    return found + [f"Different {name}: {a} and {b}." for name, a, b in pairs if a != b]
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1%}"
+
+
+def _signed(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:+.1f}"
+
+
+def _errors(value: float) -> str:
+    return "–" if not math.isfinite(value) else f"{value:+.1f}"

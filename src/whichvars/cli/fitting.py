@@ -1,0 +1,272 @@
+"""``whichvars fit`` and ``whichvars exact``: from a data file to a run directory."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
+from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
+
+if TYPE_CHECKING:
+    from whichvars.files import Prepared
+    from whichvars.posterior import Posterior
+    from whichvars.problem import Problem
+
+NOT_ACCURATE = 3  # exit code
+ENUMERATE = 15  # most variables for which "auto" looks at every model
+SHOWN = 15  # variables in the table
+MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = (
+    1 << 21,
+    5e5,
+    32,
+)  # of which exact() says what it expects to take
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of all commands that read data and leave a run directory."""
+    for option in reversed(
+        [
+            click.argument("data", type=click.Path(path_type=Path)),
+            click.option("--response", "-y", required=True, help="Column to explain."),
+            click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
+            click.option("--drop", multiple=True, metavar="A,B", help="Columns not to look at, such as an identifier."),
+            click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
+            click.option(
+                "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
+                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100.",
+            ),
+            click.option("--prior-size", type=float, help="How many variables you expect to matter; min(5, p/2) if not given."),
+            click.option("--max-size", type=int, help="Largest number of variables in a model."),
+            click.option("--out", type=click.Path(path_type=Path), help="Run directory; DATA-run if not given."),
+            click.option("--overwrite", is_flag=True, help="Replace a run that is there."),
+            click.option("--report/--no-report", default=True, help="Whether to make the report, which takes a few seconds."),
+            click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
+            click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@data_options
+@click.option(
+    "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
+    help=f"auto looks at every model if there are at most {ENUMERATE} variables.",
+)  # fmt: skip
+@click.option("--draws", type=float, help="Iterations of each replicate; a million if not given.")
+@click.option(
+    "--budget", help="Wall time such as 90s, 2m or 1h; or draws of all replicates together, such as 1e7."
+)
+@click.option(
+    "--target-mcse", type=float, help="Stop when every inclusion probability is as accurate as this."
+)
+@click.option("--replicates", type=int, default=4, show_default=True, help="Independent runs.")
+@click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
+def fit(**options: Any) -> None:
+    """Find out which columns of DATA explain the response.
+
+    DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns of
+    few different words are taken as categories and enter as a whole. Writes a run directory with the summary, the best
+    models, a report and all that `whichvars predict` needs.
+
+    Exit code 0: accurate; 3: done, but not accurate enough; 2: something cannot be used.
+    """
+    _run(options, sampled=True)
+
+
+@click.command()
+@data_options
+def exact(**options: Any) -> None:
+    """Look at every model: up to about 20 columns, or more with --max-size."""
+    _run(options, sampled=False)
+
+
+def _run(options: dict[str, Any], sampled: bool) -> None:
+    from whichvars.cli.runs import check_directory, describe, is_accurate, make_directory, write_run
+
+    data: Path = options["data"]
+    quiet = options["quiet"] or options["as_json"]
+    out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
+    arguments = _sample_arguments(options) if sampled else {}
+    check_directory(out, options["overwrite"])
+    with notes(quiet) as said:
+        prepared, problem, settings = _read(options)
+    for note in prepared.notes:
+        say(f"Note: {note}", quiet)
+    make_directory(out)
+    started = time.perf_counter()
+    try:
+        if sampled and not (options["sampler"] == "auto" and problem.p <= ENUMERATE):
+            posterior = _sample(problem, arguments, options["quiet"], quiet)
+        else:
+            posterior = _enumerate(problem, quiet)
+    except BaseException:
+        if not any(out.iterdir()):
+            out.rmdir()  # nothing came of it
+        raise
+    target = options.get("target_mcse")
+    settings |= describe(posterior, target)
+    settings["notes"] = [*prepared.notes, *said]
+    settings["result"]["wall_seconds"] = time.perf_counter() - started
+    write_run(out, posterior, settings)
+    if options["as_json"]:
+        print_json(_for_machines(out, posterior, settings))
+    elif not quiet:
+        _show(out, posterior, target)
+    if options["report"]:  # last: it takes a few seconds, and nothing of the above waits for it
+        add_report(out, posterior, quiet)
+    if not is_accurate(posterior, target):
+        click.get_current_context().exit(NOT_ACCURATE)
+
+
+def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """What ``sample`` is called with; only what was given, so that its own defaults hold."""
+    from whichvars.budgets import parse_budget
+    from whichvars.errors import DataError
+
+    found = {name: options[name] for name in ("replicates", "threads", "seed")}
+    draws = options["draws"]
+    if options["budget"] is not None:
+        budget = parse_budget(options["budget"])
+        if budget.seconds is not None:
+            found["budget"] = budget.seconds
+        elif draws is not None:
+            raise DataError(
+                "give --draws (of each replicate) or --budget as a number of draws (of all), not both"
+            )
+        else:
+            assert budget.draws is not None
+            draws = -(-budget.draws // max(options["replicates"], 1))
+    if draws is not None:
+        found["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
+    if options["target_mcse"] is not None:
+        if not 0 < options["target_mcse"] < 1:
+            raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
+        found["target_mcse"] = options["target_mcse"]
+    return {"sampler": make_sampler(options["sampler"]), **found}
+
+
+def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any]]:
+    """The file as a problem, and what settings.json says of it."""
+    import whichvars as wv
+    from whichvars.cli.runs import fingerprint
+    from whichvars.files import prepare, read_table
+
+    table = read_table(options["data"])
+    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
+    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
+    size = options["prior_size"]
+    problem = wv.Problem(
+        prepared.X,
+        prepared.y,
+        slab=parse_slab(options["slab"]),
+        model_prior=None if size is None else wv.BetaBinomial(size=size),
+        always_include=prepared.always or None,
+        groups=prepared.groups,
+        max_size=options["max_size"],
+    )
+    asked = {
+        name: options[name]
+        for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
+        if name in options
+    }
+    settings = {
+        "data": fingerprint(options["data"], *table.frame.shape),
+        "response": options["response"],
+        "always": always,
+        "drop": drop,
+        "encoding": asdict(prepared.encoding),
+        "asked": asked or {"sampler": "exact"},
+    }  # fmt: skip
+    return prepared, problem, settings
+
+
+def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
+    import whichvars as wv
+
+    say(f"{problem.p:,} variables, {problem.n:,} rows.", quiet)
+    if not quiet:
+        _say_cost(problem, arguments)
+    with notes(quiet):
+        return wv.sample(problem, progress=not silent, **arguments)
+
+
+def _say_cost(problem: "Problem", arguments: dict[str, Any]) -> None:
+    from whichvars.cli.cost import DEFAULT_DRAWS, estimate_cost, in_memory, in_time
+
+    draws = arguments.get("draws", DEFAULT_DRAWS)
+    cost = estimate_cost(problem, arguments["sampler"], draws, arguments["replicates"], arguments["threads"])
+    if cost is None:
+        say("How long this sampler takes cannot be told beforehand.")
+        return
+    seconds = arguments.get("budget", cost.seconds)
+    unless = ", or less if it is accurate before that" if "target_mcse" in arguments else ""
+    say(f"Expected, roughly: {in_time(seconds)}{unless}; {in_memory(cost.bytes)} of memory.")
+
+
+def _enumerate(problem: "Problem", quiet: bool) -> "Posterior":
+    import whichvars as wv
+    from whichvars.cli.cost import in_memory, in_time
+    from whichvars.enumeration import MAX_MODELS, count_models
+
+    total = count_models(problem.p, problem.max_size)
+    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, all of which are looked at.", quiet)
+    if MANY_MODELS < total <= MAX_MODELS:
+        expected = f"{in_time(total / MODELS_A_SECOND)}; {in_memory(total * BYTES_A_MODEL)} of memory"
+        say(f"Expected, roughly: {expected}.", quiet)
+    with notes(quiet):
+        return wv.exact(problem)
+
+
+def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -> dict[str, Any]:
+    summary, best = posterior.summary(), posterior.top_models(10)
+    return {
+        "run": str(out),
+        **settings,
+        "variables": summary.reset_index().to_dict("records"),
+        "top_models": best.reset_index().to_dict("records"),
+    }
+
+
+def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
+    console = new_console()
+    console.print()
+    console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
+    console.print()
+    console.print(model_table(posterior, 3))
+    console.print()
+    console.print(verdict(posterior, target))
+    console.print(f"Written to {out}", markup=False, soft_wrap=True)
+
+
+def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
+    """The report into a run directory, where the packages it needs are installed."""
+    from whichvars.cli.runs import REPORT, missing_for_report, write_report
+
+    path = write_report(posterior, out / REPORT)
+    if not quiet:
+        if path is not None:
+            click.echo(f"Report: {path}")
+        elif missing_for_report():
+            click.echo(f"No report: pip install {' '.join(missing_for_report())} for one.")
+
+
+def verdict(posterior: "Posterior", target: float | None = None) -> str:
+    """One sentence on how far the numbers can be trusted."""
+    from whichvars.cli.runs import is_accurate, largest_error
+
+    if posterior.models.exact:
+        return "The probabilities are exact."
+    error = largest_error(posterior)
+    if is_accurate(posterior, target):
+        return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."
+    return (
+        f"NOT accurate yet: the largest standard error is {100 * error:.1f} percentage points. Use a larger --budget or more "
+        "--draws; if that does not help, --sampler tempering crosses between modes."
+    )

@@ -1,0 +1,83 @@
+"""What the user writes after the options, as priors and samplers."""
+
+import inspect
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from whichvars import __all__ as public
+from whichvars.errors import DataError
+
+if TYPE_CHECKING:
+    from whichvars.priors import Slab
+
+SLABS = {
+    "independent": "IndependentNormal",
+    "g-prior": "GPrior",
+    "hyper-g": "HyperG",
+    "hyper-g-n": "HyperGN",
+    "zellner-siow": "ZellnerSiow",
+    "empirical-bayes": "LocalEmpiricalBayes",
+    "bic": "BIC",
+}
+SAMPLERS = {
+    name: cls
+    for name, cls in {
+        "add-delete-swap": "AddDeleteSwap",
+        "lamnisos": "Lamnisos",
+        "individual": "IndividualAdaptation",
+        "asi": "ASI",
+        "parni": "PARNI",
+        "tempered-gibbs": "TemperedGibbs",
+        "hybrid": "Hybrid",
+        "tempering": "ParallelTempering",
+        "smc": "SequentialMonteCarlo",
+    }.items()
+    if cls in public
+}
+
+
+def parse_slab(text: str) -> "Slab":
+    """A slab from its name and, after a colon, its number.
+
+    >>> parse_slab("g-prior:bric"), parse_slab("independent:100"), parse_slab("bic")
+    (GPrior(g='bric'), IndependentNormal(g=100.0), BIC())
+    """
+    import whichvars as wv
+
+    name, colon, value = text.partition(":")
+    if name not in SLABS:
+        raise DataError(
+            f"--slab {text!r}: choose among {', '.join(SLABS)}; a number follows a colon, as in g-prior:100"
+        )
+    make = getattr(wv, SLABS[name])
+    if not colon:
+        return make()
+    if not inspect.signature(make).parameters:
+        raise DataError(f"--slab {text!r}: {name} takes no number")
+    try:
+        return make(float(value))
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        return make(value)
+
+
+def make_sampler(name: str) -> Any:
+    """A sampler with its usual settings, or "auto"."""
+    import whichvars as wv
+
+    return "auto" if name == "auto" else getattr(wv, SAMPLERS[name])()
+
+
+def names_in(values: tuple[str, ...], columns: Container[str] = ()) -> list[str]:
+    """Names given by several options or with commas between; a column whose own name has commas is found whole.
+
+    >>> names_in(("a, b", "c,d"), {"a", "b", "c,d"})
+    ['a', 'b', 'c,d']
+    """
+    return [
+        name.strip()
+        for value in values
+        for name in ([value] if value in columns else value.split(","))
+        if name.strip()
+    ]

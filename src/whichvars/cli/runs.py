@@ -1,0 +1,210 @@
+"""Run directories: what ``fit`` leaves behind and the other commands read."""
+
+import datetime
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from whichvars.cli.show import without_nan
+from whichvars.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from whichvars.posterior import Posterior
+
+SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
+    "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
+)  # fmt: skip
+BEST = 100  # models in top_models.csv
+PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
+OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
+
+
+class SavedRun(NamedTuple):
+    directory: Path
+    settings: dict[str, Any]
+    posterior: "Posterior"
+
+
+# --- accuracy
+
+
+def largest_error(posterior: "Posterior") -> float:
+    """Largest Monte Carlo error of an inclusion probability; 0 if exact."""
+    import numpy as np
+
+    return float(np.nanmax(posterior.mcse, initial=0.0))
+
+
+def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
+    """Whether every inclusion probability is as accurate as was asked for, or to within 0.05."""
+    from whichvars.sampling import ACCEPTABLE
+
+    return largest_error(posterior) <= (ACCEPTABLE if target is None else target)
+
+
+# --- writing
+
+
+def check_directory(directory: Path, overwrite: bool) -> None:
+    """Refuse a directory that holds something else, or a run that is not to be replaced."""
+    if directory.is_dir() and any(directory.iterdir()):
+        if not (directory / SETTINGS).exists():
+            raise DataError(
+                f"{directory} is not empty and holds no run of whichvars; name another directory with --out"
+            )
+        if not overwrite:
+            raise DataError(
+                f"{directory} already holds a run; replace it with --overwrite, or name another directory with --out"
+            )
+    elif directory.exists() and not directory.is_dir():
+        raise DataError(f"{directory} is a file; name a directory with --out")
+
+
+def make_directory(directory: Path) -> None:
+    """Make it, and see that it can be written to before hours are spent."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise DataError(
+            f"cannot write to {directory}: {error.strerror}; name another directory with --out"
+        ) from error
+
+
+def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
+    """Write all files but the report, settings.json last: where it is, the run is whole."""
+    (directory / SETTINGS).unlink(missing_ok=True)
+    (directory / REPORT).unlink(missing_ok=True)
+    posterior.save(directory / POSTERIOR)
+    write_csv(posterior.summary().reset_index(), directory / SUMMARY)
+    write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
+    write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
+
+
+def write_report(posterior: "Posterior", path: Path) -> Path | None:
+    """The report, where the packages it needs are installed."""
+    if missing_for_report() or not hasattr(posterior, "report"):
+        return None
+    posterior.report(path)
+    return path
+
+
+def missing_for_report() -> list[str]:
+    """Packages that a report needs and that are not installed."""
+    return [name for name in ("matplotlib", "jinja2") if importlib.util.find_spec(name) is None]
+
+
+def write_csv(frame: "pd.DataFrame", path: Path) -> None:
+    write_text(to_csv(frame), path)
+
+
+def to_csv(frame: "pd.DataFrame") -> str:
+    """A frame as CSV, its text so that a spreadsheet takes none of it for a formula."""
+    safe = frame.copy()
+    for name in safe.columns:
+        if safe[name].dtype.kind not in "biuf":
+            safe[name] = [protect(str(value)) for value in safe[name]]
+    safe.columns = [protect(str(name)) for name in safe.columns]
+    return safe.to_csv(
+        index=False, lineterminator="\r\n"
+    )  # as RFC 4180 has it; text with either is then quoted
+
+
+def protect(text: str) -> str:
+    """Text that spreadsheets would run as a formula, with an apostrophe before it.
+
+    >>> protect("=HYPERLINK(1)"), protect("dose")
+    ("'=HYPERLINK(1)", 'dose')
+    """
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def write_text(text: str, path: Path) -> None:
+    from whichvars.storage import replacing
+
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8", "replace"))
+
+
+# --- settings
+
+
+def fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
+    """What says whether data are the same."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        size = stream.tell()
+    return {"file": path.name, "bytes": size, "sha256": digest, "rows": rows, "columns": columns}
+
+
+def versions(names: Iterable[str]) -> dict[str, str | None]:
+    """Versions of packages; None where not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from whichvars import __version__
+
+    found: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found[name] = __version__ if name == "whichvars" else version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def describe(posterior: "Posterior", target: float | None = None) -> dict[str, Any]:
+    """What was run, with what, and how it went."""
+    problem = posterior.problem
+    return {
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "problem": {
+            "rows": problem.n,
+            "variables": problem.p,
+            "always_included": problem.always_names,
+            "left_out": problem.excluded,
+            "slab": repr(problem.slab),
+            "model_prior": repr(problem.model_prior),
+            "noise": repr(problem.noise),
+            "scale": problem.scale,
+            "max_size": problem.max_size,
+        },
+        "result": {
+            "sampler": posterior.sampler,
+            "iterations": posterior.iterations,
+            "cpu_seconds": posterior.cpu_seconds,
+            "mean_size": posterior.mean_size,
+            "largest_mcse": largest_error(posterior),
+            "converged": is_accurate(posterior, target),
+        },
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
+    }
+
+
+# --- reading
+
+
+def read_run(directory: str | os.PathLike[str]) -> SavedRun:
+    """A run that ``fit`` or ``exact`` wrote."""
+    from whichvars.posterior import Posterior
+
+    place = Path(directory)
+    if not place.exists():
+        raise DataError(f"there is no directory {place}")
+    if not (place / SETTINGS).exists():
+        raise DataError(
+            f"{place} holds no run: it has no {SETTINGS}; name a directory that `whichvars fit` made"
+        )
+    try:
+        settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{place / SETTINGS} is damaged: {error}") from error
+    return SavedRun(place, settings, Posterior.load(place / POSTERIOR))

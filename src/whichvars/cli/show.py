@@ -1,0 +1,152 @@
+"""What a terminal shows: tables, words for probabilities, notes."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from whichvars.posterior import Posterior
+
+WIDEST = 100  # columns; longer lines are hard to read
+
+
+def new_console() -> "Console":
+    """Standard output, not too wide."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return Console(highlight=False, width=min(console.width, WIDEST))
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """A line on standard error, where it does not mix with results."""
+    if not quiet:
+        click.echo(printable(message), err=True)
+
+
+@contextmanager
+def notes(quiet: bool) -> Iterator[list[str]]:
+    """Collect the warnings of what is done inside, and say each once at its end."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield found
+        finally:
+            found += dict.fromkeys(str(w.message) for w in caught)
+    for message in found:
+        say(f"Note: {message}", quiet)
+
+
+def printable(text: str) -> str:
+    """Text from a file without what could steer a terminal.
+
+    >>> printable("dose\\x1b[31m")
+    'dose�[31m'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
+def plain(text: str) -> "Text":
+    """Text for a table, brackets being brackets and not markup."""
+    from rich.text import Text
+
+    return Text(printable(text))
+
+
+def in_words(probability: float) -> str:
+    """What an inclusion probability says.
+
+    >>> in_words(0.997), in_words(0.7), in_words(0.2)
+    ('almost certainly in', 'probably in', 'plausible')
+    """
+    for least, words in [(0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible")]:
+        if probability >= least:
+            return words
+    return "probably out" if probability >= 0.01 else "almost certainly out"
+
+
+def inclusion_table(
+    console: "Console", posterior: "Posterior", rows: int, meaning: dict[str, str] | None = None
+) -> "Table":
+    """The most probable variables, with bars and errors."""
+    full, empty, _ = signs(console)
+    table = new_table()
+    table.add_column("variable", no_wrap=True, max_width=30)
+    if meaning is not None:
+        table.add_column("meaning", no_wrap=True, style="dim")
+    table.add_column("probability it matters", no_wrap=True)
+    table.add_column("in words", no_wrap=True)
+    frame = posterior.summary()
+    for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
+        filled = round(10 * pip)
+        bar = f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
+        middle = [] if meaning is None else [plain(meaning[name])]
+        table.add_row(plain(name), *middle, f"{bar} {percent(console, posterior, pip, error)}", in_words(pip))
+    if rows < posterior.problem.p:
+        left = frame["pip"].iloc[rows:]
+        rest = f"[dim]{len(left):,} more, each at most {left.iloc[0]:.0%}[/]"
+        table.add_row("...", rest, "", "") if meaning is not None else table.add_row("...", rest, "")
+    return table
+
+
+def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
+    if posterior.models.exact:
+        return f"{pip:6.1%}"
+    known = f"{100 * error:.1f}" if error > 0 else "?"  # NaN: it never came in or never left
+    return f"{100 * pip:5.1f} {signs(console)[2]} {known}%"
+
+
+def model_table(posterior: "Posterior", rows: int) -> "Table":
+    """The best models."""
+    table = new_table()
+    table.add_column("best models", justify="right", no_wrap=True)
+    table.add_column("variables in the model")
+    for _, model in posterior.top_models(rows).iterrows():
+        table.add_row(f"{model['probability']:.2%}", plain(model["variables"] or "none"))
+    return table
+
+
+def signs(console: "Console") -> tuple[str, str, str]:
+    """Full and empty parts of a bar, and plus-minus, as the terminal can show them."""
+    return ("█", "░", "±") if console.encoding.lower().startswith("utf") else ("#", ".", "+-")
+
+
+def new_table() -> "Table":
+    from rich.table import Table
+
+    return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+
+
+def print_json(content: Any) -> None:
+    """For machines: one JSON document on standard output; what is not a number is null."""
+    import json
+
+    sys.stdout.write(json.dumps(without_nan(content), indent=1, ensure_ascii=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """The same tree in JSON's own types.
+
+    >>> without_nan({"a": [1.0, float("nan")]})
+    {'a': [1.0, None]}
+    """
+    import math
+
+    if isinstance(value, dict):
+        return {str(key): without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(item) for item in value]
+    if hasattr(value, "tolist"):
+        return without_nan(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,299 @@
+r"""Can the answer be trusted? Numbers, one verdict, and the same in plain words.
+
+**R-hat of an inclusion probability.** The indicator of a variable has variance p(1 − p) within a replicate, so with m
+replicates of means p_r its R-hat is
+
+.. math:: \hat R = \sqrt{1 + \frac{\mathrm{Var}_r(p_r)}{\mathrm{mean}_r\, p_r (1 - p_r)}},
+
+1 where replicates agree; the number of draws, large, does not enter. Model size and log posterior have the
+rank-normalised split R-hat and bulk effective sample size of their thinned records (arviz-stats).
+
+**A variable never seen.** If it was in none of the draws, its Monte Carlo error is unknown, not zero. Had its inclusion
+probability been above 3/N, then N independent draws would have shown it with probability 95 % ("rule of three"). N is
+taken as the smallest of the effective sample sizes of model size, of log posterior, and the median of those of the
+inclusion probabilities. One that was always in has 1 − 3/N as its lower bound. The bounds presume that the run has
+seen all modes.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+ACCEPTABLE = 0.05  # Monte Carlo error of an inclusion probability above which a run is not called accurate
+APART = 1.1  # R-hat from which on replicates are said to disagree
+SIZE, LOG_POSTERIOR = "(model size)", "(log posterior)"
+
+
+def converged(mcse: np.ndarray) -> bool:
+    """Whether every inclusion probability that can be judged is known to ACCEPTABLE."""
+    return bool(np.nanmax(mcse, initial=0.0) <= ACCEPTABLE)
+
+
+def r_hat_of_means(means: np.ndarray | None) -> np.ndarray | None:
+    """R-hat of indicators from their means by replicate, (replicates, p) → (p,): NaN where nothing moved; ∞ where
+    each replicate is sure of something else."""
+    if means is None or len(means) < 2:
+        return None
+    within = (means * (1 - means)).mean(axis=0)
+    between = means.var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(1 + between / within)
+
+
+def renormalised_pips(models: Any, p: int) -> np.ndarray:
+    """Inclusion probabilities from the exact ratios of the best models visited, (p,)."""
+    weight = np.exp(models.log_posterior - logsumexp(models.log_posterior))
+    sizes = [len(m) for m in models.members]
+    members = np.fromiter((j for m in models.members for j in m), np.int64, sum(sizes))
+    return np.minimum(np.bincount(members, np.repeat(weight, sizes), p), 1.0)
+
+
+def record_statistics(trace: pd.DataFrame, column: str) -> tuple[float, float, float]:
+    """Mean, bulk effective sample size and R-hat of a column of the thinned record, every chain of every replicate
+    on its own."""
+    from arviz_stats.base import array_stats  # takes a third of a second to import
+
+    chains = [part[column].to_numpy(float) for _, part in trace.groupby(["replicate", "chain"])]
+    length = min(map(len, chains))
+    values = np.array([chain[-length:] for chain in chains])
+    mean = float(values.mean())
+    if length < 4 or np.ptp(values) == 0:
+        return mean, np.nan, np.nan
+    several = len(values) > 1
+    return (
+        mean,
+        float(array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")),
+        float(array_stats.rhat(values, chain_axis=0, draw_axis=1)) if several else np.nan,
+    )
+
+
+def diagnostic_table(posterior: Any) -> pd.DataFrame:
+    """What ``Posterior.diagnostics`` returns."""
+    problem, p = posterior.problem, posterior.problem.p
+    unknown = np.full(p, np.nan)
+    r_hat = r_hat_of_means(posterior.replicate_pips)
+    lowest = highest = unknown
+    if posterior.replicate_pips is not None and len(posterior.replicate_pips):
+        lowest, highest = posterior.replicate_pips.min(axis=0), posterior.replicate_pips.max(axis=0)
+    table = pd.DataFrame(
+        {
+            "estimate": posterior.pip,
+            "mcse": posterior.mcse,
+            "ess": posterior.inclusion_ess.to_numpy(),
+            "r_hat": unknown if r_hat is None else r_hat,
+            "lowest": lowest,
+            "highest": highest,
+            "frequency": unknown if posterior.frequencies is None else posterior.frequencies,
+            "renormalised": unknown if posterior.models.exact else renormalised_pips(posterior.models, p),
+            "rao_blackwell": unknown if posterior.rao_blackwell is None else posterior.rao_blackwell,
+        },
+        index=problem.names,
+    )
+    whole = [_whole_row(posterior, name, column) for name, column in WHOLE.items()]
+    top = pd.DataFrame([row for row in whole if row is not None], columns=table.columns.insert(0, "name"))
+    top = top.set_index("name")
+    table["note"] = notes(posterior, effective_draws(top, table))
+    table = table.sort_values("estimate", ascending=False, kind="stable")
+    if not len(top):
+        return table.rename_axis("quantity")
+    top["note"] = ["replicates disagree" if r > APART else "" for r in top["r_hat"]]
+    return pd.concat([top.astype(dict.fromkeys(top.columns[:-1], float)), table]).rename_axis("quantity")
+
+
+WHOLE = {SIZE: "size", LOG_POSTERIOR: "log_posterior"}
+
+
+def _whole_row(posterior: Any, name: str, column: str) -> dict[str, Any] | None:
+    """Model size or log posterior, from the thinned record."""
+    if posterior.trace is None or "weight" in posterior.trace:
+        return None
+    mean, ess, r_hat = record_statistics(posterior.trace, column)
+    by_replicate = posterior.trace.groupby("replicate")[column].mean()
+    spread = float(posterior.trace[column].std())
+    return {
+        "name": name,
+        "estimate": posterior.mean_size if column == "size" else mean,
+        "mcse": spread / np.sqrt(ess) if ess > 0 else np.nan,
+        "ess": ess,
+        "r_hat": r_hat,
+        "lowest": by_replicate.min(),
+        "highest": by_replicate.max(),
+    }
+
+
+def effective_draws(top: pd.DataFrame, table: pd.DataFrame) -> float:
+    """About how many independent draws the run is worth; NaN if nothing moved."""
+    ess = table["ess"].to_numpy()
+    ess = ess[np.isfinite(ess)]
+    values = [*top["ess"].tolist(), float(np.median(ess)) if len(ess) else np.nan]
+    known = [v for v in values if np.isfinite(v)]
+    return min(known) if known else np.nan
+
+
+def never_in(posterior: Any) -> np.ndarray:
+    """Variables that no draw had, (p,) bool."""
+    seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
+    return np.zeros(len(seen), bool) if posterior.models.exact else seen == 0
+
+
+def always_in(posterior: Any) -> np.ndarray:
+    """Variables that every draw had, (p,) bool."""
+    seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
+    return np.zeros(len(seen), bool) if posterior.models.exact else seen == 1
+
+
+def notes(posterior: Any, draws: float) -> list[str]:
+    """What is to be said of each variable."""
+    out = np.full(posterior.problem.p, "", object)
+    r_hat = r_hat_of_means(posterior.replicate_pips)
+    if r_hat is not None:
+        out[np.nan_to_num(r_hat, nan=1.0) > APART] = "replicates disagree"
+    bound = f"{3 / draws:.2g}" if np.isfinite(draws) else "an unknown number"
+    out[never_in(posterior)] = f"never visited; below {bound}"
+    out[always_in(posterior)] = f"never left; 1 less at most {bound}"
+    return out.tolist()
+
+
+def disagreement(posterior: Any) -> str:
+    """A warning with the number and the remedy where replicates differ by more than sampling explains; else ""."""
+    r_hat = r_hat_of_means(posterior.replicate_pips)
+    if r_hat is None or posterior.models.exact or posterior.reweighting_ess is not None:
+        return ""
+    apart = np.flatnonzero(np.nan_to_num(r_hat, nan=1.0) > APART)
+    if not len(apart):
+        return ""
+    pips = posterior.replicate_pips
+    j = int(np.argmax(np.ptp(pips, axis=0)))
+    return (
+        f"replicates disagree on {_count(len(apart), 'variable')}, most on {posterior.problem.names[j]!r}: inclusion "
+        f"probabilities from {pips[:, j].min():.2f} to {pips[:, j].max():.2f}. They are in different groups of good "
+        "models: use more draws, or ParallelTempering(), which crosses between such groups"
+    )
+
+
+# --- in words
+
+
+def explain(posterior: Any) -> str:
+    """What ``Posterior.explain`` returns."""
+    if posterior.models.exact:
+        lines = [_what(posterior), _exactly(posterior)]
+    else:
+        lines = [
+            _what(posterior),
+            *_how(posterior),
+            _verdict(posterior),
+            *_unseen(posterior),
+            *_agree(posterior),
+        ]
+    return "\n".join(lines + [f"Note: {warning}." for warning in posterior.warnings])
+
+
+def _what(posterior: Any) -> str:
+    problem, pip = posterior.problem, posterior.pip
+    order = np.argsort(-pip, kind="stable")
+    likely = [problem.names[j] for j in order if pip[j] >= 0.5]
+    text = f"{_count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
+    listed = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
+    sizes = np.cumsum(posterior.sizes)
+    low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
+    spread = f"{low}" if low == high else f"{low} to {high}"
+    return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
+
+
+def _exactly(posterior: Any) -> str:
+    if posterior.reweighting_ess is not None:
+        return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
+    return f"All {posterior.iterations:,} models were looked at: the probabilities are exact, without Monte Carlo error."
+
+
+def _how(posterior: Any) -> list[str]:
+    name = posterior.sampler.split("(")[0]  # without its settings
+    replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
+    runs = f" in {_count(replicates, 'independent run')}" if replicates else ""
+    lines = [f"{name} made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}."]
+    if posterior.chosen:
+        lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
+    if posterior.reweighting_ess is not None:
+        lines.append(
+            "The draws were made under other priors and given new weights; "
+            f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
+        )
+    return lines
+
+
+STOPPED = {
+    "draws": ", as many as were asked for",
+    "target_mcse": " and stopped because every probability was as accurate as asked for",
+    "budget": " and stopped because the time was up",
+    "interrupted": " and was interrupted; the answer is what was counted until then",
+}
+
+
+def _verdict(posterior: Any) -> str:
+    mcse = posterior.mcse
+    if np.isnan(mcse).all():
+        return (
+            "Nothing moved: all draws are of one model, so that no error can be told. The posterior may be that "
+            "concentrated, or the sampler may be stuck: start elsewhere or use more draws."
+        )
+    j = int(np.nanargmax(mcse))
+    accuracy = (
+        f"The least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a Monte "
+        f"Carlo error of {mcse[j]:.3f}"
+    )
+    if converged(mcse):
+        digits = (
+            "to two digits"
+            if mcse[j] < 0.005
+            else "about to the first digit"
+            if mcse[j] > 0.02
+            else "to 0.02 or so"
+        )
+        good = f"Accurate enough: {accuracy[0].lower()}{accuracy[1:]}; read probabilities {digits}."
+    else:
+        remedy = "Use more draws" if posterior.reweighting_ess is None else "Sample under these priors"
+        good = (
+            f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. {remedy}."
+        )
+    apart = disagreement(posterior)
+    return f"{good} Beware: {apart}." if apart else good
+
+
+def _unseen(posterior: Any) -> list[str]:
+    count = int(never_in(posterior).sum())
+    if not count:
+        return []
+    table = diagnostic_table(posterior)
+    draws = effective_draws(table.loc[table.index.isin([SIZE, LOG_POSTERIOR])], table)
+    if not np.isfinite(draws):
+        return [
+            f"{_count(count, 'variable')} never came up; their probabilities are small, but how small cannot be told."
+        ]
+    return [
+        f"{_count(count, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
+        f"(the run is worth about {draws:,.0f} independent draws)."
+    ]
+
+
+def _agree(posterior: Any) -> list[str]:
+    """How far the other estimates are from the one reported."""
+    if posterior.frequencies is None:
+        return []
+    others = {"the best models' exact ratios": renormalised_pips(posterior.models, posterior.problem.p)}
+    if posterior.rao_blackwell is not None:
+        others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
+    away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
+    text = "; ".join(f"{name} differ from them by up to {value:.3f}" for name, value in away.items())
+    caution = (
+        " The exact ratios are biased where many models were not visited."
+        if max(away.values()) > 0.05
+        else ""
+    )
+    return [f"Probabilities counted from the draws, and calculated otherwise: {text}.{caution}"]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,0 +1,28 @@
+"""Independent runs put together: a mean, and an error that notices when they disagree."""
+
+import numpy as np
+from scipy.stats import f as f_distribution
+
+
+def combine_replicates(
+    means: np.ndarray, variances: np.ndarray, degrees: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over replicates and its standard error, from each replicate's mean and estimated variance of that
+    mean (batch means).
+
+    Within-replicate variances have many degrees of freedom and are used wherever the replicates agree. Where
+    they differ by more than their own errors allow (F-test at 1 %), a sign of modes, the variance between
+    replicates is used. NaN where nothing moved anywhere.
+
+    Shapes (replicates, p), (replicates, p) → (p,), (p,).
+    """
+    replicates = len(means)
+    mean = means.mean(axis=0)
+    within = variances.mean(axis=0) / replicates
+    mcse_squared = within.copy()
+    if replicates > 1:
+        between = means.var(axis=0, ddof=1) / replicates
+        limit = f_distribution.ppf(0.99, replicates - 1, max(degrees * replicates, 1))
+        disagree = between > limit * within
+        mcse_squared[disagree] = between[disagree]
+    return mean, np.where(mcse_squared > 0, np.sqrt(mcse_squared), np.nan)

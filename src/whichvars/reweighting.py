@@ -1,0 +1,299 @@
+r"""The same draws under other weights: another prior, or a condition.
+
+A posterior over models is a set of draws γ_i with weights w_i (exact: the models themselves with their
+probabilities). Weights v_i ∝ w_i r_i turn it into another one, where r_i is the ratio of the new posterior to the
+old, or 1 for models that satisfy a condition and 0 for the others:
+
+.. math:: \widehat{P}(\gamma_j = 1) = \frac{\sum_i w_i r_i \gamma_{ij}}{\sum_i w_i r_i}.
+
+**How much is left.** Kish's effective sample size: N (Σ w r)² / (Σ w · Σ w r²) of N draws.
+
+**Monte Carlo errors.** A ratio of sums differs from its limit by Σ v_i (γ_ij − pip_j) to first order. These terms
+are summed over BATCHES consecutive stretches of every replicate; the scatter of the sums gives the error, the
+autocorrelation of the chains, the weights and the sum in the denominator included. Where replicates differ by more
+than that explains, their differences give it, as for the run itself (``combine_replicates``).
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars.coefficients import KeptModels
+from whichvars.errors import DataError
+from whichvars.inputs import find_columns
+from whichvars.marginals import log_marginals, log_priors
+from whichvars.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
+from whichvars.problem import Problem
+from whichvars.replicates import combine_replicates
+
+BATCHES = 32  # per replicate
+ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
+DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
+FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
+A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
+SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)  # of the prior's expected size
+
+
+class Draws(NamedTuple):
+    """Models one by one in the order in which they came, or all of them with their probabilities."""
+
+    models: KeptModels  # a model may come again and again
+    replicate: np.ndarray | None  # (N,) int; None if exact
+    batch: np.ndarray | None  # (N,) int: all batches of all replicates, counted through
+    variances_known: bool  # whether batches say anything of the error: not for particles
+
+
+class Reweighted(NamedTuple):
+    """What the draws say under weights v."""
+
+    weight: np.ndarray  # (N,): v, sum to one
+    ess: float  # effective draws; infinite if exact
+    enough: bool
+    log_mean_ratio: float  # log Σ w r
+    log_mean_ratio_error: float
+
+
+def read_draws(
+    kept: KeptModels,
+    trace: pd.DataFrame | None,
+    rows: sparse.csr_array | None,
+    replicate_variances: np.ndarray | None,
+) -> Draws:
+    """The draws of a posterior: its thinned record, or where there is none the models it keeps."""
+    if trace is None or rows is None:
+        return Draws(kept, None, None, True)
+    replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
+    iteration = trace["iteration"].to_numpy()
+    batch = np.zeros(len(trace), np.int64)
+    for r in range(replicate.max() + 1):
+        here = replicate == r
+        last = iteration[here].max()
+        batch[here] = r * BATCHES + np.minimum((iteration[here] - 1) * BATCHES // last, BATCHES - 1)
+    share = 1 / (np.bincount(replicate)[replicate] * (replicate.max() + 1))
+    weight = trace["weight"].to_numpy() if "weight" in trace else share
+    models = KeptModels(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), weight / weight.sum())
+    known = replicate_variances is None or bool((replicate_variances > 0).any())
+    return Draws(models, replicate, batch, known)
+
+
+def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
+    """New weights in proportion to w r."""
+    old = draws.models.weight
+    top = log_ratio.max(initial=-np.inf)
+    if not np.isfinite(top):
+        raise DataError(
+            "none of the models kept has any weight left; run sample() on the new problem instead"
+        )
+    product = old * np.exp(log_ratio - top)
+    total = product.sum()
+    weight = product / total
+    if draws.replicate is None:
+        missed = DROPPED / total  # as if the models that were dropped had the largest ratio of all
+        return Reweighted(weight, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+    ess = float(1 / (weight**2).sum())
+    shares = np.bincount(draws.replicate, weight)
+    replicates = len(shares)
+    error = float(shares.std(ddof=1) * np.sqrt(replicates)) if replicates > 1 else np.nan
+    return Reweighted(weight, ess, ess >= ENOUGH, float(top + np.log(total)), error)
+
+
+def inclusion(
+    draws: Draws, weight: np.ndarray, p: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Inclusion probabilities under weights, their Monte Carlo errors, and what each replicate says with the
+    variance of that: (p,), (p,), (replicates, p), (replicates, p); no replicates if exact."""
+    members, start = draws.models.members, draws.models.start
+    pip = np.minimum(np.bincount(members, np.repeat(weight, np.diff(start)), p), 1.0)
+    if draws.replicate is None or draws.batch is None:
+        return pip, np.zeros(p), np.zeros((0, p)), np.zeros((0, p))
+    R = int(draws.replicate.max()) + 1
+    n = len(weight)
+    rows = sparse.csr_array((np.repeat(weight, np.diff(start)), members, start), shape=(n, p))
+    gather = sparse.csr_array((np.ones(n), (draws.batch, np.arange(n))), shape=(R * BATCHES, n))
+    mass = gather @ weight  # (R·BATCHES,)
+    sums = np.asarray((gather @ rows).todense()).reshape(R, BATCHES, p)
+    by_replicate = mass.reshape(R, BATCHES).sum(axis=1)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(by_replicate > 0, sums.sum(axis=1) / by_replicate, pip)
+    sums -= mass.reshape(R, BATCHES, 1) * pip
+    linear = pip + R * sums.sum(axis=1)
+    variances = np.zeros((R, p))
+    if draws.variances_known:
+        variances = R**2 * BATCHES * sums.var(axis=1, ddof=1)
+    mcse = combine_replicates(linear, variances, BATCHES - 1)[1]
+    still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
+    return pip, np.where(still, np.nan, mcse), means, variances
+
+
+def log_posteriors(problem: Problem, models: KeptModels) -> np.ndarray:
+    """log p(y | γ) p(γ) relative to p(y | null model), (models,)."""
+    return log_marginals(problem, models) + log_priors(problem, models)
+
+
+def merge(draws: Draws, weight: np.ndarray) -> KeptModels:
+    """Each model once, with its weight; those without any are left out."""
+    found: dict[tuple[int, ...], float] = {}
+    for i in np.flatnonzero(weight > 0).tolist():
+        model = draws.models.model(i)
+        found[model] = found.get(model, 0.0) + float(weight[i])
+    return KeptModels.of(found)
+
+
+def condition(models: KeptModels, include: list[int], exclude: list[int]) -> np.ndarray:
+    """log of 1 for models with all of `include` and none of `exclude`, of 0 for the others, (models,)."""
+    good = np.ones(len(models), bool)
+    for j in include:
+        good &= models.having(j)
+    for j in exclude:
+        good &= ~models.having(j)
+    return np.where(good, 0.0, -np.inf)
+
+
+# --- sensitivity
+
+
+def _slabs(problem: Problem, values: Any) -> tuple[str, list[tuple[float, Any]]]:
+    """The name of the slab's parameter, and its values with the slabs they make."""
+    slab = problem.slab
+    if isinstance(slab, (HyperG, HyperGN)):
+        grid = [a for a in _grid(values, A_FACTORS, slab.a) if values is not None or a > 2]
+        return "a", [(a, type(slab)(a)) for a in grid]
+    if isinstance(slab, IndependentNormal) and isinstance(slab.g, tuple):
+        own = slab.g
+        factors = _grid(values, FACTORS, 1.0)
+        return "factor_of_g", [(f, IndependentNormal(tuple(f * g for g in own))) for f in factors]
+    if isinstance(slab, IndependentNormal) and isinstance(slab.g, float):
+        return "g", [(g, IndependentNormal(g)) for g in _grid(values, FACTORS, slab.g)]
+    if isinstance(slab, GPrior):
+        return "g", [(g, GPrior(g)) for g in _grid(values, FACTORS, slab.value(problem.n, problem.p))]
+    if values is not None:
+        raise DataError(f"g: {slab} has no parameter; reweight(slab=…) compares it with another slab")
+    return "g", [(np.nan, slab)]
+
+
+def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
+    """Expected sizes with the model priors they make."""
+    prior, p = problem.model_prior, problem.p
+    own = float(prior.inclusion(p).sum())
+    if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
+        if values is not None:
+            raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
+        return [(own, prior)]
+    kind: Any = FixedInclusion if isinstance(prior, FixedInclusion) else BetaBinomial
+    sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
+    return [(s, prior if s == own else kind(size=s)) for s in sizes]
+
+
+def _grid(values: Any, factors: tuple[float, ...], own: float) -> list[float]:
+    return [own * f for f in factors] if values is None else [float(v) for v in np.atleast_1d(values)]
+
+
+def sensitivity_table(
+    problem: Problem, draws: Draws, g: Any, prior_size: Any, variables: list[int]
+) -> pd.DataFrame:
+    """What ``Posterior.sensitivity`` returns."""
+    models, sizes = draws.models, np.diff(draws.models.start)
+    before = log_posteriors(problem, models)
+    label, slabs = _slabs(problem, g)
+    priors = [
+        (size, log_priors(problem.with_priors(model_prior=prior), models))
+        for size, prior in _model_priors(problem, prior_size)
+    ]
+    rows = []
+    for value, slab in slabs:
+        marginals = log_marginals(problem.with_priors(slab=slab), models)
+        for size, log_prior in priors:
+            new = change_weights(draws, marginals + log_prior - before)
+            pip = np.bincount(models.members, np.repeat(new.weight, sizes), problem.p)
+            row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
+            row["mean_size"] = float(new.weight @ sizes)
+            rows.append(row | {problem.names[j]: float(pip[j]) for j in variables})
+    return pd.DataFrame(rows).set_index([label, "prior_size"])
+
+
+def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[int], list[int]]:
+    """The variables named, which must not be asked to be both in and out."""
+    inside = [] if include is None else find_columns(include, names, "include")
+    outside = [] if exclude is None else find_columns(exclude, names, "exclude")
+    both = sorted(set(inside) & set(outside))
+    if both:
+        raise DataError(f"{names[both[0]]!r} is in both include and exclude")
+    if not inside and not outside:
+        raise DataError("name at least one variable in include or exclude")
+    return inside, outside
+
+
+def carry_over(posterior: Any, problem: Problem) -> tuple[dict[str, Any], bool]:
+    """The fields of a posterior under the priors of another problem of the same data, and whether enough draws are
+    left to believe them."""
+    draws, p = posterior._draws(), problem.p
+    after = log_posteriors(problem, draws.models)
+    new = change_weights(draws, after - log_posteriors(posterior.problem, draws.models))
+    pip, mcse, means, variances = inclusion(draws, new.weight, p)
+    exact = draws.replicate is None
+    evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
+    if evidence is not None:
+        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(error, new.log_mean_ratio_error))
+    trace = posterior.trace
+    if trace is not None:
+        trace = trace.assign(log_posterior=after, weight=new.weight)
+    changes = {
+        "pip": pip,
+        "mcse": mcse,
+        "sizes": np.bincount(np.diff(draws.models.start), new.weight, p + 1),
+        "models": carry_models(posterior, problem, new.log_mean_ratio),
+        "kept": merge(draws, new.weight),
+        "log_evidence": evidence,
+        "log_evidence_mcse": error,
+        "replicate_pips": None if exact else means,
+        "replicate_variances": None if exact else variances,
+        "frequencies": None,
+        "frequency_mcse": None,
+        "rao_blackwell": None,
+        "rao_blackwell_mcse": None,
+        "trace": trace,
+        "reweighting_ess": new.ess,
+    }
+    return changes, new.enough
+
+
+def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any:
+    """The table of the best models under the priors of another problem, best first."""
+    old = posterior.models
+    table = KeptModels.listed(old.members)
+    before = log_posteriors(posterior.problem, table)
+    marginal, prior = log_marginals(problem, table), log_priors(problem, table)
+    frequency = old.frequency * np.exp(marginal + prior - before - log_mean_ratio)
+    order = np.argsort(-(marginal + prior), kind="stable")
+    order = order[np.isfinite((marginal + prior)[order])]
+    constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+    return replace(
+        old,
+        members=[old.members[i] for i in order],
+        log_marginal=marginal[order],
+        log_prior=prior[order] - constant,
+        frequency=frequency[order],
+    )
+
+
+def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
+    """What ``Posterior.given`` returns, and how many effective draws it rests on."""
+    names = posterior.problem.names
+    inside, outside = find_disjoint(include, exclude, names)
+    draws = posterior._draws()
+    new = change_weights(draws, condition(draws.models, inside, outside))
+    pip, mcse, _, _ = inclusion(draws, new.weight, len(names))
+    known = inside + outside
+    mcse[known] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = np.where(mcse == 0, np.inf, pip * (1 - pip) / mcse**2)
+    table = pd.DataFrame(
+        {"pip": pip, "mcse": mcse, "ess": ess, "pip_before": posterior.pip},
+        index=pd.Index(names, name="variable"),
+    )
+    table = table.sort_values("pip", ascending=False, kind="stable")
+    table.attrs["probability"] = float(np.exp(new.log_mean_ratio))
+    return table, new.ess

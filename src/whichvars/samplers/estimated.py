@@ -1,0 +1,166 @@
+"""Samplers whose chains share estimates π̂ of the inclusion probabilities: what ASI and PARNI have in common.
+
+π̂_j = κ + (1 − 2κ) · the mean of the conditional inclusion probabilities p_j(γ) over the scans of all chains, κ =
+min{.001, .1/p}. It is renewed at iterations 128, 256, 512, … (a barrier of all chains); in warm-up what is older
+counts half at each renewal. Until the first it is the prior's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.averages import (
+    GROUP,
+    NEXT_SCAN,
+    SCANS,
+    Averages,
+    grow_averages,
+    new_averages,
+)
+from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED
+from whichvars._kernels.changes import ITERATION, Changes, new_changes
+from whichvars._kernels.informed import Informed, new_informed, set_estimate
+from whichvars.errors import DataError
+from whichvars.problem import Problem
+from whichvars.samplers import run as runs
+from whichvars.samplers.run import Run, Unit, batches_for, make_room, new_unit
+
+FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time
+
+
+class Own(NamedTuple):
+    """What one chain moves by and counts, beside its tally."""
+
+    informed: Informed
+    changes: Changes
+    averages: Averages
+    memory: np.ndarray  # (4, p) int32: room for a move that is under way
+    ints: np.ndarray  # and where it stands
+    floats: np.ndarray
+
+
+@dataclass
+class Learned:
+    """What all chains had learned at the last barrier."""
+
+    sums: np.ndarray  # (p,)
+    weight: float = 0.0
+    counting: bool = False
+
+
+def check(settings: Any) -> None:
+    """The settings that such samplers have in common."""
+    check_chains(settings)
+    if settings.adapt not in ("warmup", "always"):
+        raise DataError(
+            f'{type(settings).__name__}: adapt must be "warmup" or "always", not {settings.adapt!r}'
+        )
+
+
+def check_chains(settings: Any) -> None:
+    """DataError unless `chains` is a whole number of at least 1."""
+    whole = isinstance(settings.chains, (int, np.integer)) and not isinstance(settings.chains, bool)
+    if not whole or settings.chains < 1:
+        raise DataError(
+            f"{type(settings).__name__}: chains must be a whole number of at least 1, not {settings.chains!r}"
+        )
+
+
+def first_estimate(problem: Problem) -> np.ndarray:
+    """Of every variable the share that the prior expects in the model, (p,)."""
+    p = problem.p
+    share = float(problem.model_prior.size_distribution(p, problem.max_size) @ np.arange(p + 1)) / p
+    return regular(np.full(problem.p, min(share, 0.5)))
+
+
+def regular(mean: np.ndarray) -> np.ndarray:
+    """π̂ from means of conditional probabilities: away from 0 and 1."""
+    kappa = min(0.001, 0.1 / len(mean))
+    return np.clip(kappa + (1 - 2 * kappa) * mean, kappa, 1 - kappa)
+
+
+def init(
+    problem: Problem,
+    seed: np.random.SeedSequence,
+    starts: list[np.ndarray],
+    memo_slots: int,
+    memory: bool = False,
+) -> Run:
+    """Chains at their starting models."""
+    units = []
+    for index, start in enumerate(starts):
+        unit = new_unit(problem, seed, index, start, memo_slots, len(starts))
+        unit.own = Own(
+            new_informed(first_estimate(problem)),
+            new_changes(),
+            _new_averages(problem, unit),
+            np.zeros((4, problem.p if memory else 0), np.int32),
+            np.zeros(8, np.int64),
+            np.zeros(4),
+        )
+        units.append(unit)
+    return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE)
+
+
+def _new_averages(problem: Problem, unit: Unit) -> Averages:
+    """With the next scan as many iterations after the current one as a scan of the current model is worth."""
+    groups, columns = batches_for(problem.p) // 2, int(unit.chain.ints[COLUMNS])
+    return new_averages(problem.target(0), len(unit.chain.slot), groups, columns)
+
+
+def is_learning(run: Run, adapt: str) -> bool:
+    return adapt == "always" or not run.shared.counting
+
+
+def advance(
+    problem: Problem, unit: Unit, kernel: Callable[..., int], iterations: int, *settings: Any
+) -> None:
+    """Run `kernel` for `iterations` iterations, making room whenever a proposal does not fit."""
+    done = 0
+    while done < iterations:
+        target = problem.target(len(unit.chain.slot))
+        done += kernel(
+            target, unit.chain, unit.memo, unit.tally, unit.rng, unit.own, *settings, iterations - done
+        )
+        if unit.chain.ints[NEEDED]:
+            make_room(problem, unit)
+            larger = grow_averages(unit.own.averages, target, len(unit.chain.slot))
+            unit.own = unit.own._replace(averages=larger)
+
+
+def merge(problem: Problem, run: Run) -> None:
+    """Renew π̂ from the scans of all chains."""
+    shared: Learned = run.shared
+    sums, weight = shared.sums.copy(), shared.weight
+    for unit in run.units:
+        averages = unit.own.averages
+        sums += averages.running + averages.groups[: averages.ints[GROUP]].sum(axis=0, dtype=float)
+        weight += float(averages.ints[SCANS])
+    if not shared.counting:
+        shared.sums, shared.weight = 0.5 * sums, 0.5 * weight
+        _start_scans_anew(problem, run)
+    if weight > 0:
+        for unit in run.units:
+            set_estimate(unit.own.informed, regular(sums / weight))
+    run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+
+
+def _start_scans_anew(problem: Problem, run: Run) -> None:
+    for unit in run.units:
+        averages = _new_averages(problem, unit)
+        averages.ints[NEXT_SCAN] += unit.own.changes.ints[ITERATION]
+        unit.own = unit.own._replace(averages=averages)
+        unit.chain.ints[SCANNED] = 0
+
+
+def begin_counting(problem: Problem, run: Run, adapt: str) -> None:
+    """Warm-up is over: its scans no longer count, but for π̂."""
+    merge(problem, run)
+    run.shared.counting = True
+    if adapt == "warmup":
+        run.barrier = None
+    runs.begin_counting(problem, run)
+    for unit in run.units:
+        unit.averages = unit.own.averages

@@ -1,0 +1,319 @@
+r"""The hybrid: weighted tempered Gibbs with Metropolis–Hastings moves in between.
+
+A process on models in continuous time with generator :math:`Q + \lambda(P^m - I)`: Q the flips of weighted
+tempered Gibbs (``tempered_gibbs.py``), P a Metropolis–Hastings kernel with invariant law π. Both leave π
+invariant, so their sum does. Flips cross between modes and give every visited model's exact surroundings; the
+moves P are cheap, where a scan of all p variables is not. One event at γ:
+
+1. find the rates of γ: from the table, else by a scan of all p variables;
+2. add the mean holding time 1/(Z + λ) to its entry, the weight of γ's conditional inclusion probabilities;
+3. with probability λ/(Z + λ), note γ as a draw and make m moves of P; else flip j with probability r_j/(Z + λ).
+
+P is one of two with equal chance: that of ``asi.py``; or add/delete/swap whose entering variable is drawn by
+.7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
+is older counts half each time) and λ and m are chosen so that about as much time goes into moves as into
+scans: by counts of events and not by clocks, so that results repeat. Afterwards nothing is adapted.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.averages import scan_cost
+from whichvars._kernels.chain import (
+    ADDED,
+    COLUMNS,
+    DELETED,
+    LOG_PROPOSAL,
+    NEEDED,
+    PENDING,
+    SIZE,
+    accept,
+    change,
+    clear,
+    evaluate,
+)
+from whichvars._kernels.informed import (
+    ENTER,
+    ZETA,
+    Informed,
+    draw_entering,
+    new_informed,
+    set_estimate,
+)
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.moves import draw_included
+from whichvars._kernels.rate_table import HITS, LOOKUPS
+from whichvars._kernels.tally import start_counting_draws
+from whichvars.problem import Problem
+from whichvars.samplers import asi
+from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
+from whichvars.samplers.run import RaoBlackwell, Run, check_between
+from whichvars.samplers.tempered_gibbs import (
+    DRAW,
+    LAMBDA,
+    ROOM,
+    JumpUnit,
+    chain_averages,
+    describe_jumps,
+    look_up_flip,
+    new_jump_unit,
+    next_event,
+    take_turns,
+)
+
+EVENT, MOVE, MISS = (
+    250.0,
+    600.0,
+    500.0,
+)  # nanoseconds: an event, a move, and what a scan costs beside its products
+MOST_MOVES = 4000
+
+# places in Own.ints, one row a chain
+LEFT, KIND = range(2)  # moves left of the current event; the kind of a proposal that waits for room
+FLIP, SCALED, SINGLE = range(3)  # kinds
+# places in Own.counts
+MOVES, ASI_TRIED, SINGLE_TRIED = range(3)
+# places in Own.accepted
+ASI_ACCEPTED, SINGLE_ACCEPTED = range(2)
+
+
+class Own(NamedTuple):
+    informed: Informed
+    ints: np.ndarray  # (chains, 2)
+    counts: np.ndarray  # (3,) int64
+    accepted: np.ndarray  # (2,): sums of acceptance probabilities
+
+
+@dataclass
+class Stage:
+    """What the last stage of warm-up left."""
+
+    weight: float = 0.0  # of sums older than this stage
+    learning: bool = True
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Settings of the hybrid sampler, which ``sampler="auto"`` takes.
+
+    Parameters
+    ----------
+    chains : int
+        Chains that share a table of rates and π̂; nothing else, once warm-up is over, and Monte Carlo errors
+        rest on how much they differ.
+    floor : float
+        κ = floor/p: the larger, the more often improbable variables are tried.
+    moves : int
+        m, the Metropolis–Hastings moves after each draw; chosen in warm-up if not given.
+    draw_rate : float
+        λ as a multiple of the mean total rate of flips; chosen in warm-up if not given.
+    table_bytes : int
+        Memory for the rates of models already met, per replicate.
+    memo_slots : int
+        Models whose marginal likelihood is remembered, per replicate (16 bytes each); a power of two, or 0 for
+        none.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y), wv.Hybrid(), draws=2000, seed=0, progress=False)
+    >>> posterior.iterations
+    8800
+    """
+
+    chains: int = 5
+    floor: float = 5.0
+    moves: int | None = None
+    draw_rate: float | None = None
+    table_bytes: int = 64 << 20
+    memo_slots: int = 1 << 18
+
+    invariant_law = "the posterior, in continuous time"
+
+    def __post_init__(self) -> None:
+        check_chains(self)
+        check_between(self, "floor", 0, np.inf)
+        if self.draw_rate is not None:
+            check_between(self, "draw_rate", 0, np.inf)
+
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+        kappa = self.floor / problem.p
+        unit = new_jump_unit(problem, seed, starts, self.memo_slots, self.table_bytes, kappa)
+        unit.own = Own(
+            new_informed(first_estimate(problem)), np.zeros((self.chains, 2), np.int64), np.zeros(3, np.int64), np.zeros(2)
+        )  # fmt: skip
+        run = Run([unit], Stage(), barrier=FIRST_STAGE)
+        self._choose(problem, unit, 5.0, 1.0)
+        return run
+
+    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+        own = run.units[unit].own
+        take_turns(problem, run.units[unit], advance, iterations * self.chains, own, run.shared.learning)
+
+    def merge(self, problem: Problem, run: Run) -> None:
+        """End of a stage of warm-up."""
+        unit: JumpUnit = run.units[0]
+        sums, weights = unit.totals()
+        if weights.sum() > 0:
+            set_estimate(unit.own.informed, regular(sums.sum(axis=0) / weights.sum()))
+        new = float(weights.sum()) - run.shared.weight
+        lookups, hits = unit.table.ints[LOOKUPS], unit.table.ints[HITS]
+        if new > 0 and lookups > 0:
+            rate = max(unit.events / new - float(unit.floats[LAMBDA]), 1e-3)
+            self._choose(problem, unit, rate, 1 - hits / lookups)
+        unit.forget()
+        unit.events, unit.table.ints[LOOKUPS], unit.table.ints[HITS] = 0, 0, 0
+        unit.sums[:], unit.weights[:] = 0.5 * sums, 0.5 * weights
+        run.shared.weight = float(unit.weights.sum())
+        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+
+    def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
+        """λ and m from the mean total rate of flips and the share of events at new models."""
+        k = float(np.mean([chain.ints[COLUMNS] for chain in unit.chains]))
+        cost = EVENT + misses * (MISS + scan_cost(problem.target(0), k))
+        moves = int(np.clip(2 * cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
+        share = min(1.0, cost / (300.0 * max(moves, 1))) if self.draw_rate is None else self.draw_rate
+        unit.own.counts[MOVES] = moves
+        unit.floats[LAMBDA] = rate * share
+
+    def begin_counting(self, problem: Problem, run: Run) -> None:
+        if run.iterations > 0:
+            self.merge(problem, run)
+        run.warmup, run.barrier, run.shared.learning = run.iterations, None, False
+        unit: JumpUnit = run.units[0]
+        unit.forget()
+        unit.own.counts[1:] = 0
+        unit.own.accepted[:] = 0
+        start_counting_draws(unit.tally)
+
+    def averages(self, run: Run) -> RaoBlackwell:
+        return chain_averages(run)
+
+    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        unit: JumpUnit = run.units[0]
+        tried = np.maximum(unit.own.counts[1:], 1)
+        accepted = unit.own.accepted / tried
+        return {
+            **describe_jumps(unit),
+            "moves_per_draw": int(unit.own.counts[MOVES]),
+            "zeta": float(unit.own.informed.floats[ZETA]),
+            "acceptance": {"scaled": float(accepted[0]), "add/delete/swap": float(accepted[1])},
+        }
+
+
+@inlined
+def entering_share(chain, informed):
+    """The probability that ``draw_entering`` is of, summed over the variables out of the model."""
+    inside = 0.0
+    for i in range(chain.ints[SIZE]):
+        inside += informed.values[chain.order[i], ENTER]
+    return 1.0 - inside
+
+
+@inlined
+def propose_single(target, chain, informed, rng):
+    """Add, delete or swap, the entering variable drawn by its share. Fills the proposal and its log ratio."""
+    clear(chain)
+    size, p = chain.ints[SIZE], chain.position.shape[0]
+    third = 1.0 / 3.0
+    u = rng.random()
+    adds = size == 0 or (size < p and u < third)
+    deletes = not adds and (size == p or u < 2.0 * third)
+    outside = entering_share(chain, informed)
+    ratio = 1.0
+    if adds:
+        j = draw_entering(informed, chain.position, rng)
+        change(target, chain, j)
+        forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside
+        ratio = (1.0 if size + 1 == p else third) / (size + 1) / forward
+    elif deletes:
+        j = draw_included(chain, rng)
+        change(target, chain, j)
+        share = informed.values[j, ENTER]
+        backward = (1.0 if size == 1 else third) * share / (outside + share)
+        ratio = backward / ((1.0 if size == p else third) / size)
+    else:
+        i = draw_included(chain, rng)
+        change(target, chain, i)
+        j = draw_entering(informed, chain.position, rng)
+        change(target, chain, j)
+        leaving, entering = informed.values[i, ENTER], informed.values[j, ENTER]
+        ratio = (leaving / (outside + leaving - entering)) / (entering / outside)
+    chain.floats[LOG_PROPOSAL] = math.log(ratio)
+
+
+@inlined
+def propose_move(target, chain, own, c, rng):
+    """A proposal of P."""
+    if rng.random() < 0.5:
+        own.ints[c, KIND] = SCALED
+        asi.propose(target, chain, own.informed, rng)
+    else:
+        own.ints[c, KIND] = SINGLE
+        propose_single(target, chain, own.informed, rng)
+
+
+@inlined
+def note_move(own, kind, acceptance, learning):
+    """Count a move of P, and tune ζ by it."""
+    if kind == SCALED:
+        own.counts[ASI_TRIED] += 1
+        own.accepted[ASI_ACCEPTED] += acceptance
+        if learning:
+            asi.learn_scale(own.informed, acceptance, 0.234, math.pow(own.counts[ASI_TRIED], -0.7))
+    else:
+        own.counts[SINGLE_TRIED] += 1
+        own.accepted[SINGLE_ACCEPTED] += acceptance
+
+
+@entry
+def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
+    return _advance(
+        target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps
+    )
+
+
+@kernel
+def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
+    """Advance chain c; returns the steps (flips and moves) done, fewer than asked where it needs more room,
+    and the events."""
+    ints, state = chain.ints, own.ints
+    done = 0
+    events = 0
+    while done < steps:
+        if ints[PENDING] == 0:
+            if state[c, LEFT] > 0:
+                propose_move(target, chain, own, c, rng)
+            else:
+                event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
+                if event == ROOM:
+                    return done, events
+                events += 1
+                if event == DRAW:
+                    state[c, LEFT] = own.counts[MOVES]
+                    done += 1 if own.counts[MOVES] == 0 else 0
+                    continue
+                state[c, KIND] = FLIP
+        kind = state[c, KIND]
+        log_ratio = 0.0
+        changes = ints[ADDED] + ints[DELETED]
+        if changes > 0 and not (kind == FLIP and look_up_flip(target, chain, table)):
+            log_ratio = evaluate(target, chain, memo)
+            ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
+            if ints[NEEDED] > 0:
+                return done, events
+        if kind == FLIP:
+            taken = log_ratio > -np.inf  # rounding alone can say otherwise
+        else:
+            acceptance = math.exp(min(log_ratio + chain.floats[LOG_PROPOSAL], 0.0))
+            taken = changes > 0 and rng.random() < acceptance
+            note_move(own, kind, acceptance, learning)
+            state[c, LEFT] -= 1
+        if taken:
+            accept(target, chain)
+        done += 1
+    return done, events

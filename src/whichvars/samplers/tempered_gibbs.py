@@ -1,0 +1,347 @@
+r"""Weighted tempered Gibbs (Zanella & Roberts 2019), in continuous time.
+
+A process on models that never rejects: from γ, variable j flips at rate :math:`r_j(\gamma)` (``_kernels/rate_table.py``),
+so that :math:`\pi(\gamma) r_j(\gamma) = \pi(\gamma') r_j(\gamma')` and π is its invariant law. One event at γ, with
+:math:`Z = \sum_j r_j` and λ the rate at which the model is noted as a draw:
+
+1. find the rates of γ: from the table, else by a scan of all p variables;
+2. add the mean holding time 1/(Z + λ) to its entry, the weight of γ's conditional inclusion probabilities:
+   :math:`\hat\pi_j = \sum w\, p_j(\gamma) / \sum w` (Rao–Blackwell in both the flip and the time);
+3. with probability λ/(Z + λ), note γ as a draw; else flip j with probability :math:`r_j/(Z + \lambda)`.
+
+Draws come at the times of a Poisson process, so they follow π without weights. The *jump chain* that the flips
+make, looked at by itself, has the invariant law π·Z: it is not a move for tempering.
+
+Hybrid (``hybrid.py``) is this process with Metropolis–Hastings moves after every draw.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whichvars._kernels.chain import (
+    ADDED,
+    COLUMNS,
+    NEEDED,
+    NEW_AVAILABLE,
+    NEW_LOG_MARGINAL,
+    NEW_LOG_PRIOR,
+    PENDING,
+    SCANNED,
+    TAIL,
+    Chain,
+    accept,
+    change,
+    clear,
+    evaluate,
+    grow,
+    new_chain,
+)
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.model_table import Memo, new_memo
+from whichvars._kernels.rate_table import (
+    HITS,
+    HOLDING,
+    LOOKUPS,
+    MARGINAL,
+    N_AVAILABLE,
+    PRIOR,
+    TOTAL,
+    RateTable,
+    add_entries,
+    choose_flip,
+    find_entry,
+    find_rates,
+    forget_rates,
+    new_rate_table,
+)
+from whichvars._kernels.scan import Scan, new_scan
+from whichvars._kernels.tally import (
+    COUNTING,
+    NOW,
+    Tally,
+    count_draw,
+    grow_tally,
+    new_tally,
+    start_counting_draws,
+)
+from whichvars.problem import Problem
+from whichvars.samplers.estimated import check_chains
+from whichvars.samplers.run import MODELS, RECORDS, RaoBlackwell, Run, batches_for, check_between, place_chain
+from whichvars.seeding import stream
+
+TURN = 2048  # steps of one chain before the next one's turn
+KEPT_BYTES = 64 << 20  # of the rows that scans keep
+
+# places in JumpUnit.floats
+LAMBDA = 0
+KAPPA = 1
+
+# what an event was
+ROOM, DRAW, FLIP = range(3)
+
+
+@dataclass
+class JumpUnit:
+    """Chains that share a table of rates and a memo, as one thread runs them, each for a turn of steps."""
+
+    chains: list[Chain]
+    memo: Memo
+    tally: Tally  # of the draws of all chains
+    rng: np.random.Generator
+    scan: Scan
+    table: RateTable
+    floats: np.ndarray
+    sums: (
+        np.ndarray
+    )  # (chains, p): holding times · conditional inclusion probabilities, beside those in the table
+    weights: np.ndarray  # (chains,): holding times
+    own: Any = None
+    turn: int = 0  # whose turn it is
+    left: int = TURN  # steps left of it
+    events: int = 0  # since ``weights`` were last set to 0
+
+    @property
+    def chain(self) -> Chain:
+        return self.chains[0]
+
+    def all_chains(self) -> list[Chain]:
+        return self.chains
+
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """`sums` and `weights` with what the table holds. Changes nothing."""
+        sums, weights = self.sums.copy(), self.weights.copy()
+        add_entries(self.table, sums, weights)
+        return sums, weights
+
+    def forget(self) -> None:
+        """Empty the table and set all sums to 0."""
+        forget_rates(self.table, self.sums, self.weights)
+        self.sums[:] = 0
+        self.weights[:] = 0
+
+    def make_room(self, problem: Problem, c: int) -> None:
+        """Give chain c, and the scans and the tally, the capacity it needs."""
+        capacity = max(2 * len(self.chains[c].slot), int(self.chains[c].ints[NEEDED]))
+        self.chains[c] = grow(self.chains[c], capacity)
+        self.chains[c].ints[SCANNED] = 0
+        target = problem.target(capacity)
+        if capacity > self.scan.inverse_factor.shape[0]:
+            self.scan = new_scan(target, capacity, KEPT_BYTES)
+        if capacity > self.tally.record_models.shape[1]:
+            self.tally = grow_tally(self.tally, target, capacity)
+
+
+def new_jump_unit(
+    problem: Problem,
+    seed: np.random.SeedSequence,
+    starts: list[np.ndarray],
+    memo_slots: int,
+    table_bytes: int,
+    kappa: float,
+) -> JumpUnit:
+    """Chains at their starting models, with an empty table."""
+    p, r = problem.p, len(starts)
+    memo = new_memo(memo_slots)
+    capacity = problem.first_capacity()
+    chains = []
+    for start in starts:
+        chain = place_chain(problem, new_chain(problem.target(capacity), capacity), memo, start)
+        capacity = len(chain.slot)
+        chains.append(chain)
+    return JumpUnit(
+        chains=chains,
+        memo=memo,
+        tally=new_tally(p, capacity, MODELS, RECORDS, batches_for(p)),
+        rng=stream(seed, 0),
+        scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES),
+        table=new_rate_table(p, r, table_bytes),
+        floats=np.array([1.0, kappa]),
+        sums=np.zeros((r, p)),
+        weights=np.zeros(r),
+    )
+
+
+def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
+    """`steps` steps in all, the chains taking turns of ``TURN`` steps, however the steps are divided into
+    calls."""
+    while steps > 0:
+        c = unit.turn
+        chain = unit.chains[c]
+        ask = min(steps, unit.left)
+        target = problem.target(max(len(chain.slot), unit.scan.inverse_factor.shape[0]))
+        done, events = kernel(
+            target, chain, unit.memo, unit.tally, unit.rng, unit.scan, unit.table, unit.floats, unit.sums,
+            unit.weights, c, *settings, ask,
+        )  # fmt: skip
+        unit.events += events
+        steps -= done
+        unit.left -= done
+        if unit.chains[c].ints[NEEDED]:
+            unit.make_room(problem, c)
+        elif unit.left == 0:
+            unit.turn = (c + 1) % len(unit.chains)
+            unit.left = TURN
+            unit.chains[unit.turn].ints[SCANNED] = 0  # the rows kept are those of another chain
+
+
+def chain_averages(run: Run) -> RaoBlackwell:
+    """The replicate's PIPs from its chains' sums."""
+    sums, weights = run.units[0].totals()
+    return RaoBlackwell.of_chains(sums, weights)
+
+
+@dataclass(frozen=True)
+class TemperedGibbs:
+    """Settings of weighted tempered Gibbs.
+
+    Parameters
+    ----------
+    chains : int
+        Chains that share a table of rates; they are independent otherwise, and Monte Carlo errors rest on how
+        much they differ.
+    floor : float
+        κ = floor/p: the larger, the more often improbable variables are tried.
+    draw_every : float
+        Flips between two draws, on average.
+    table_bytes : int
+        Memory for the rates of models already met.
+    memo_slots : int
+        Models whose marginal likelihood is remembered (16 bytes each); a power of two, or 0 for none.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.sample(wv.Problem(data.X, data.y), wv.TemperedGibbs(), draws=2000, seed=0, progress=False)
+    >>> posterior.iterations
+    8800
+    """
+
+    chains: int = 5
+    floor: float = 5.0
+    draw_every: float = 4.0
+    table_bytes: int = 64 << 20
+    memo_slots: int = 1 << 18
+
+    invariant_law = "the posterior times the total rate of its flips"
+
+    def __post_init__(self) -> None:
+        check_chains(self)
+        check_between(self, "floor", 0, np.inf)
+        check_between(self, "draw_every", 0, np.inf)
+
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+        kappa = self.floor / problem.p
+        unit = new_jump_unit(problem, seed, starts, self.memo_slots, self.table_bytes, kappa)
+        return Run([unit], barrier=256)
+
+    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+        take_turns(problem, run.units[unit], advance, iterations * self.chains)
+
+    def merge(self, problem: Problem, run: Run) -> None:
+        """In warm-up: choose λ by the mean of Z so far, at intervals that double."""
+        unit: JumpUnit = run.units[0]
+        unit.floats[LAMBDA] = mean_rate(unit) / self.draw_every
+        unit.forget()
+        unit.events = 0
+        run.barrier = 2 * run.iterations
+
+    def begin_counting(self, problem: Problem, run: Run) -> None:
+        run.warmup, run.barrier = run.iterations, None
+        unit: JumpUnit = run.units[0]
+        unit.forget()
+        unit.events = 0
+        start_counting_draws(unit.tally)
+
+    def averages(self, run: Run) -> RaoBlackwell:
+        return chain_averages(run)
+
+    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        return describe_jumps(run.units[0])
+
+
+def mean_rate(unit: JumpUnit) -> float:
+    """Mean of Z under the posterior, from the events since the sums were last set to 0."""
+    weight = float(unit.totals()[1].sum())
+    return max(unit.events / weight - float(unit.floats[LAMBDA]), 1e-3) if weight > 0 else 1.0
+
+
+def describe_jumps(unit: JumpUnit) -> dict[str, Any]:
+    """What ``posterior.adaptation`` says."""
+    return {
+        "mean_rate": mean_rate(unit),
+        "draw_rate": float(unit.floats[LAMBDA]),
+        "draws": int(unit.tally.ints[NOW]),
+        "rate_table_hits": float(unit.table.ints[HITS] / max(unit.table.ints[LOOKUPS], 1)),
+    }
+
+
+@entry
+def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
+    return _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps)
+
+
+@inlined
+def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c):
+    """Steps 1 to 3 for chain c. The flip is left as a proposal. Returns FLIP, DRAW, or ROOM where the chain
+    needs room first."""
+    place = find_rates(target, chain, work, table, floats[KAPPA], sums, weights)
+    if place < 0:
+        chain.ints[NEEDED] = -place
+        return ROOM
+    total = table.rows[place, TOTAL] + floats[LAMBDA]
+    table.rows[place, HOLDING + c] += 1.0 / total
+    u = rng.random() * total
+    if u < floats[LAMBDA]:
+        if tally.ints[COUNTING] > 0:
+            count_draw(chain, tally)
+        return DRAW
+    clear(chain)
+    change(target, chain, choose_flip(table, place, u - floats[LAMBDA]))
+    return FLIP
+
+
+@inlined
+def look_up_flip(target, chain, table):
+    """Take what is known of the proposed model from the table; False if it is not there, or does not fit."""
+    place = find_entry(table, chain.keys[1])
+    columns = chain.ints[COLUMNS]
+    if chain.ints[ADDED] == 1:
+        j = chain.added[0]
+        columns += target.design.offsets[j + 1] - target.design.offsets[j]
+    known = place >= 0 and columns <= chain.slot.shape[0]
+    if known:
+        chain.floats[NEW_LOG_MARGINAL] = table.rows[place, MARGINAL]
+        chain.floats[NEW_LOG_PRIOR] = table.rows[place, PRIOR]
+        chain.ints[NEW_AVAILABLE] = int(table.rows[place, N_AVAILABLE])
+        chain.ints[TAIL] = -1
+    return known
+
+
+@kernel
+def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
+    """Advance chain c; returns the steps done, fewer than asked where it needs more room, and the events."""
+    ints = chain.ints
+    done = 0
+    events = 0
+    while done < steps:
+        if ints[PENDING] == 0:
+            event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
+            if event == ROOM:
+                return done, events
+            events += 1
+            if event == DRAW:
+                done += 1
+                continue
+        possible = True
+        if not look_up_flip(target, chain, table):
+            possible = evaluate(target, chain, memo) > -np.inf
+        ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
+        if ints[NEEDED] > 0:
+            return done, events
+        if possible:  # rounding alone can say otherwise
+            accept(target, chain)
+        done += 1
+    return done, events

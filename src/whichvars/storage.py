@@ -1,0 +1,380 @@
+"""Trees of numbers, arrays and a few known classes as one file, and back, bit for bit.
+
+A file is an uncompressed ``.npz`` archive: an entry ``header`` with the tree as JSON, and one entry for each array
+the JSON points to. NumPy alone can read it. Nothing is pickled, so reading a file runs no code of its writer.
+
+- The last 64 bytes are the SHA-256 of all before them (they are the comment of the archive): a file that was cut
+  or changed in a single bit is refused.
+- Entries are not compressed: none can be larger than the file, and a small file cannot fill the memory.
+- A file is written under another name beside its place, private to its owner, and then renamed: there is the old
+  file or the new one, never half of one.
+
+Only classes handed in by the caller are written and read: dataclasses, named tuples, and classes with
+``__getstate__`` and ``__setstate__``.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars._kernels.target import Design, Target
+from whichvars._kernels.target import ModelPrior as KernelPrior
+from whichvars._kernels.target import Slab as KernelSlab
+from whichvars.coefficients import KeptModels
+from whichvars.errors import DataError
+from whichvars.heredity import ConditionalPrior
+from whichvars.priors import (
+    BIC,
+    BetaBinomial,
+    FixedInclusion,
+    GPrior,
+    HyperG,
+    HyperGN,
+    IndependentNormal,
+    InverseGamma,
+    Jeffreys,
+    LocalEmpiricalBayes,
+    ZellnerSiow,
+)
+from whichvars.problem import FlatPart, Problem
+
+VERSION = 1  # of the format; raised when an older reader would misunderstand
+DIGEST = 64  # hexadecimal digits of SHA-256
+PLAIN = "biuf"  # kinds of arrays that are stored
+PRIORS = (BIC, BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal, InverseGamma, Jeffreys, LocalEmpiricalBayes, ZellnerSiow)  # fmt: skip
+PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, ConditionalPrior, *PRIORS)
+
+
+class _Damaged(Exception):
+    """What is in the file makes no sense."""
+
+
+def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Iterable[type]) -> None:
+    """Write a tree to a file.
+
+    Parameters
+    ----------
+    path : path
+        The file; what is there is replaced.
+    kind : str
+        What it is; ``load`` asks for the same.
+    content : tree
+        None, booleans, numbers, text, lists, tuples, dicts, arrays of numbers, frames of numbers, sparse matrices
+        (csr) and instances of `classes`, in one another.
+    classes : classes
+        Those allowed in the tree.
+    """
+    arrays: list[np.ndarray] = []
+    tree = _encode(content, {c.__name__: c for c in classes}, arrays)
+    header = json.dumps({"format": "whichvars", "version": VERSION, "kind": kind, "content": tree})
+    with replacing(path) as stream:
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+            archive.comment = b"0" * DIGEST
+            _write_array(archive, "header", np.frombuffer(header.encode(), np.uint8))
+            for i, array in enumerate(arrays):
+                _write_array(archive, f"array{i}", array)
+        size = stream.tell()
+        digest = _digest(stream, size - DIGEST)
+        stream.seek(size - DIGEST)
+        stream.write(digest)
+
+
+def load(path: str | os.PathLike[str], kind: str, classes: Iterable[type]) -> Any:
+    """Read a tree that ``save`` wrote; DataError if it is damaged, of another kind or of a later version."""
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        _check_digest(stream, size, path)
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                sizes = _entry_sizes(archive, size)
+                header = json.loads(_read_array(archive, "header", sizes).tobytes())
+                _check_header(header, kind, path)
+                known = {c.__name__: c for c in classes}
+                return _Decoder(archive, sizes, known).decode(header["content"])
+        except DataError:
+            raise
+        except Exception as error:  # the checksum is right, so somebody wrote it like this
+            raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
+
+
+# --- the file
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary stream whose content takes the place of `path` when all went well, and vanishes otherwise."""
+    place = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent)
+    try:
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, _usual_mode())
+        os.replace(temporary, place)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    _sync_directory(place.parent)
+
+
+def _usual_mode() -> int:
+    """Permissions of a new file; the mask can only be read by setting it, so set the strictest meanwhile."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _sync_directory(directory: Path) -> None:
+    """Let the renaming survive a power failure, where directories can be opened (not on Windows)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _digest(stream: IO[bytes], size: int) -> bytes:
+    stream.seek(0)
+    digest = hashlib.sha256()
+    while size > 0:
+        block = stream.read(min(size, 1 << 20))
+        if not block:
+            break
+        digest.update(block)
+        size -= len(block)
+    return digest.hexdigest().encode()
+
+
+def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
+    if not stream.read(4).startswith(b"PK\x03\x04"):
+        raise DataError(f"{path} is not a file that whichvars saved")
+    if size > DIGEST:
+        stream.seek(size - DIGEST)
+        if stream.read() == _digest(stream, size - DIGEST):
+            return
+    raise DataError(
+        f"{path} is damaged (its checksum is wrong): it was cut short or changed after whichvars saved it; "
+        "make it again, or take another copy"
+    )
+
+
+def _check_header(header: Any, kind: str, path: Any) -> None:
+    if not isinstance(header, dict) or header.get("format") != "whichvars":
+        raise _Damaged("it has no header of whichvars")
+    if header["version"] > VERSION:
+        raise DataError(
+            f"{path} is in format {header['version']}; this version of whichvars reads up to {VERSION}: upgrade whichvars"
+        )
+    if header["kind"] != kind:
+        raise DataError(f"{path} holds a {header['kind']}, not a {kind}")
+
+
+def _entry_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
+    """Sizes of the entries by name, none of them compressed, together no larger than the file."""
+    entries = archive.infolist()
+    if any(e.compress_type != zipfile.ZIP_STORED or e.compress_size != e.file_size for e in entries):
+        raise _Damaged("it has compressed entries, which whichvars does not write")
+    sizes = {e.filename: e.file_size for e in entries}
+    if len(sizes) < len(entries) or sum(sizes.values()) > size:
+        raise _Damaged("its entries are larger than the file")
+    return sizes
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content gives the same bytes
+    with archive.open(entry, "w", force_zip64=True) as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> np.ndarray:
+    """An array, whose declared shape is compared with the bytes there are before memory is taken for it."""
+    size = sizes[f"{name}.npy"]
+    with archive.open(f"{name}.npy") as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise _Damaged("an array has an unknown format")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        if dtype.kind not in PLAIN or dtype.hasobject or any(s < 0 for s in shape):
+            raise _Damaged("an array is not of numbers")
+        if math.prod(shape) * dtype.itemsize != size - stream.tell():
+            raise _Damaged("an array has another size than it says")
+        content = stream.read()
+        if len(content) != math.prod(shape) * dtype.itemsize:
+            raise _Damaged("an array is cut short")
+    array = np.frombuffer(content, dtype).copy()  # a writable one
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+# --- the tree: JSON's own values stand for themselves, all else is an object with one key, which says what it is
+
+
+def _encode(value: Any, known: dict[str, type], arrays: list[np.ndarray]) -> Any:
+    def inner(item: Any) -> Any:
+        return _encode(item, known, arrays)
+
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, np.ndarray):
+        return {"array": _keep(value, arrays)}
+    if isinstance(value, np.generic):
+        return {"scalar": _keep(np.asarray(value), arrays)}
+    if type(value) is list:
+        if len(value) > 1 and all(type(v) is tuple for v in value):
+            return _encode_ragged(value, inner)
+        return [inner(v) for v in value]
+    if type(value) is tuple:
+        return {"tuple": [inner(v) for v in value]}
+    if type(value) is dict:
+        return {"dict": [[inner(k), inner(v)] for k, v in value.items()]}
+    if isinstance(value, pd.DataFrame):
+        return {"frame": _encode_frame(value, inner)}
+    if isinstance(value, sparse.csr_array):
+        parts = [inner(a) for a in (value.data, value.indices, value.indptr)]
+        return {"sparse": [*parts, list(value.shape)]}
+    name = type(value).__name__
+    if known.get(name) is not type(value):
+        raise TypeError(f"cannot store {type(value).__name__!r}: it is not among the classes that were named")
+    return {"object": [name, {k: inner(v) for k, v in _parts(value).items()}]}
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return value._asdict()  # type: ignore[attr-defined]
+    return value.__getstate__()
+
+
+def _keep(array: np.ndarray, arrays: list[np.ndarray]) -> int:
+    if array.dtype.kind not in PLAIN:
+        raise TypeError(f"cannot store an array of {array.dtype}")
+    arrays.append(array)
+    return len(arrays) - 1
+
+
+def _encode_ragged(rows: list[tuple[Any, ...]], inner: Callable[[Any], Any]) -> Any:
+    """Many tuples of whole numbers (models) as two arrays; other lists of tuples as they are."""
+    if not all(type(v) is int and abs(v) < 1 << 62 for row in rows for v in row):
+        return [inner(row) for row in rows]
+    flat = np.array([v for row in rows for v in row], np.int64)
+    return {"tuples": [inner(flat), inner(np.array([len(row) for row in rows], np.int64))]}
+
+
+def _encode_frame(frame: pd.DataFrame, inner: Callable[[Any], Any]) -> Any:
+    if not frame.index.equals(pd.RangeIndex(len(frame))):
+        raise TypeError("cannot store a frame whose rows are not numbered 0, 1, …")
+    return [len(frame), [[inner(name), inner(frame[name].to_numpy())] for name in frame.columns]]
+
+
+class _Decoder:
+    """From JSON and arrays to the tree."""
+
+    def __init__(self, archive: zipfile.ZipFile, sizes: dict[str, int], known: dict[str, type]) -> None:
+        self.archive, self.sizes, self.known = archive, sizes, known
+
+    def decode(self, tree: Any) -> Any:
+        if isinstance(tree, list):
+            return [self.decode(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        ((tag, content),) = tree.items()
+        if tag not in ("float", "array", "scalar", "tuple", "tuples", "dict", "frame", "sparse", "object"):
+            raise _Damaged(f"it holds something unknown, {tag!r}")
+        return getattr(self, f"_{tag}")(content)
+
+    def _float(self, text: str) -> float:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
+
+    def _array(self, index: int) -> np.ndarray:
+        return _read_array(self.archive, f"array{int(index)}", self.sizes)
+
+    def _scalar(self, index: int) -> Any:
+        return self._array(index)[()]
+
+    def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
+        return tuple(self.decode(items))
+
+    def _tuples(self, parts: list[Any]) -> list[tuple[int, ...]]:
+        flat, lengths = (part.tolist() for part in self.decode(parts))
+        ends = np.cumsum([0, *lengths]).tolist()
+        if min(lengths) < 0 or ends[-1] != len(flat):
+            raise _Damaged("lengths of lists do not add up")
+        return [tuple(flat[a:b]) for a, b in itertools.pairwise(ends)]
+
+    def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
+        return {self.decode(k): self.decode(v) for k, v in pairs}
+
+    def _frame(self, parts: list[Any]) -> pd.DataFrame:
+        rows, columns = parts
+        named = {self.decode(k): self.decode(v) for k, v in columns}
+        return pd.DataFrame(named, index=pd.RangeIndex(rows))
+
+    def _sparse(self, parts: list[Any]) -> sparse.csr_array:
+        data, indices, indptr, shape = self.decode(parts)
+        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _object(self, content: list[Any]) -> Any:
+        name, parts = content
+        if name not in self.known:
+            raise _Damaged(f"it holds a {name!r}, which does not belong there")
+        cls = self.known[name]
+        state = {key: self.decode(value) for key, value in parts.items()}
+        if dataclasses.is_dataclass(cls) or issubclass(cls, tuple):
+            return cls(**state)
+        instance: Any = object.__new__(cls)
+        instance.__setstate__(state)
+        if isinstance(instance, Problem):
+            _check_problem(instance)
+        return instance
+
+
+def _check_problem(problem: Problem) -> None:
+    """Refuse a problem whose arrays do not fit one another: compiled code trusts their shapes."""
+    design, slab, prior = problem.target(0)
+    p, P = problem.p, len(problem.columns_used)
+    widths = np.diff(problem.offsets)
+    gram, columns = ((P, P), (0, 0)) if problem.engine == "gram" else ((0, 0), (P, problem.n))
+    fits = (
+        len(problem.names) == p > 0
+        and problem.offsets.shape == (p + 1,)
+        and (widths > 0).all()
+        and (int(problem.offsets[0]), int(problem.offsets[-1])) == (0, P)
+        and design.gram.shape == gram
+        and design.columns.shape == columns
+        and all(len(v) >= P for v in (design.diagonal, design.xty, slab.ridge, slab.half_log_g))
+        and all(len(v) >= p for v in (design.keys, prior.log_odds))
+        and prior.log_size.shape == (p + 1,)
+        and 0 <= slab.max_columns <= P
+        and 1 <= prior.max_size <= p
+        and slab.table.ndim == 3
+        and _heredity_fits(problem, prior)
+    )
+    if not fits:
+        raise _Damaged("the arrays of its problem do not fit one another")
+
+
+def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
+    """Whether what kernels are told of parents and children is what the prior says."""
+    if not isinstance(problem.model_prior, ConditionalPrior):
+        return prior.links.shape == (0,) and prior.terms.shape == (0, 3)
+    links, terms = problem.model_prior.kernel_terms()[2:]
+    return np.array_equal(prior.links, links) and prior.terms.shape == terms.shape

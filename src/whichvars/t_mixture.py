@@ -1,0 +1,162 @@
+"""Mixtures of t distributions: distribution function and quantiles, fast for millions of components.
+
+The distribution function of one t is read from a table of cubics. A quantile is first looked for in a sample of the
+components, and then by Newton's method in all of them, which takes two to four looks at each.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaln, stdtr, stdtrit
+
+T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
+PIECE = 1 << 13  # components of a mixture looked at together
+FEW = 8192  # components of a sample that a quantile is first looked for in
+NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all together
+
+
+@lru_cache(maxsize=64)
+def _t_table(degrees: float) -> np.ndarray:
+    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (T_END/T_STEP·2,
+    4)."""
+    u = np.linspace(-T_END, T_END, T_CELLS + 1)
+    h = u[1] - u[0]
+    z = np.sinh(u)
+    value = stdtr(degrees, z)
+    log_density = gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi)
+    slope = h * np.cosh(u) * np.exp(log_density - (degrees + 1) / 2 * np.log1p(z**2 / degrees))
+    rise = np.diff(value)
+    left, right = slope[:-1], slope[1:]
+    return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise], axis=1)
+
+
+def _t_cell(degrees: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The cubics for these z, and the place within their cells."""
+    place = np.clip((np.arcsinh(z) + T_END) * (T_CELLS / (2 * T_END)), 0.0, T_CELLS * (1 - 1e-12))
+    cell = place.astype(np.int64)
+    place -= cell
+    return _t_table(degrees)[cell], place
+
+
+def t_cdf(degrees: float, z: np.ndarray) -> np.ndarray:
+    """Distribution function of t, to about 1e-11: twenty times faster than by the incomplete beta function.
+    Shape (n,)."""
+    c, at = _t_cell(degrees, z)
+    return c[:, 0] + at * (c[:, 1] + at * (c[:, 2] + at * c[:, 3]))
+
+
+def _t_cdf_and_density(degrees: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``t_cdf`` and its derivative."""
+    c, at = _t_cell(degrees, z)
+    slope = (c[:, 1] + at * (2 * c[:, 2] + at * (3 * c[:, 3]))) * (T_CELLS / (2 * T_END))
+    return c[:, 0] + at * (c[:, 1] + at * (c[:, 2] + at * c[:, 3])), slope / np.sqrt(1 + z * z)
+
+
+def heaviest(weight: np.ndarray) -> np.ndarray:
+    """The components without such light ones that they hold less than NEGLIGIBLE of the weight together: indices."""
+    return np.flatnonzero(weight > NEGLIGIBLE * weight.sum() / max(len(weight), 1))
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    """aᵀb without BLAS, whose threads take longer to wake up than this takes."""
+    return float(np.einsum("i,i", a, b))
+
+
+class TMixture:
+    """A mixture of t distributions and, where the scale is 0, of points. Arrays (components,)."""
+
+    def __init__(
+        self, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
+    ) -> None:
+        spread = scale > 0
+        self._all = weight, location, scale, degrees
+        self._kinds = np.unique(degrees)
+        self._parts = []  # in pieces that stay in the processor's cache
+        for d in self._kinds.tolist():
+            group = np.flatnonzero(spread & (degrees == d))
+            for first in range(0, len(group), PIECE):
+                g = group[first : first + PIECE]
+                self._parts.append((d, weight[g], location[g], 1 / scale[g]))
+        self._points = (weight[~spread], location[~spread])
+
+    def cdf(self, x: float) -> float:
+        """Probability of at most x."""
+        weight, points = self._points
+        total = sum(_dot(w, t_cdf(d, (x - at) * rate)) for d, w, at, rate in self._parts)
+        return total + float(weight @ (points <= x))
+
+    def cdf_and_density(self, x: float) -> tuple[float, float]:
+        """The same with its derivative; for mixtures without points."""
+        total = density = 0.0
+        for d, w, at, rate in self._parts:
+            below, slope = _t_cdf_and_density(d, (x - at) * rate)
+            total += _dot(w, below)
+            density += _dot(w * rate, slope)
+        return total, density
+
+    def bracket(self, level: float) -> tuple[float, float]:
+        """Between which the quantile lies: the least and the largest of the components' own."""
+        _, location, scale, degrees = self._all
+        ends = location + scale * stdtrit(self._kinds, level)[np.searchsorted(self._kinds, degrees)]
+        return float(ends.min()), float(ends.max())
+
+    def quantile(self, level: float, total: float = 1.0) -> float:
+        """Where the distribution function reaches `level`; the weights sum to `total`."""
+        low, high = self.bracket(level / total)
+        if not low < high:
+            return low
+        if not np.isfinite(high - low):
+            return np.nan
+        if len(self._points[0]):  # with jumps, by bracketing alone
+            return self._bracketed(level, low, high)
+        return self._newton(level, total, low, high)
+
+    def _bracketed(self, level: float, low: float, high: float) -> float:
+        def excess(x: float) -> float:
+            return self.cdf(x) - level
+
+        if excess(low) >= 0:
+            return low
+        if excess(high) <= 0:
+            return high
+        return float(brentq(excess, low, high, xtol=1e-13 * (high - low), rtol=1e-14))
+
+    def _newton(self, level: float, total: float, low: float, high: float) -> float:
+        """From the quantile of a sample of the components; a bisection wherever a step would leave the bracket.
+
+        Errors square at each step. The last one needs no check where it is short beside every component's scale, and
+        what it mends is small beside both tails.
+        """
+        scale = self._all[2]
+        x = self._first_guess(level, low, high)
+        small, short = 1e-7 * min(level, total - level), 1e-3 * float(scale.min())
+        for _ in range(200):
+            value, slope = self.cdf_and_density(x)
+            low, high = (x, high) if value < level else (low, x)
+            step = (value - level) / slope if slope > 0 else np.inf
+            new = x - step if low <= x - step <= high else (low + high) / 2
+            done = abs(value - level) <= small and abs(step) <= short
+            if done or abs(new - x) <= 1e-13 * (abs(x) + high - low) or new in (low, high):
+                return float(new)
+            x = new
+        return float(x)
+
+    def _first_guess(self, level: float, low: float, high: float) -> float:
+        """The quantile of FEW components drawn evenly by weight."""
+        weight = self._all[0]
+        if len(weight) <= 2 * FEW:
+            return (low + high) / 2
+        points = (np.arange(FEW) + 0.5) * (weight.sum() / FEW)
+        some = np.minimum(np.searchsorted(np.cumsum(weight), points), len(weight) - 1)
+        location, scale, degrees = (v[some] for v in self._all[1:])
+        sample = TMixture(np.full(FEW, weight.sum() / FEW), location, scale, degrees)
+        return sample._bracketed(level, low, high)
+
+
+def mixture_quantile(
+    level: float, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
+) -> float:
+    """The `level` quantile of a mixture of t distributions. Arrays (components,); weights sum to one; a scale of 0
+    is a point mass at the location."""
+    return TMixture(weight, location, scale, degrees).quantile(level)

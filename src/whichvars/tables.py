@@ -1,0 +1,110 @@
+"""The summary of a posterior as a table, for the terminal, a notebook and a paper."""
+
+from html import escape as escape_html
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from whichvars.coefficients import coefficient_moments, positive_probabilities
+
+EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
+
+
+def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
+    """What ``Posterior.summary`` returns."""
+    problem = posterior.problem
+    columns = {"pip": posterior.pip, "mcse": posterior.mcse}
+    if coefficients:
+        moments = coefficient_moments(problem, posterior.kept)
+        positive = positive_probabilities(problem, posterior.kept)
+        single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
+        sign = np.maximum(positive, 1 - positive)
+        for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
+            columns[name] = np.where(single, values[first], np.nan)
+    columns["ess"] = posterior.inclusion_ess.to_numpy()
+    frame = pd.DataFrame(columns, index=pd.Index(problem.names, name="variable"))
+    return frame.sort_values("pip", ascending=False, kind="stable")
+
+
+def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
+    """The numbers as text, each with the digits it deserves; without the columns that say nothing."""
+    forms = {
+        "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
+    }  # fmt: skip
+    shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
+    return pd.DataFrame(
+        {c: [forms[c].format(v) if np.isfinite(v) else "–" for v in table[c]] for c in shown},
+        index=table.index,
+    )
+
+
+def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
+    """``repr`` of a posterior."""
+    text = _compact(posterior, table.head(rows)).to_string()
+    rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
+    return f"{heading(posterior)}\n{text}{rest}"
+
+
+def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
+    """The same for a notebook."""
+    body = _compact(posterior, table.head(rows)).to_html(border=0)
+    body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
+    rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
+    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}</div>"
+
+
+def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
+    """Formatted, with the name of the index in the line of the headings."""
+    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
+
+
+def heading(posterior: Any) -> str:
+    name = posterior.sampler.split("(")[0]  # without its settings
+    head = (
+        f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
+    )
+    if posterior.models.exact:
+        return head
+    if np.isnan(posterior.mcse).all():
+        return f"{head}, nothing moved"
+    accuracy = f"{head}, largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
+    return accuracy if posterior.converged else f"{accuracy}: not accurate yet, see explain()"
+
+
+LATEX_HEADS = {
+    "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS",
+}  # fmt: skip
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+def latex(posterior: Any, table: pd.DataFrame, caption: str | None, label: str | None) -> str:
+    """What ``Posterior.to_latex`` returns."""
+    shown = formatted(table, posterior.models.exact)
+    lines = [r"\begin{tabular}{l" + "r" * shown.shape[1] + "}", r"\toprule"]
+    lines += [" & ".join(["Variable", *(LATEX_HEADS[c] for c in shown.columns)]) + r" \\", r"\midrule"]
+    for name, row in zip(shown.index, shown.to_numpy().tolist()):
+        cells = ["--" if v == "–" else _number(v) for v in row]
+        lines.append(" & ".join([escape(str(name)), *cells]) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if caption is None and label is None:
+        return "\n".join(lines) + "\n"
+    head = [r"\begin{table}", r"\centering", *([rf"\caption{{{caption}}}"] if caption else [])]
+    head += [rf"\label{{{label}}}"] if label else []
+    return "\n".join([*head, *lines, r"\end{table}"]) + "\n"
+
+
+def _number(text: str) -> str:
+    """A number as LaTeX sets it: powers of ten and minus signs in mathematics."""
+    if "e" in text:
+        digits, power = text.split("e")
+        return rf"${digits} \times 10^{{{int(power)}}}$"
+    return f"${text}$" if text.startswith("-") else text
+
+
+def escape(text: str) -> str:
+    """Text in which no character means anything to LaTeX."""
+    return "".join(LATEX_SPECIAL.get(character, character) for character in text)

@@ -1,0 +1,196 @@
+"""Numbers to judge a run by, the verdict, and both in words."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from arviz_stats.base import array_stats
+
+import whichvars as wv
+from support.paired import make_paired
+from whichvars import diagnostics, sampling
+from whichvars.diagnostics import disagreement, r_hat_of_means, renormalised_pips
+from whichvars.replicates import combine_replicates
+
+
+@pytest.fixture(scope="module")
+def run():
+    case = make_paired("g-prior", n=30, columns=8, seed=3)
+    return wv.sample(case.problem(model_prior=wv.FixedInclusion(h=0.4)), draws=20_000, seed=4, progress=False)
+
+
+def stuck(run, pips, variables=(0,)):
+    """The same run, had its replicates said this of a variable."""
+    means = run.replicate_pips.copy()
+    means[:, list(variables)] = np.array(pips)[:, None]
+    pip, mcse = combine_replicates(means, run.replicate_variances, 31)
+    return replace(run, pip=pip, mcse=mcse, frequencies=pip, replicate_pips=means)
+
+
+def test_table_has_all_that_is_known(run):
+    table = run.diagnostics()
+    assert table.index[:2].tolist() == ["(model size)", "(log posterior)"]
+    assert len(table) == 10
+    for j, name in enumerate(run.problem.names):
+        row = table.loc[name]
+        assert row["estimate"] == run.pip[j]
+        assert row["mcse"] == run.mcse[j]
+        assert (row["lowest"], row["highest"]) == (
+            run.replicate_pips[:, j].min(),
+            run.replicate_pips[:, j].max(),
+        )
+    assert table.loc["(model size)", "estimate"] == run.mean_size
+    assert (table["note"] == "").all()
+    assert table["r_hat"].between(0.99, 1.02).all()
+
+
+def test_whole_rows_are_those_of_arviz(run):
+    chains = run.trace.groupby("replicate")["size"].apply(np.array)
+    values = np.stack([c[-min(map(len, chains)) :] for c in chains]).astype(float)
+    row = run.diagnostics().loc["(model size)"]
+    assert row["r_hat"] == pytest.approx(float(array_stats.rhat(values, chain_axis=0, draw_axis=1)))
+    assert row["ess"] == pytest.approx(
+        float(array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk"))
+    )
+
+
+def test_r_hat_of_indicators_is_that_of_their_draws():
+    rng = np.random.default_rng(0)
+    means = np.array([[0.1], [0.3], [0.2], [0.6]])
+    found = r_hat_of_means(means)
+    draws = (rng.permuted(np.tile(np.arange(1000) / 1000, (4, 1)), axis=1) < means).astype(float)
+    assert found[0] == pytest.approx(
+        float(array_stats.rhat(draws, chain_axis=0, draw_axis=1, method="identity")), rel=1e-2
+    )
+    assert np.isnan(r_hat_of_means(np.zeros((4, 1)))[0])
+    assert r_hat_of_means(np.array([[0.0], [1.0]]))[0] == np.inf
+    assert r_hat_of_means(means[:1]) is None
+
+
+def test_renormalised_is_the_exact_answer_once_every_model_was_visited(run):
+    exact = wv.exact(run.problem)
+    assert len(run.models.members) > 200  # of 256
+    np.testing.assert_allclose(renormalised_pips(run.models, 8), exact.pip, atol=1e-3)
+    np.testing.assert_array_equal(run.diagnostics().loc[run.problem.names, "frequency"], run.frequencies)
+
+
+# --- variables that never moved
+
+
+def test_never_visited_has_a_bound_and_not_an_error_of_zero(run):
+    never = stuck(run, [0.0] * 4)
+    never = replace(never, mcse=np.where(never.pip == 0, np.nan, never.mcse))
+    table = never.diagnostics()
+    ess = [*table["ess"].iloc[:2], np.median(never.inclusion_ess.dropna())]
+    assert table.loc["x0", "note"] == f"never visited; below {3 / min(ess):.2g}"
+    assert np.isnan(table.loc["x0", "mcse"])
+    assert (
+        f"1 variable never came up; with 95 % confidence each has a probability below {3 / min(ess):.2g}"
+        in never.explain()
+    )
+    always = stuck(run, [1.0] * 4)
+    assert always.diagnostics().loc["x0", "note"].startswith("never left; 1 less at most")
+
+
+def test_rao_blackwell_is_no_sight(run):
+    """What was never visited is told from the counts, also where another estimate is reported."""
+    counts = run.frequencies.copy()
+    counts[2] = 0.0
+    other = replace(run, frequencies=counts, rao_blackwell=run.pip)
+    assert other.diagnostics().loc["x2", "note"].startswith("never visited")
+    assert "Rao-Blackwell" in other.explain()
+
+
+# --- verdict
+
+
+def test_converged_is_what_sample_warns_of(run):
+    assert diagnostics.ACCEPTABLE == sampling.ACCEPTABLE
+    assert run.converged
+    assert wv.exact(run.problem).converged
+    assert not stuck(run, [0.0, 0.4, 0.9, 0.2]).converged
+    limit = replace(run, mcse=np.full(8, diagnostics.ACCEPTABLE))
+    assert limit.converged
+
+
+def test_disagreement_has_the_number_and_the_remedy(run):
+    assert disagreement(run) == ""
+    apart = stuck(run, [0.05, 0.9, 0.1, 0.2])
+    text = disagreement(apart)
+    assert (
+        "replicates disagree on 1 variable, most on 'x0': inclusion probabilities from 0.05 to 0.90" in text
+    )
+    assert "ParallelTempering()" in text
+    assert apart.diagnostics().loc["x0", "note"] == "replicates disagree"
+    assert text in apart.explain()
+    assert "Not accurate enough yet" in apart.explain()
+
+
+# --- words
+
+
+def test_explanation_of_a_good_run(run):
+    text = replace(run, chosen="p is small", stopped="target_mcse").explain()
+    names = [run.problem.names[j] for j in np.argsort(-run.pip) if run.pip[j] >= 0.5]
+    assert f"{len(names)} variables of 8 are more likely in than out: {', '.join(names)}." in text
+    assert (
+        f"AddDeleteSwap made {run.iterations:,} iterations in 4 independent runs and stopped because every"
+        in text
+    )
+    assert "Why AddDeleteSwap: p is small." in text
+    worst = int(run.mcse.argmax())
+    assert f"Accurate enough: the least accurate probability is that of {run.problem.names[worst]!r}" in text
+    assert f"Monte Carlo error of {run.mcse[worst]:.3f}" in text
+
+
+@pytest.mark.parametrize(
+    ("stopped", "words"),
+    [
+        ("draws", "as many as were asked for"),
+        ("budget", "the time was up"),
+        ("interrupted", "was interrupted"),
+    ],
+)
+def test_why_it_stopped(run, stopped, words):
+    assert words in replace(run, stopped=stopped).explain()
+
+
+def test_explanation_of_an_exact_answer(run):
+    text = wv.exact(run.problem).explain()
+    assert "All 256 models were looked at" in text
+    assert "Accurate" not in text
+
+
+def test_explanation_of_a_run_that_never_moved(run):
+    still = replace(run, mcse=np.full(8, np.nan))
+    assert "Nothing moved" in still.explain()
+    assert "nothing moved" in repr(still)
+
+
+def test_explanation_of_a_reweighted_run(run):
+    text = run.reweight(model_prior=wv.FixedInclusion(h=0.3)).explain()
+    assert "given new weights" in text
+    assert "effective draws are left" in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"replicates": 1, "draws": 2000},
+        {"replicates": 2, "draws": 3},
+        {"sampler": wv.SequentialMonteCarlo(particles=200, steps=3)},
+        {"sampler": wv.IndividualAdaptation(chains=3), "draws": 3000},
+        {"sampler": wv.ParallelTempering(), "draws": 2000},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_every_kind_of_run_can_be_asked(run, options):
+    posterior = wv.sample(run.problem, seed=1, progress=False, **options)
+    assert isinstance(posterior.diagnostics(), pd.DataFrame)
+    for text in (posterior.explain(), posterior.methods(), repr(posterior), posterior.to_latex()):
+        assert "nan" not in text.lower().replace("nan.", "")
+    assert posterior.converged in (True, False)
+    posterior.sensitivity()
+    posterior.reweight(model_prior=wv.FixedInclusion(h=0.39))
+    posterior.clusters()

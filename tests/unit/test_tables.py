@@ -1,0 +1,142 @@
+"""The summary as a table, in the terminal, in a notebook and in LaTeX; the methods paragraph."""
+
+import numpy as np
+import pytest
+from scipy.special import stdtr
+
+import whichvars as wv
+from support.averages import components, moments
+from support.paired import SLABS, make_paired, model_priors
+from whichvars.tables import escape
+
+pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
+
+
+@pytest.mark.parametrize("slab", SLABS)
+def test_summary_equals_dense_algebra(slab):
+    case = make_paired(slab, columns=5, weighted=True, always=1, n=24)
+    ours, theirs = model_priors("per variable", 5)
+    table = wv.exact(case.problem(model_prior=ours)).summary()
+    assert list(table.columns) == ["pip", "mcse", "mean", "sd", "sign_probability", "ess"]
+    assert (table["pip"].diff().dropna() <= 0).all()
+    parts = components(case, theirs)
+    weight, degrees = np.array([c.weight for c in parts]), np.array([c.degrees for c in parts])
+    pips = case.posterior(theirs).pips
+    for j in range(5):
+        mean = np.array([c.mean[1 + j] for c in parts])
+        scale = np.sqrt([c.scale[1 + j, 1 + j] for c in parts])
+        row, inside = table.loc[f"x{j}"], scale > 0
+        want = moments(weight, mean, scale**2 * degrees / (degrees - 2))
+        assert (row["mean"], row["sd"]) == pytest.approx(want, rel=1e-8, abs=1e-8)
+        above = weight[inside] @ stdtr(degrees[inside], mean[inside] / scale[inside]) / weight[inside].sum()
+        assert row["sign_probability"] == pytest.approx(max(above, 1 - above), rel=1e-7)
+        assert row["pip"] == pytest.approx(pips[j], rel=1e-8)
+
+
+def test_a_group_has_no_single_coefficient():
+    case = make_paired("g-prior", columns=5, groups=[[0], [1, 3], [2, 4]])
+    posterior = wv.exact(case.problem())
+    table = posterior.summary()
+    assert table.loc[["v1", "v2"], ["mean", "sd", "sign_probability"]].isna().all().all()
+    assert table.loc["v0", "mean"] == posterior.coefficients(None).loc["x0", "mean"]
+    assert "–" in repr(posterior)
+
+
+def test_summary_without_coefficients():
+    posterior = wv.exact(make_paired("g-prior").problem())
+    assert list(posterior.summary(coefficients=False).columns) == ["pip", "mcse", "ess"]
+    table = posterior.summary()
+    table["pip"] = -1  # a copy: nothing happens to the posterior
+    assert (posterior.summary()["pip"] >= 0).all()
+
+
+@pytest.fixture(scope="module")
+def run():
+    data = wv.datasets.load_growth()
+    problem = wv.Problem(data.X, data.y, slab=wv.GPrior("bric"), model_prior=wv.BetaBinomial(size=7))
+    return wv.sample(problem, draws=20_000, seed=1, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_printed_in_a_terminal(run):
+    text = repr(run)
+    lines = text.splitlines()
+    assert lines[0].startswith("Posterior of 41 variables by AddDeleteSwap: mean model size")
+    assert max(map(len, lines[1:])) <= 80
+    assert lines[-1] == "… and 31 more"
+    assert f"{run.pip.max():.4f}" in text
+    exact = wv.exact(make_paired("g-prior").problem())
+    assert "mcse" not in repr(exact)
+    assert "more" not in repr(exact)
+    assert "mcse" in run._repr_html_()
+    html = run._repr_html_()
+    assert html.count("<tr") == 31
+    assert "… and 11 more" in html
+
+
+def test_what_is_shown_unasked_takes_no_time(run, monkeypatch):
+    monkeypatch.setattr("whichvars.posterior.AT_A_GLANCE", 10)
+    assert "sign_probability" not in repr(run)
+
+
+def test_latex(run):
+    text = run.to_latex(rows=3)
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrrrrr}"
+    assert lines[2] == r"Variable & PIP & MCSE & Mean & SD & P(sign) & ESS \\"
+    assert len(lines) == 4 + 3 + 2
+    best = run.summary().iloc[0]
+    assert lines[4].startswith(f"{best.name} & {best['pip']:.4f} & ")
+    assert all(line.count("&") == 6 for line in lines[4:7])
+    whole = run.to_latex(rows=None, caption="What matters", label="tab:x")
+    assert whole.startswith("\\begin{table}\n\\centering\n\\caption{What matters}\n\\label{tab:x}\n")
+    assert whole.count(r" \\") == 42
+    exact = wv.exact(make_paired("g-prior").problem()).to_latex()
+    assert "MCSE" not in exact
+
+
+def test_names_that_mean_something_to_latex():
+    assert escape("a_b & 50% {x}^2 \\n") == r"a\_b \& 50\% \{x\}\textasciicircum{}2 \textbackslash{}n"
+    case = make_paired("g-prior", columns=2)
+    table = wv.exact(case.problem(names=["a_1", "b^2"])).to_latex()
+    assert r"a\_1 &" in table
+    assert "$-" in table or "-0" not in table
+
+
+WORDS = {
+    "independent": "independent normal priors with mean zero and variance 2.5 σ²",
+    "g-prior": "Zellner's g-prior with g = 13",
+    "hyper-g": "the hyper-g prior with a = 3.5",
+    "hyper-g/n": "the hyper-g/n prior with a = 3",
+    "zellner-siow": "the Zellner–Siow prior",
+    "local empirical Bayes": "local empirical Bayes",
+    "bic": "Bayesian information criterion",
+}
+
+
+@pytest.mark.parametrize("slab", SLABS)
+def test_methods_name_the_priors(slab):
+    case = make_paired(slab, always=1)
+    text = wv.exact(case.problem(model_prior=wv.FixedInclusion(h=0.25))).methods()
+    assert WORDS[slab] in text
+    assert "prior probability 0.25" in text
+    assert "x7 in every model" in text
+    assert "all 128 models were enumerated" in text
+    assert "References\n- " in text
+    assert f"whichvars {wv.__version__}" in text
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_methods_name_the_computation(run):
+    text = run.methods()
+    for words in (
+        "41 candidate variables (72 observations)",
+        "g = 1681",
+        "expected model size of 7 variables",
+        "add, delete or swap",
+        f"4 independent runs of {run.iterations:,} iterations",
+        "George, E. I.",
+        f"inclusion probability was {np.nanmax(run.mcse):.2g}",
+    ):
+        assert words in text
+    assert "reweighting" in run.reweight(slab=wv.GPrior(1000)).methods()
