@@ -224,6 +224,8 @@ def test_clusters_are_kept_together_and_outlined(exact):
     assert np.ptp(place) == 2
     (outline,) = ax.lines
     assert (outline.get_xdata().min(), outline.get_xdata().max()) == (place[0] - 0.5, place[-1] + 0.5)
+    assert not wv.plot_correlation(exact, clusters=()).lines
+    assert len(wv.plot_correlation(exact).lines) == (exact.clusters()["size"] > 1).sum() == 1
     with pytest.raises(wv.DataError, match="no such"):
         wv.plot_correlation(exact, clusters=[["no such"]])
 
