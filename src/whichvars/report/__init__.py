@@ -54,7 +54,9 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         title=title or "Which variables matter?",
         answer=words.answer(posterior),
         levels=[(level, _listed(names, 12)) for level, names in words.by_level(posterior)],
-        stand_ins=[(_listed(names, 12), f"{p:.3f}") for names, p in words.stand_ins(posterior)],
+        stand_ins=[
+            (_listed(names, 12), table.written("probability", p)) for names, p in words.stand_ins(posterior)
+        ],
         verdict=words.verdict(posterior),
         facts=_facts(posterior),
         columns=columns,
