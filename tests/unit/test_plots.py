@@ -331,6 +331,16 @@ def test_what_a_sampler_does_not_learn_is_named(sampled):
         wv.plot_changes(sampled)
 
 
+def test_what_is_too_short_or_too_small_is_not_drawn(crime):
+    posterior = wv.sample(crime, wv.IndividualAdaptation(), draws=1, warmup=0, replicates=2, progress=False)
+    with pytest.raises(wv.DataError, match="too short for a trace"):
+        wv.plot_trace(posterior)
+    with pytest.raises(wv.DataError, match="too short for rates"):
+        wv.plot_adaptation(posterior, show="mutation_rate")
+    with pytest.raises(wv.DataError, match="a single variable has no correlations"):
+        wv.plot_correlation(posterior, top=1)
+
+
 def test_one_replicate_has_nothing_to_agree_with(crime):
     posterior = wv.sample(crime, draws=500, replicates=1, progress=False)
     with pytest.raises(wv.DataError, match="replicates=4"):

@@ -122,6 +122,7 @@ def test_variables_that_never_moved_and_warnings_are_mentioned(sampled):
 def test_nothing_moved(sampled):
     posterior = dataclasses.replace(invented(sampled, [1.0], spread=0), mcse=np.full(7, np.nan))
     assert "No Monte Carlo error could be computed." in words.verdict(posterior).sentences
+    assert "Two independent runs gave the same inclusion probabilities." in words.verdict(posterior).sentences
     assert "agrees with itself to within .01" in words.answer(posterior)
 
 

@@ -12,8 +12,18 @@ from scipy.special import gammaln
 from whichvars.coefficients import KeptModels, fits
 from whichvars.errors import DataError
 from whichvars.inputs import find_columns
-from whichvars.plots.drawing import BLUE, INK, LABEL_SIZE, PALE, legend_above, name_rows, new_axes, tidy
-from whichvars.plots.questions import check_count, check_posterior, most_probable
+from whichvars.plots.drawing import (
+    BLUE,
+    INK,
+    LABEL_SIZE,
+    PALE,
+    NothingToDrawError,
+    legend_above,
+    name_rows,
+    new_axes,
+    tidy,
+)
+from whichvars.plots.questions import check_count, check_posterior, most_probable, one_blas_thread
 from whichvars.posterior import Posterior
 from whichvars.problem import Problem
 
@@ -105,18 +115,19 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
         )
     length = np.sqrt(posterior.problem.target(0).design.diagonal)
     found: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
-    for fit in fits(posterior.problem, kept):
-        for c in columns:
-            model, place = np.nonzero(fit.columns == c)
-            if len(model):
-                scale = np.sqrt(fit.s[model] * fit.t[model] * fit.V[model, place, place][:, None])
-                location = fit.q[model] * fit.b[model, place][:, None]
-                weight = fit.weight[model][:, None] * fit.node_weight[model]
-                spread = scale > 0  # at ĝ = 0 there is only the spike
-                degrees = np.full(spread.sum(), fit.degrees)
-                found[c].append(
-                    [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
-                )
+    with one_blas_thread():
+        for fit in fits(posterior.problem, kept):
+            for c in columns:
+                model, place = np.nonzero(fit.columns == c)
+                if len(model):
+                    scale = np.sqrt(fit.s[model] * fit.t[model] * fit.V[model, place, place][:, None])
+                    location = fit.q[model] * fit.b[model, place][:, None]
+                    weight = fit.weight[model][:, None] * fit.node_weight[model]
+                    spread = scale > 0  # at ĝ = 0 there is only the spike
+                    degrees = np.full(spread.sum(), fit.degrees)
+                    found[c].append(
+                        [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
+                    )
     empty = [np.zeros(0)] * 4
     return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in found.items()}
 
@@ -200,6 +211,8 @@ def plot_correlation(
     check_posterior(posterior)
     problem = posterior.problem
     chosen = most_probable(posterior)[: check_count(top, "top")]
+    if len(chosen) < 2:
+        raise NothingToDrawError("a single variable has no correlations to draw")
     correlation = correlations(problem, chosen)
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
     order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])

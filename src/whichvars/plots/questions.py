@@ -3,10 +3,16 @@
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.plots.drawing import NothingToDrawError
 from whichvars.posterior import Posterior
+
+
+def one_blas_thread() -> Any:
+    """For many small matrices, over which several threads would only wait for one another."""
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def check_posterior(posterior: object) -> None:

@@ -59,6 +59,10 @@ def plot_trace(
             "there is nothing to draw: SequentialMonteCarlo has particles, which have no order in time; "
             "plot_ladder shows its steps"
         )
+    if posterior.trace.groupby(["replicate", "chain"]).size().max() < 2:
+        raise NothingToDrawError(
+            "there is nothing to draw: the run was too short for a trace; use more draws"
+        )
     ax = new_axes(ax, 8.0, 3.4)
     for number, (_, part) in enumerate(posterior.trace.groupby("replicate")):
         colour = SERIES[number % len(SERIES)]

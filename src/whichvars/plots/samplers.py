@@ -118,6 +118,8 @@ def _learned_probabilities(
 
 def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
     learned = learned_by_replicate(posterior, "mutation_rate_along_run", "IndividualAdaptation()")
+    if max(len(part["mutation_rate_along_run"]) for part in learned) < 2:
+        raise NothingToDrawError("there is nothing to draw: the run was too short for rates; use more draws")
     ax = new_axes(ax, 8.0, 3.2)
     for number, part in enumerate(learned):
         rate = part["mutation_rate_along_run"]

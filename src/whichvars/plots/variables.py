@@ -22,7 +22,14 @@ from whichvars.plots.drawing import (
     tidy,
     whole_numbers,
 )
-from whichvars.plots.questions import check_count, check_posterior, most_probable, percent, quantile
+from whichvars.plots.questions import (
+    check_count,
+    check_posterior,
+    most_probable,
+    one_blas_thread,
+    percent,
+    quantile,
+)
 from whichvars.posterior import Posterior
 from whichvars.problem import Problem
 
@@ -213,11 +220,12 @@ def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, 
     # weights that fall, so that models keep their order
     kept = KeptModels.of({m: float(len(members) - i) for i, m in enumerate(members)})
     found = {}
-    for fit in fits(problem, kept):
-        for model, columns, b in zip(fit.models.tolist(), fit.columns, fit.b):
-            for column, value in zip(columns, b):
-                j = int(owner[column])
-                found[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
+    with one_blas_thread():
+        for fit in fits(problem, kept):
+            for model, columns, b in zip(fit.models.tolist(), fit.columns, fit.b):
+                for column, value in zip(columns, b):
+                    j = int(owner[column])
+                    found[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
     return found
 
 

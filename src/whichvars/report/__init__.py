@@ -15,6 +15,7 @@ import numpy as np
 import whichvars
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
+from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior import Posterior
 from whichvars.report import figures, table, words
 
@@ -33,7 +34,9 @@ def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str 
         require(package, "reports")
     target = Path(path).absolute()
     _check_place(target)  # before the work, not after it
-    write_whole(target, render(posterior, title))
+    with one_blas_thread():
+        page = render(posterior, title)
+    write_whole(target, page)
     return target
 
 

@@ -205,6 +205,8 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
         return ["With a single run there is nothing to compare; sample with replicates=4."]
     name = posterior.problem.names[int(np.argmax(np.ptp(pips, axis=0)))]
     runs = number(len(pips)).capitalize()
+    if spread == 0:
+        return [f"{runs} independent runs gave the same inclusion probabilities."]
     return [
         f"{runs} independent runs gave inclusion probabilities that differ by up to {within(spread)} (most for {name})."
     ]
