@@ -145,7 +145,7 @@ def sample(
             loop = _Loop(problem, sampler, runs, plan, by_draws, chunk, pool, spare, rao_blackwell, started)
             stopped = loop.run(outer, min(threads, replicates), bar)
     if stopped in ("interrupted", "budget"):  # replicates that have counted nothing yet have nothing to say
-        runs = [run for run in runs if loop.has_counted(run)]
+        runs = [run for i, run in enumerate(runs) if loop.has_counted(i)]
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     posterior = replace(
         combine(problem, sampler, runs, estimates, loop.cpu_seconds),
@@ -266,10 +266,9 @@ class _Loop:
         elif self.by_draws:
             begin_counting(self.problem, self.runs[index], self.rao_blackwell)
 
-    def has_counted(self, run: Run) -> bool:
+    def has_counted(self, index: int) -> bool:
         """Whether a replicate has anything to say yet."""
-        counting = self.counting[self.runs.index(run)]
-        return counting and run.iterations > run.warmup if self.by_draws else run.finished
+        return self._counted(index) > 0 if self.by_draws else self.runs[index].finished
 
     def _counted(self, index: int) -> int:
         """Iterations of each chain of a replicate since warm-up."""
@@ -304,7 +303,7 @@ class _Loop:
                     if not self.runs[index].finished and self._counted(index) < self.check:
                         waiting.append(index)
                 bar.update(self.runs, idle=[r for i, r in enumerate(self.runs) if i not in working.values()])
-                if self._time_is_up() and any(self._counted(i) for i in range(len(self.runs))):
+                if self._time_is_up() and any(map(self.has_counted, range(len(self.runs)))):
                     stopped = stopped or "budget"
                 if not waiting and not working and not stopped and self.check < self.plan.draws:
                     if self._is_accurate():
@@ -312,7 +311,7 @@ class _Loop:
                     self.check = min(self.plan.draws, int(GROWTH * self.check))
                     waiting = list(range(len(self.runs)))
             except KeyboardInterrupt:
-                if stopped == "interrupted" or not any(self.has_counted(run) for run in self.runs):
+                if stopped == "interrupted" or not any(map(self.has_counted, range(len(self.runs)))):
                     raise
                 stopped = "interrupted"
         if stopped:
