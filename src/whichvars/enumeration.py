@@ -19,12 +19,25 @@ KEPT = 1 << 20  # most models kept for averages
 
 
 def count_models(p: int, max_size: int) -> int:
-    """Models of at most max_size of p variables.
+    """Models of at most max_size of p variables; counting ends when there are more than 2⁶².
 
     >>> count_models(10, 10), count_models(100, 2)
     (1024, 5051)
     """
-    return sum(comb(p, k) for k in range(max_size + 1))
+    total = 0
+    for k in range(max_size + 1):
+        total += comb(p, k)
+        if total > 1 << 62:
+            break
+    return total
+
+
+def number_of_models(problem: Problem) -> int:
+    """Models that a problem allows, as far as it was worth counting."""
+    prior = problem.model_prior
+    if isinstance(prior, ConditionalPrior) and problem.p <= 40:
+        return prior.count_models(problem.max_size)
+    return count_models(problem.p, problem.max_size)
 
 
 def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS) -> Posterior:
@@ -60,13 +73,10 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     Name: inclusion_probability, dtype: float64
     """
     check_problem(problem, "exact")
-    if isinstance(problem.model_prior, ConditionalPrior):
-        total = problem.model_prior.count_models(problem.max_size)
-    else:
-        total = count_models(problem.p, problem.max_size)
+    total = number_of_models(problem)
     if total > max_models:
         raise TooLargeError(
-            f"{problem.p} variables give {float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
+            f"{problem.p} variables give over {float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
             "or set max_size"
         )
     started = cpu_clock()

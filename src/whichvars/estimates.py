@@ -1,6 +1,7 @@
 """What the counts of a run say: one replicate's estimates, and all replicates put together."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,27 +58,22 @@ def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Est
     """What a replicate says."""
     if hasattr(sampler, "estimate"):
         return sampler.estimate(problem, run, replicate)
-    averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
-    return estimate_from_tallies(run, replicate, averages, sampler.chains)
+    return estimate_from_tallies(run, replicate, look_at(sampler, run), sampler.chains)
 
 
-def estimate_from_tallies(run: Run, replicate: int, averages: RaoBlackwell | None, chains: int) -> Estimate:
+def estimate_from_tallies(run: Run, replicate: int, look: "Look", chains: int) -> Estimate:
     """The estimate of a replicate whose chains have counted."""
-    pip, variance, degrees = batch_means(run)
     tallies = [unit.tally for unit in run.units]
     sizes = np.sum([t.sizes for t in tallies], axis=0)
     models, floor = _visited(tallies)
     return Estimate(
-        pip=pip,
-        variance=variance,
-        degrees=degrees,
+        **look._asdict(),
         sizes=sizes / max(sizes.sum(), 1),
         models=models,
         floor=floor,
         trace=_trace(run, replicate),
         records=_records(run),
         iterations=run.iterations * chains,
-        rao_blackwell=averages,
         troubles=run.troubles(),
     )
 
@@ -165,7 +161,7 @@ def combine_evidence(values: list[float]) -> tuple[float, float]:
     return float(logs.max() + np.log(mean)), error
 
 
-def combine_rao_blackwell(estimates: list[Estimate]) -> tuple[np.ndarray, np.ndarray] | None:
+def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them."""
     found = [e.rao_blackwell for e in estimates]
     parts = [part for part in found if part is not None]
@@ -180,30 +176,61 @@ def combine_rao_blackwell(estimates: list[Estimate]) -> tuple[np.ndarray, np.nda
     return combine_replicates(means, variances, min(part.degrees for part in parts))
 
 
+class Look(NamedTuple):
+    """What one replicate says of the inclusion probabilities: an ``Estimate`` without the rest."""
+
+    pip: np.ndarray
+    variance: np.ndarray
+    degrees: int
+    rao_blackwell: RaoBlackwell | None
+
+
+def look_at(sampler: Any, run: Run) -> Look:
+    """A replicate's inclusion probabilities by now. Changes nothing that is counted later."""
+    averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
+    return Look(*batch_means(run), averages)
+
+
+class Pips(NamedTuple):
+    """Inclusion probabilities of all replicates together, by whichever of two ways has the smaller errors."""
+
+    pip: np.ndarray
+    mcse: np.ndarray
+    replicate_pips: np.ndarray  # (replicates, p)
+    replicate_variances: np.ndarray
+    frequencies: tuple[np.ndarray, np.ndarray]  # with their errors
+    rao_blackwell: tuple[np.ndarray, np.ndarray] | None
+
+
+def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
+    """All replicates' inclusion probabilities, and their Monte Carlo errors."""
+    means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
+    pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
+    averaged = combine_rao_blackwell(looks)
+    if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+        pip, mcse = averaged
+        parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
+    return Pips(pip, mcse, means, variances, frequencies, averaged)
+
+
 def combine(
     problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
 ) -> Posterior:
     """The posterior that all replicates together estimate."""
-    means = np.array([e.pip for e in estimates])
-    variances = np.array([e.variance for e in estimates])
-    pip, mcse = combine_replicates(means, variances, min(e.degrees for e in estimates))
-    frequencies, frequency_mcse = pip, mcse
-    averaged = combine_rao_blackwell(estimates)
-    if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-        pip, mcse = averaged
-        parts = [e.rao_blackwell for e in estimates if e.rao_blackwell is not None]
-        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
+    pips = combine_pips(estimates)
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
     evidence, evidence_mcse = combine_evidence(evidences) if evidences else (None, None)
     troubles: dict[str, int] = {}
     for estimate in estimates:
         for name, count in estimate.troubles.items():
             troubles[name] = troubles.get(name, 0) + count
+    averaged = pips.rao_blackwell
     return Posterior(
         problem=problem,
         sampler=repr(sampler),
-        pip=pip,
-        mcse=mcse,
+        pip=pips.pip,
+        mcse=pips.mcse,
         sizes=np.mean([e.sizes for e in estimates], axis=0),
         models=combine_models(estimates),
         kept=keep_models(runs, estimates),
@@ -211,10 +238,10 @@ def combine(
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,
         log_evidence_mcse=evidence_mcse,
-        replicate_pips=means,
-        replicate_variances=variances,
-        frequencies=frequencies,
-        frequency_mcse=frequency_mcse,
+        replicate_pips=pips.replicate_pips,
+        replicate_variances=pips.replicate_variances,
+        frequencies=pips.frequencies[0],
+        frequency_mcse=pips.frequencies[1],
         rao_blackwell=None if averaged is None else averaged[0],
         rao_blackwell_mcse=None if averaged is None else averaged[1],
         trace=pd.concat([e.trace for e in estimates], ignore_index=True),

@@ -15,8 +15,6 @@ from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
 from whichvars.sampling import sample
 
-ENUMERATE = 15  # most variables for which "auto" looks at every model
-
 
 class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     """Linear regression averaged over all choices of variables, and a selector of those that matter.
@@ -31,12 +29,13 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     slab, model_prior, noise, scale, always_include, groups, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     sampler : sampler object, "auto" or "exact"
-        "auto": every model is looked at if there are no more than 15 variables, else ``sample`` chooses.
-        "exact": every model, however long it takes.
-    draws : int
-        Iterations per replicate when models are sampled; None takes ``sample``'s default.
-    warmup, replicates, threads
-        As in ``sample``.
+        As in ``sample``: "auto" looks at every model where there are few. "exact": every model, however long it
+        takes.
+    target_mcse : float or None
+        Stop sampling when every inclusion probability is known this well, by its Monte Carlo error, or after `draws`
+        iterations of each replicate (a million if not given), whichever comes first.
+    draws, warmup, budget, replicates, threads
+        As in ``sample``. A `budget` of time makes results depend on the machine.
     threshold : float
         Inclusion probability from which on a column is selected.
     random_state : int, RandomState or None
@@ -84,8 +83,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         heredity: Any = None,
         max_size: int | None = None,
         sampler: Any = "auto",
-        draws: int | None = 100_000,
+        target_mcse: float | None = 0.01,
+        draws: int | None = None,
         warmup: int | None = None,
+        budget: Any = None,
         replicates: int = 4,
         threads: int | None = None,
         threshold: float = 0.5,
@@ -102,8 +103,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.heredity = heredity
         self.max_size = max_size
         self.sampler = sampler
+        self.target_mcse = target_mcse
         self.draws = draws
         self.warmup = warmup
+        self.budget = budget
         self.replicates = replicates
         self.threads = threads
         self.threshold = threshold
@@ -140,10 +143,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
             groups=self.groups,
             heredity=self.heredity,
         )
-        everything = isinstance(self.sampler, str) and self.sampler == "exact"
-        if isinstance(self.sampler, str) and self.sampler == "auto":
-            everything = problem.p <= ENUMERATE
-        if everything:
+        if isinstance(self.sampler, str) and self.sampler == "exact":
             posterior = exact(problem)
         else:
             by_draws = getattr(self.sampler, "by_draws", True)
@@ -152,6 +152,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
                 self.sampler,
                 draws=self.draws if by_draws else None,
                 warmup=self.warmup if by_draws else None,
+                target_mcse=self.target_mcse if by_draws else None,
+                budget=self.budget if by_draws else None,
                 replicates=self.replicates,
                 threads=self.threads,
                 seed=_seed(self.random_state),

@@ -32,6 +32,7 @@ from whichvars.reweighting import (
     conditional_table,
     read_draws,
     sensitivity_table,
+    thin_warning,
 )
 from whichvars.scores import leave_one_out, log_predictive
 from whichvars.stand_ins import cluster_table
@@ -529,13 +530,14 @@ class Posterior:
 
     def _draws(self) -> Draws:
         """The models one by one, as reweighting needs them."""
-        return read_draws(self.kept, self.trace, self.trace_models, self.replicate_variances)
+        return read_draws(self.kept, self.trace, self.trace_models, self.replicate_variances, self.iterations)
 
     def reweight(self, *, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Posterior":
         r"""The same models under other priors, without sampling again.
 
         Every model of the thinned record (exact: every model kept) is given the weight p_new(y, γ) / p_old(y, γ).
-        That is exact for an exact posterior; for a sampled one it is importance sampling, good as long as the new
+        That is exact for an exact posterior (which keeps all models but 1e-12 of the mass; where the new prior may need
+        the rest, a warning asks for ``exact``); for a sampled one it is importance sampling, good as long as the new
         posterior is not far from the old: ``reweighting_ess`` is the effective number of draws left, and below 100
         a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors (by batches of the record and differences
         between replicates) include the loss by unequal weights, and that the record is shorter than the run.
@@ -564,9 +566,7 @@ class Posterior:
         changes, enough = carry_over(self, problem)
         new = replace(self, problem=problem, **changes)
         if not enough:
-            _warn_thin(
-                f"{new.reweighting_ess:.0f} effective draws are left under the new priors", "the new problem"
-            )
+            warnings.warn(thin_warning(changes["reweighting_ess"]), ConvergenceWarning, stacklevel=2)
         return new
 
     def sensitivity(self, g: Any = None, prior_size: Any = None, variables: Any = None) -> pd.DataFrame:
@@ -638,9 +638,11 @@ class Posterior:
         """
         table, ess = conditional_table(self, include, exclude)
         if ess < ENOUGH:
-            _warn_thin(
-                f"{ess:.0f} draws satisfy the condition",
-                "a problem with always_include=… or without the columns",
+            warnings.warn(
+                f"only {ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
+                "on a problem with always_include=… or without the columns instead",
+                ConvergenceWarning,
+                stacklevel=2,
             )
         return table
 
@@ -824,14 +826,6 @@ class Posterior:
     def _short_summary(self) -> pd.DataFrame:
         """What is shown unasked must not take long."""
         return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
-
-
-def _warn_thin(what: str, where: str) -> None:
-    warnings.warn(
-        f"only {what}, fewer than {ENOUGH:.0f}: the result is rough. Run sample() on {where} instead",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
 
 
 STORED = (Posterior, Models, *storage.PROBLEM)  # the classes that a saved posterior is made of

@@ -399,7 +399,11 @@ class Problem:
             new.slab = _without_excluded(slab, self._variable_index, self._all_variables)
         if model_prior is not None:
             prior = check_model_prior(model_prior)
-            new.model_prior = _without_excluded(prior, self._variable_index, self._all_variables)
+            prior = _without_excluded(prior, self._variable_index, self._all_variables)
+            old = self.model_prior
+            new.model_prior = (
+                given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior
+            )
         design = self._target.design
         gram, columns, diagonal, xty = design.gram, design.columns, design.diagonal, design.xty
         if new._unit_kind() != self._unit_kind():

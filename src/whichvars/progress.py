@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whichvars.estimates import batch_means, combine_rao_blackwell, rao_blackwell
-from whichvars.posterior import combine_replicates
+from whichvars.estimates import Look, combine_pips, look_at
 
 if TYPE_CHECKING:
-    from whichvars.samplers.run import RaoBlackwell, Run
+    from whichvars.samplers.run import Run
 
 OFTEN = 0.4  # seconds between two looks
 SHARE = 0.05  # most of the time that looking may take
 WIDE = 100  # columns of a terminal in which there is room for whole words
-
-
-class Look(NamedTuple):
-    """What one replicate says by now: shares of the draws, and means of conditional probabilities if there are any."""
-
-    pip: np.ndarray
-    variance: np.ndarray
-    degrees: int
-    rao_blackwell: "RaoBlackwell | None"
 
 
 class Report(NamedTuple):
@@ -109,8 +99,7 @@ class Progress:
 
         for run in idle:
             if self.total and run.units[0].tally.ints[NOW] > 0:
-                own = getattr(self.sampler, "averages", rao_blackwell)
-                self.looks[id(run)] = Look(*batch_means(run), own(run))
+                self.looks[id(run)] = look_at(self.sampler, run)
 
     def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:
         assert self.first is not None
@@ -125,18 +114,13 @@ class Progress:
 
     def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
         """Largest error of a PIP and largest difference between replicates, once all have something to say."""
-        looks: Any = list(self.looks.values())
+        looks = list(self.looks.values())
         if len(looks) < replicates:
             return None, None
-        means = np.array([look.pip for look in looks])
-        variances = np.array([look.variance for look in looks])
-        mcse = combine_replicates(means, variances, min(look.degrees for look in looks))[1]
-        averaged = combine_rao_blackwell(looks)
-        if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-            mcse = averaged[1]
-            means = np.array([look.rao_blackwell.pip for look in looks])
-        error = float(np.nanmax(mcse)) if np.isfinite(mcse).any() else None
-        return error, float((means.max(axis=0) - means.min(axis=0)).max()) if replicates > 1 else None
+        found = combine_pips(looks)
+        error = float(np.nanmax(found.mcse)) if np.isfinite(found.mcse).any() else None
+        apart = found.replicate_pips.max(axis=0) - found.replicate_pips.min(axis=0)
+        return error, float(apart.max()) if replicates > 1 else None
 
     def _draw(self, report: Report) -> None:
         if self.line is None:

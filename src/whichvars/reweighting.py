@@ -44,6 +44,7 @@ class Draws(NamedTuple):
     replicate: np.ndarray | None  # (N,) int; None if exact
     batch: np.ndarray | None  # (N,) int: all batches of all replicates, counted through
     variances_known: bool  # whether batches say anything of the error: not for particles
+    dropped: float  # exact: mass of the models that are not there
 
 
 class Reweighted(NamedTuple):
@@ -61,10 +62,11 @@ def read_draws(
     trace: pd.DataFrame | None,
     rows: sparse.csr_array | None,
     replicate_variances: np.ndarray | None,
+    models: int,
 ) -> Draws:
-    """The draws of a posterior: its thinned record, or where there is none the models it keeps."""
+    """The draws of a posterior: its thinned record, or where there is none those it keeps of all `models`."""
     if trace is None or rows is None:
-        return Draws(kept, None, None, True)
+        return Draws(kept, None, None, True, DROPPED if len(kept) < models else 0.0)
     replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
     iteration = trace["iteration"].to_numpy()
     batch = np.zeros(len(trace), np.int64)
@@ -74,9 +76,9 @@ def read_draws(
         batch[here] = r * BATCHES + np.minimum((iteration[here] - 1) * BATCHES // last, BATCHES - 1)
     share = 1 / (np.bincount(replicate)[replicate] * (replicate.max() + 1))
     weight = trace["weight"].to_numpy() if "weight" in trace else share
-    models = KeptModels(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), weight / weight.sum())
+    drawn = KeptModels(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), weight / weight.sum())
     known = replicate_variances is None or bool((replicate_variances > 0).any())
-    return Draws(models, replicate, batch, known)
+    return Draws(drawn, replicate, batch, known, 0.0)
 
 
 def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
@@ -91,7 +93,7 @@ def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     total = product.sum()
     weight = product / total
     if draws.replicate is None:
-        missed = DROPPED / total  # as if the models that were dropped had the largest ratio of all
+        missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
         return Reweighted(weight, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
     ess = float(1 / (weight**2).sum())
     shares = np.bincount(draws.replicate, weight)
@@ -224,6 +226,16 @@ def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[in
     if not inside and not outside:
         raise DataError("name at least one variable in include or exclude")
     return inside, outside
+
+
+def thin_warning(ess: float) -> str:
+    """What to say of a reweighted posterior that should not be trusted."""
+    if np.isinf(ess):
+        return "the new posterior may lie on models too improbable to have been kept. Run exact() on the new problem"
+    return (
+        f"only {ess:.0f} effective draws are left, fewer than {ENOUGH:.0f}: the result is rough. "
+        "Run sample() on the new problem instead"
+    )
 
 
 def carry_over(posterior: Any, problem: Problem) -> tuple[dict[str, Any], bool]:

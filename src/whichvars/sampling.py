@@ -1,29 +1,40 @@
-"""``sample()``: replicates × chunks, warm-up, threads, progress, interrupt. Knows no algorithm.
+"""``sample()``: replicates × chunks, warm-up, stopping, threads, progress, interrupt. Knows no algorithm but which one
+"auto" takes.
 
 Results depend on the problem, the sampler's settings, the seed and the numbers of draws, warm-up iterations
-and replicates; not on threads, chunks or timing.
+and replicates, and on `target_mcse`; not on threads, chunks or timing, unless a `budget` of time runs out.
 """
 
 import os
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars.budgets import parse_budget
+from whichvars.diagnostics import ACCEPTABLE
+from whichvars.enumeration import exact, number_of_models
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
-from whichvars.estimates import combine, estimate_of
+from whichvars.estimates import combine, combine_pips, estimate_of, look_at
 from whichvars.posterior import Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 from whichvars.progress import Progress, Report
-from whichvars.samplers.add_delete_swap import AddDeleteSwap
+from whichvars.samplers.hybrid import Hybrid
 from whichvars.samplers.run import Run, Sampler, begin_counting
 from whichvars.seeding import replicate_seeds
 from whichvars.starts import starting_models
 
 CHUNK_SECONDS = 0.2
-ACCEPTABLE = 0.05  # Monte Carlo error of an inclusion probability above which a run is not called accurate
+DRAWS = 1_000_000  # if not given
+ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
+ENUMERATE = 1 << 20  # models that "auto" looks at one by one: about a second
+MODELS_A_SECOND = 500_000  # at least, of enumeration
+FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
+WARMUP_SHARE = 0.2  # of a time budget, at most
 
 
 def sample(
@@ -36,6 +47,8 @@ def sample(
     threads: int | None = None,
     seed: int | None = 0,
     start: Any = None,
+    budget: str | float | None = None,
+    target_mcse: float | None = None,
     rao_blackwell: bool = True,
     progress: bool | Callable[[Report], None] = True,
     chunk: int | None = None,
@@ -46,11 +59,14 @@ def sample(
     ----------
     problem : Problem
     sampler : sampler object or "auto"
-        For instance ``AddDeleteSwap()``, which "auto" stands for.
+        "auto": every model is looked at, and the answer is exact, where that takes about a second (up to 20
+        variables) and `draws` is not given; else ``Hybrid()``. ``posterior.explain()`` says which it was.
     draws : int
-        Iterations counted per replicate, divided among its chains; a million if not given.
+        Iterations counted per replicate, divided among its chains. A million if not given; with `budget`, as many
+        as there is time for.
     warmup : int
-        Iterations per replicate before counting starts; a tenth of `draws` if not given.
+        Iterations per replicate before counting starts. A tenth of `draws` if not given, 100,000 at most where
+        `budget` or `target_mcse` may end the run earlier.
     replicates : int
         Independent runs. Monte Carlo errors and warnings of disagreement rest on them: at least 2, better 4.
     threads : int
@@ -59,9 +75,15 @@ def sample(
         Results repeat exactly with the same seed; None takes a new one each time.
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
         Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
+    budget : str or float
+        Wall time, such as "90s", "2m" or a number of seconds: counting ends when it is over, and a fifth of it at
+        most is warm-up. What is reached then depends on the machine and does not repeat.
+    target_mcse : float
+        Stop as soon as every inclusion probability has a Monte Carlo error below this, looked at after 20,000
+        draws and again whenever there are 1.4 times as many. Repeats exactly.
     rao_blackwell : bool
-        Average conditional inclusion probabilities along the run as well. They take up to half of the time and
-        are usually worth far more.
+        Average conditional inclusion probabilities along the run as well, where the sampler does not live by them
+        anyway. They take up to half of the time and are usually worth far more.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
         second.
@@ -80,41 +102,58 @@ def sample(
     >>> posterior = wv.sample(problem, draws=50_000, seed=1, progress=False)
     >>> bool(abs(posterior.inclusion_probabilities["Ed"] - 0.9776) < 4 * posterior.inclusion_mcse["Ed"])
     True
+    >>> float(wv.sample(problem).inclusion_probabilities["Ed"].round(4))  # 15 variables: exact
+    0.9776
     """
     check_problem(problem, "sample")
-    if sampler == "auto":
-        sampler = AddDeleteSwap()
+    asked = {
+        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": seed, "start": start if isinstance(start, str) else None,
+        "budget": budget, "target_mcse": target_mcse,
+    }  # fmt: skip
+    seconds = None if budget is None else _seconds(budget)
+    chosen = None
+    if isinstance(sampler, str) and sampler == "auto":
+        chosen = choose(problem, draws, seconds)
+        if chosen.sampler is None:
+            return replace(exact(problem), settings=asked, chosen=chosen.why)
+        sampler = chosen.sampler
+    why = chosen.why if chosen else ""
     if isinstance(sampler, (str, type)) or not hasattr(sampler, "advance"):
+        brackets = f"; did you mean {sampler.__name__}()?" if isinstance(sampler, type) else ""
         raise ArgumentTypeError(
-            f'sampler must be "auto" or an object such as AddDeleteSwap(), not {sampler!r}'
+            f'sampler must be "auto" or an object such as AddDeleteSwap(), not {sampler!r}{brackets}'
         )
     by_draws = getattr(sampler, "by_draws", True)
-    if not by_draws and (draws is not None or warmup is not None or start is not None):
+    if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(
-            f"{type(sampler).__name__} takes no draws, warmup or start: its size is `particles` and `steps`, and it starts from the prior"
+            f"{type(sampler).__name__} takes no draws, warmup, start, budget or target_mcse: its size is `particles` and `steps`, "
+            "and it starts from the prior"
         )
-    draws = 1_000_000 if draws is None else _whole(draws, "draws", 1)
-    warmup = draws // 10 if warmup is None else _whole(warmup, "warmup", 0)
+    plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
     replicates = _whole(replicates, "replicates", 1)
     threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
     chunk = None if chunk is None else _whole(chunk, "chunk", 1)
-    # iterations per chain; a sampler not sized by draws says itself when it is finished
-    phases = (-(-warmup // sampler.chains), -(-draws // sampler.chains)) if by_draws else (0, 1 << 62)
 
+    started = time.monotonic()
     seeds = replicate_seeds(seed, replicates)
     runs = [sampler.init(problem, s, starting_models(problem, start, s, sampler.chains)) for s in seeds]
     spare = max(1, threads // replicates)
-    total = sum(phases) * sampler.chains * replicates if by_draws else None
-    with Progress(progress, total, sampler) as bar:
+    total = (plan.warmup + plan.draws) * sampler.chains * replicates if by_draws else None
+    with Progress(progress, total, sampler, seconds) as bar:
         with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
             pool = inner if spare > 1 else None
-            loop = _Loop(problem, sampler, runs, phases, by_draws, chunk, pool, spare, rao_blackwell)
-            interrupted = loop.run(outer, min(threads, replicates), bar)
-    if interrupted:  # replicates that have counted nothing yet have nothing to say
-        runs = [run for run in runs if loop.has_counted(run)]
+            loop = _Loop(problem, sampler, runs, plan, by_draws, chunk, pool, spare, rao_blackwell, started)
+            stopped = loop.run(outer, min(threads, replicates), bar)
+    if stopped in ("interrupted", "budget"):  # replicates that have counted nothing yet have nothing to say
+        runs = [run for i, run in enumerate(runs) if loop.has_counted(i)]
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
-    posterior = combine(problem, sampler, runs, estimates, loop.cpu_seconds)
-    if interrupted:
+    posterior = replace(
+        combine(problem, sampler, runs, estimates, loop.cpu_seconds),
+        settings=asked,
+        chosen=why,
+        stopped=stopped,
+    )
+    if stopped == "interrupted":
         warnings.warn(
             f"interrupted after {posterior.iterations:,} iterations; the result is what was counted until then",
             ConvergenceWarning,
@@ -122,6 +161,66 @@ def sample(
         )
     _warn_of_trouble(posterior)
     return posterior
+
+
+class Choice(NamedTuple):
+    """What "auto" takes (None: enumeration), and why."""
+
+    sampler: Sampler | None
+    why: str
+
+
+def choose(problem: Problem, draws: int | None, seconds: float | None) -> Choice:
+    """What "auto" takes for a problem.
+
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> choose(wv.Problem(data.X, data.y), None, None).why
+    'all 32,768 models are few enough to be looked at one by one'
+    """
+    total = number_of_models(problem)
+    most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
+    if draws is None and total <= most:
+        return Choice(None, f"all {total:,} models are few enough to be looked at one by one")
+    reason = (
+        "draws were asked for"
+        if total <= most
+        else f"{problem.p:,} variables make too many models to look at each"
+    )
+    return Choice(
+        Hybrid(),
+        f"{reason}, and the hybrid sampler is near the best on all kinds of posteriors it was tried on",
+    )
+
+
+class Plan(NamedTuple):
+    """Iterations of each chain, and what may end a run before they are done."""
+
+    warmup: int
+    draws: int
+    seconds: float | None = None
+    target: float | None = None
+    first_check: int = 0
+
+
+def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
+    open_ended = seconds is not None or target is not None
+    if target is not None and not (isinstance(target, (int, float, np.number)) and 0 < target < 1):
+        raise DataError(f"target_mcse must be a number between 0 and 1, such as 0.01, not {target!r}")
+    whole = _whole(draws, "draws", 1) if draws is not None else DRAWS if seconds is None else 1 << 50
+    most = ENOUGH_WARMUP if open_ended else whole
+    warm = min(whole // 10, most) if warmup is None else _whole(warmup, "warmup", 0)
+    each = [-(-n // chains) for n in (warm, whole, FIRST_CHECK)]
+    return Plan(each[0], each[1], seconds, None if target is None else float(target), each[2])
+
+
+def _seconds(budget: Any) -> float:
+    found = parse_budget(budget)
+    if found.seconds is None:
+        raise DataError(
+            f'budget {budget!r} has no unit: give a time such as "90s", or the number of draws as draws='
+        )
+    return found.seconds
 
 
 def _whole(value: Any, name: str, least: int) -> int:
@@ -144,41 +243,52 @@ class _Loop:
         problem: Problem,
         sampler: Sampler,
         runs: list[Run],
-        phases: tuple[int, int],
+        plan: Plan,
         by_draws: bool,
         chunk: int | None,
         inner: ThreadPoolExecutor | None,
         spare: int,
         rao_blackwell: bool,
+        started: float,
     ) -> None:
-        self.problem, self.sampler, self.runs, self.phases = problem, sampler, runs, phases
+        self.problem, self.sampler, self.runs, self.plan = problem, sampler, runs, plan
         self.by_draws, self.chunk, self.inner, self.spare = by_draws, chunk, inner, spare
-        self.rao_blackwell = rao_blackwell
+        self.rao_blackwell, self.started = rao_blackwell, started
         self.cpu_seconds = 0.0
         self.chunks = [chunk or 1000] * len(runs)
+        self.counting = [False] * len(runs)
+        self.check = plan.draws if plan.target is None else min(plan.first_check, plan.draws)
 
-    def _begin_counting(self, run: Run) -> None:
+    def _begin_counting(self, index: int) -> None:
+        self.counting[index] = True
         if hasattr(self.sampler, "begin_counting"):
-            self.sampler.begin_counting(self.problem, run)
-        else:
-            begin_counting(self.problem, run, self.rao_blackwell)
+            self.sampler.begin_counting(self.problem, self.runs[index])
+        elif self.by_draws:
+            begin_counting(self.problem, self.runs[index], self.rao_blackwell)
 
-    def has_counted(self, run: Run) -> bool:
+    def has_counted(self, index: int) -> bool:
         """Whether a replicate has anything to say yet."""
-        return run.iterations > self.phases[0] if self.by_draws else run.finished
+        return self._counted(index) > 0 if self.by_draws else self.runs[index].finished
 
-    def run(self, outer: ThreadPoolExecutor, width: int, bar: Progress) -> bool:
-        """True if it was interrupted."""
+    def _counted(self, index: int) -> int:
+        """Iterations of each chain of a replicate since warm-up."""
+        return self.runs[index].iterations - self.runs[index].warmup if self.counting[index] else 0
+
+    def _time_is_up(self, share: float = 1.0) -> bool:
+        seconds = self.plan.seconds
+        return seconds is not None and time.monotonic() - self.started > share * seconds
+
+    def run(self, outer: ThreadPoolExecutor, width: int, bar: Progress) -> str:
+        """Why it stopped."""
         waiting = list(range(len(self.runs)))
         working: dict[Future[float], int] = {}
-        interrupted = False
-        for run, index in zip(self.runs, waiting):
-            if self.phases[0] == 0 and self.by_draws:
-                self._begin_counting(run)
-            self.chunks[index] = self.chunk or 1000
+        stopped = ""
+        for index in waiting:
+            if self.plan.warmup == 0:
+                self._begin_counting(index)
         while waiting or working:
             try:
-                while waiting and len(working) < width and not interrupted:
+                while waiting and len(working) < width and not stopped:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
                 if not working:
@@ -190,25 +300,41 @@ class _Loop:
                 for future in done:
                     index = working.pop(future)
                     self.cpu_seconds += future.result()
-                    run = self.runs[index]
-                    if run.iterations < sum(self.phases) and not run.finished:
+                    if not self.runs[index].finished and self._counted(index) < self.check:
                         waiting.append(index)
                 bar.update(self.runs, idle=[r for i, r in enumerate(self.runs) if i not in working.values()])
+                if self._time_is_up() and any(map(self.has_counted, range(len(self.runs)))):
+                    stopped = stopped or "budget"
+                if not waiting and not working and not stopped and self.check < self.plan.draws:
+                    if self._is_accurate():
+                        return "target_mcse"
+                    self.check = min(self.plan.draws, int(GROWTH * self.check))
+                    waiting = list(range(len(self.runs)))
             except KeyboardInterrupt:
-                if interrupted or not any(self.has_counted(run) for run in self.runs):
+                if stopped == "interrupted" or not any(map(self.has_counted, range(len(self.runs)))):
                     raise
-                interrupted = True
-        return interrupted
+                stopped = "interrupted"
+        if stopped:
+            return stopped
+        return "target_mcse" if self.plan.target is not None and self._is_accurate() else "draws"
+
+    def _is_accurate(self) -> bool:
+        """Whether every inclusion probability is known to `target_mcse`. Called when all replicates have counted
+        equally many draws."""
+        target, mcse = self.plan.target, combine_pips([look_at(self.sampler, run) for run in self.runs]).mcse
+        return target is not None and bool(np.isfinite(mcse).any() and np.nanmax(mcse) <= target)
 
     def _advance(self, index: int) -> float:
         """One chunk of one replicate; returns CPU seconds."""
         run = self.runs[index]
         clock = cpu_clock()
-        end = self.phases[0] if run.iterations < self.phases[0] else sum(self.phases)
+        end = run.warmup + self.check if self.counting[index] else self.plan.warmup
         steps = min(self.chunks[index], end - run.iterations)
         spent = advance_run(self.problem, self.sampler, run, steps, self.inner, self.spare)
-        if run.iterations == self.phases[0] and self.phases[0] > 0:
-            self._begin_counting(run)
+        if not self.counting[index] and (
+            run.iterations == self.plan.warmup or self._time_is_up(WARMUP_SHARE)
+        ):
+            self._begin_counting(index)
         spent += cpu_clock() - clock
         if self.chunk is None:
             wanted = steps * CHUNK_SECONDS / max(spent, 1e-6)
@@ -254,7 +380,15 @@ def _warn_of_trouble(posterior: Posterior) -> None:
         name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
         warnings.warn(
             f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}. Use more "
-            "draws; if replicates stay apart, ParallelTempering() crosses between modes",
+            "draws, or a larger budget; posterior.explain() says more",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    target = posterior.settings.get("target_mcse")
+    if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
+        warnings.warn(
+            f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
+            "give it more draws or a larger budget",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -1,5 +1,7 @@
 """Other priors and conditions by reweighting: against enumeration under the new prior, from exact and from sampled."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -122,8 +124,26 @@ def test_there_and_back_is_where_it_was(sampled):
 
 def test_far_away_is_warned_of(sampled):
     _, run = sampled
-    with pytest.warns(ConvergenceWarning, match="effective draws are left under the new priors"):
+    with pytest.warns(ConvergenceWarning, match="only .* effective draws are left, fewer than 100"):
         run.reweight(slab=wv.GPrior(1e9), model_prior=wv.FixedInclusion(h=0.9))
+
+
+def test_exact_answer_that_may_have_dropped_what_is_now_needed():
+    """Models without x0 have 1e-10 of the mass: some were kept, others not, and now they have nearly all of it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 5))
+    y = 0.95 * X[:, 0] + rng.normal(size=100)
+    posterior = wv.exact(wv.Problem(X, y, slab=wv.GPrior(100.0), model_prior=wv.FixedInclusion(h=0.2)))
+    without = 1 - posterior.kept.having(0) @ posterior.kept.weight
+    assert 1e-12 < without < 1e-9
+    assert len(posterior.kept) < 32
+    with pytest.warns(ConvergenceWarning, match="too improbable to have been kept"):
+        posterior.reweight(model_prior=wv.FixedInclusion(h=[1e-20, 0.2, 0.2, 0.2, 0.2]))
+    everything = wv.exact(make_paired("g-prior").problem())
+    assert len(everything.kept) == 128
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        everything.reweight(model_prior=wv.FixedInclusion(h=1 - 1e-12))  # all models are there
 
 
 def test_sequential_monte_carlo_carries_its_evidence_over():
