@@ -60,13 +60,13 @@ def boston():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.DataWarning)  # CHAS² is CHAS
         problem = wv.Problem(data.X, data.y, slab=wv.IndependentNormal(100), model_prior=prior, scale="none")
-    return wv.sample(problem, draws=30_000, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=30_000, progress=False)
 
 
 def blocks():
     data = wv.datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=0)
     problem = wv.Problem(data.X, data.y, model_prior=wv.FixedInclusion(size=5))
-    return wv.sample(problem, draws=30_000, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=30_000, progress=False)
 
 
 def hostile():
@@ -79,7 +79,7 @@ def hostile():
     ]
     X = pd.DataFrame(rng.normal(size=(50, 4)), columns=names)
     problem = wv.Problem(X, X.sum(axis=1) + rng.normal(size=50))
-    return wv.sample(problem, draws=3000, replicates=1, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=3000, replicates=1, progress=False)
 
 
 @pytest.fixture(scope="session")
