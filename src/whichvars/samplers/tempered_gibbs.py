@@ -253,7 +253,7 @@ class TemperedGibbs:
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.events = 0
-        start_counting_draws(unit.tally)
+        start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)
