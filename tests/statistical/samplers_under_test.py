@@ -33,7 +33,7 @@ class UnderTest:
     prepare: called with the problem and the run after ``init`` where one_step needs it, for instance to set
         learned quantities to values that are not symmetric.
     tempers: whether the chains keep an inverse temperature that is set from outside (prior recovery, and
-        matrices away from 1).
+        matrices away from 1). Those that move by rates do not: their rates are the posterior's.
     """
 
     settings: Any
@@ -99,4 +99,20 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
     ),
+    "asi": UnderTest(wv.ASI()),
+    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6),
+    "asi-1": UnderTest(wv.ASI(chains=1), cases="few"),
+    "asi-1-always": UnderTest(wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6),
+    "parni": UnderTest(wv.PARNI()),
+    "parni-1-always": UnderTest(wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6),
+    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), tempers=False),
+    "tempered-gibbs-4-rates": UnderTest(
+        wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
+    ),
+    "hybrid": UnderTest(wv.Hybrid(), tempers=False),
+    "hybrid-4-rates": UnderTest(wv.Hybrid(table_bytes=1, memo_slots=64), cases="few", tempers=False),
+    "hybrid-fixed": UnderTest(
+        wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
+    ),
+    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
 }

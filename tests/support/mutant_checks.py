@@ -197,7 +197,7 @@ def check_counts() -> None:
     run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
     unit = run.units[0]
     unit.tally = new_tally(5, len(unit.chain.slot), models=64, records=16, batches=8, batch_length=3)
-    runs.begin_counting(run)
+    runs.begin_counting(problem, run)
     inside = np.zeros((400, 5), int)
     for i in range(400):
         sampler.advance(problem, run, 0, 1)
