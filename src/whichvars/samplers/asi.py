@@ -53,6 +53,8 @@ from whichvars.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.run import Run, check_between
 
+NARROW = 1e-13  # least distance of ζ from its bounds on the scale logit_ε
+
 
 @dataclass(frozen=True)
 class ASI:
@@ -156,7 +158,8 @@ def learn_scale(informed, acceptance, target, step):
     """Step 3."""
     epsilon = 0.1 / informed.values.shape[0]
     zeta = informed.floats[ZETA]
-    logit = math.log((zeta - epsilon) / (1.0 - zeta - epsilon)) + step * (acceptance - target)
+    low, high = max(zeta - epsilon, NARROW), max(1.0 - zeta - epsilon, NARROW)  # 0, and rounding, at its bounds
+    logit = math.log(low / high) + step * (acceptance - target)
     logit = min(max(logit, SMALLEST_LOGIT), -SMALLEST_LOGIT)
     set_zeta(informed, epsilon + (1.0 - 2.0 * epsilon) / (1.0 + math.exp(-logit)))
 
