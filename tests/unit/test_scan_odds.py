@@ -62,7 +62,9 @@ def test_odds_are_those_of_the_scan(slab, prior):
 @pytest.mark.parametrize("slab", SLABS)
 def test_groups_and_near_singular_models(slab, engine):
     several = [grouped(slab, "beta-binomial", engine)]
-    several += [near_singular(slab, engine, near, False, perfect) for near in NEAR for perfect in (False, True)]
+    several += [
+        near_singular(slab, engine, near, False, perfect) for near in NEAR for perfect in (False, True)
+    ]
     for s in several:
         for model in models(s.p, 20, 2):
             if s.go_to(model):
