@@ -165,11 +165,17 @@ def disagreement(posterior: Any) -> str:
     if not len(apart):
         return ""
     pips = posterior.replicate_pips
+    tempers = "ParallelTempering" in posterior.sampler
+    remedy = (
+        "use more draws"
+        if tempers
+        else "use more draws, or ParallelTempering(), which crosses between such groups"
+    )
     j = int(np.argmax(np.ptp(pips, axis=0)))
     return (
         f"replicates disagree on {_count(len(apart), 'variable')}, most on {posterior.problem.names[j]!r}: inclusion "
         f"probabilities from {pips[:, j].min():.2f} to {pips[:, j].max():.2f}. They are in different groups of good "
-        "models: use more draws, or ParallelTempering(), which crosses between such groups"
+        f"models: {remedy}"
     )
 
 
@@ -254,7 +260,11 @@ def _verdict(posterior: Any) -> str:
         )
         good = f"Accurate enough: {accuracy[0].lower()}{accuracy[1:]}; read probabilities {digits}."
     else:
-        remedy = "Use more draws" if posterior.reweighting_ess is None else "Sample under these priors"
+        remedy = (
+            "Use more draws: four times as many halve it"
+            if posterior.reweighting_ess is None
+            else "Sample under these priors"
+        )
         good = (
             f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. {remedy}."
         )

@@ -8,6 +8,7 @@ import pandas as pd
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
 
+STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
 EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
 
 
@@ -43,7 +44,8 @@ def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
     """``repr`` of a posterior."""
     text = _compact(posterior, table.head(rows)).to_string()
     rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
-    return f"{heading(posterior)}\n{text}{rest}"
+    still = f"\n{STILL}" if _any_still(posterior, table.head(rows)) else ""
+    return f"{heading(posterior)}\n{text}{rest}{still}"
 
 
 def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
@@ -51,7 +53,14 @@ def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
     body = _compact(posterior, table.head(rows)).to_html(border=0)
     body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
     rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
-    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}</div>"
+    still = f"<p>{escape_html(STILL)}</p>" if _any_still(posterior, table.head(rows)) else ""
+    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}{still}</div>"
+
+
+def _any_still(posterior: Any, table: pd.DataFrame) -> bool:
+    """Whether a table has variables that never moved, although others did."""
+    still = table["mcse"].isna()
+    return bool(still.any() and not np.isnan(posterior.mcse).all())
 
 
 def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,8 @@ from whichvars.replicates import combine_replicates
 @pytest.fixture(scope="module")
 def run():
     case = make_paired("g-prior", n=30, columns=8, seed=3)
-    return wv.sample(case.problem(model_prior=wv.FixedInclusion(h=0.4)), draws=20_000, seed=4, progress=False)
+    problem = case.problem(model_prior=wv.FixedInclusion(h=0.4))
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=20_000, seed=4, progress=False)
 
 
 def stuck(run, pips, variables=(0,)):

@@ -54,7 +54,7 @@ def test_summary_without_coefficients():
 def run():
     data = wv.datasets.load_growth()
     problem = wv.Problem(data.X, data.y, slab=wv.GPrior("bric"), model_prior=wv.BetaBinomial(size=7))
-    return wv.sample(problem, draws=20_000, seed=1, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=20_000, seed=1, progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")

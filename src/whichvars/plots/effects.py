@@ -175,11 +175,12 @@ def plot_correlation(
     ax: "Axes | None" = None,
     *,
     top: int = 20,
-    clusters: Iterable[Sequence[str]] = (),
+    clusters: Iterable[Sequence[str]] | None = None,
 ) -> "Axes":
-    """Correlation among the most probable variables, those alike side by side.
+    """Correlation among the most probable variables, those alike side by side and those that stand in for one another
+    framed.
 
-    Variables that are strongly correlated stand in for one another and share their probability. The correlations
+    Variables that are strongly correlated may stand in for one another and share their probability. The correlations
     are those left after the always-included columns; between variables of several columns it is the largest
     correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
     clustering by one minus the absolute correlation.
@@ -192,7 +193,8 @@ def plot_correlation(
     top : int
         How many variables, the most probable.
     clusters : sequences of names
-        Sets of variables that stand in for one another: kept together and outlined.
+        Sets of variables that stand in for one another: kept together and outlined; those of
+        ``posterior.clusters()`` if not given.
 
     Returns
     -------
@@ -203,7 +205,7 @@ def plot_correlation(
     >>> import whichvars as wv
     >>> data = wv.datasets.load_uscrime()
     >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-    >>> ax = wv.plot_correlation(posterior, clusters=[["Po1", "Po2"]])
+    >>> ax = wv.plot_correlation(posterior)
     >>> labels = [label.get_text() for label in ax.get_yticklabels()]
     >>> abs(labels.index("Po1") - labels.index("Po2"))
     1
@@ -214,6 +216,8 @@ def plot_correlation(
     if len(chosen) < 2:
         raise NothingToDrawError("a single variable has no correlations to draw")
     correlation = correlations(problem, chosen)
+    if clusters is None:
+        clusters = posterior.clusters()["variables"]
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
     order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
     chosen, correlation = chosen[order], correlation[np.ix_(order, order)]

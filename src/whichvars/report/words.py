@@ -1,12 +1,11 @@
 """What a posterior says, in plain words."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars import methods
 from whichvars.posterior import Posterior
-from whichvars.sampling import ACCEPTABLE
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
 SMALL = (
@@ -27,48 +26,6 @@ SMALL = (
 MOST_NAMES = 12
 
 SOFTWARE = "The whichvars developers. whichvars: Bayesian variable selection by adaptive MCMC."
-SOURCES: tuple[tuple[str, str], ...] = (  # names of samplers, and what they come from
-    (
-        "AddDeleteSwap",
-        "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
-        "Journal of the Royal Statistical Society B 60, 627–641.",
-    ),
-    (
-        "Lamnisos",
-        "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable "
-        "selection in regression models. Journal of Computational and Graphical Statistics 22, 729–748.",
-    ),
-    (
-        "IndividualAdaptation",
-        "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an adaptive MCMC scheme "
-        "for variable selection problems. arXiv:1412.6760.",
-    ),
-    (
-        "ASI|Hybrid",
-        "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
-        "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69.",
-    ),
-    (
-        "PARNI",
-        "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
-        "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84.",
-    ),
-    (
-        "TemperedGibbs|Hybrid",
-        "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
-        "the Royal Statistical Society B 81, 489–517.",
-    ),
-    (
-        "ParallelTempering",
-        "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
-        "Computational and Graphical Statistics 22, 649–664.",
-    ),
-    (
-        "SequentialMonteCarlo",
-        "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
-        "Computing 23, 163–184.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -109,15 +66,6 @@ def within(difference: float) -> str:
     """
     hundredths = max(1, int(np.ceil(100 * difference - 1e-9)))
     return f".{hundredths:02d}" if hundredths < 100 else "1"
-
-
-def decimal(value: float) -> str:
-    """Two significant digits, without the nought before the point.
-
-    >>> decimal(0.05), decimal(0.1234), decimal(0.00123)
-    ('.05', '.12', '.0012')
-    """
-    return f"{float(f'{value:.2g}'):f}".rstrip("0").lstrip("0")
 
 
 def listed(names: list[str], most: int = MOST_NAMES) -> str:
@@ -161,36 +109,22 @@ def answer(posterior: Posterior) -> str:
 
 
 def verdict(posterior: Posterior) -> Verdict:
-    """Whether the probabilities can be relied on, and why."""
+    """Whether the probabilities can be relied on, and why: what ``explain`` says but for the answer itself."""
+    why = posterior.explain().splitlines()[1:]
     if posterior.models.exact:
-        why = f"All {posterior.iterations:,} models were visited, so that the probabilities have no Monte Carlo error."
-        return Verdict(True, "Exact", "the probabilities are exact", (why,))
-    worst = float(np.nanmax(posterior.mcse, initial=0.0))
+        return Verdict(True, "Exact", "the probabilities are exact", tuple(why))
     spread = _spread(posterior)
-    accurate = worst <= ACCEPTABLE
-    sentences = [*_agreement(posterior, spread), _accuracy(posterior, worst)]
-    never = int(np.isnan(posterior.mcse).sum())
-    if never:
-        verb = "variable was" if never == 1 else "variables were"
-        sentences.append(
-            f"{number(never).capitalize()} {verb} in always or never, as far as the sampler went; how uncertain that is cannot "
-            "be told from the run."
-        )
-    if not accurate:
-        sentences.append("Sample longer: four times as many iterations halve the error.")
-        if "ParallelTempering" not in posterior.sampler:
-            sentences.append(
-                "If the runs stay apart, ParallelTempering() crosses between groups of good models."
-            )
-    sentences += [f"{warning.rstrip('.')}." for warning in posterior.warnings]
+    sentences = (*_agreement(posterior, spread), *why)
     if spread is None:
         clause = "there was a single run, so that nothing says whether the sampler would find this again"
-        return Verdict(False, "One run only", clause, tuple(sentences))
-    if not accurate:
+        return Verdict(False, "One run only", clause, sentences)
+    if not posterior.converged:
         clause = f"but the sampler has not converged yet, its runs differ by up to {within(spread)}"
-        return Verdict(False, "Not converged", clause, tuple(sentences))
+        return Verdict(False, "Not converged", clause, sentences)
     clause = f"the sampler agrees with itself to within {within(spread)}"
-    return Verdict(True, "Converged", clause, tuple(sentences))
+    if np.isnan(posterior.mcse).all():
+        return Verdict(False, "Nothing moved", clause, sentences)
+    return Verdict(True, "Converged", clause, sentences)
 
 
 def _spread(posterior: Posterior) -> float | None:
@@ -212,18 +146,6 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     ]
 
 
-def _accuracy(posterior: Posterior, worst: float) -> str:
-    if worst == 0:
-        return "No Monte Carlo error could be computed."
-    name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
-    judged = "small enough" if worst <= ACCEPTABLE else "too large"
-    return (
-        f"The largest Monte Carlo standard error of an inclusion probability is {decimal(worst)} ({name}); that is {judged}, "
-        f"the limit being {decimal(ACCEPTABLE)}."
-    )
-
-
 def sources(posterior: Posterior) -> list[str]:
-    """What to cite: the software, and the paper behind the sampler."""
-    found = [text for names, text in SOURCES if re.search(rf"\b({names})\(", posterior.sampler)]
-    return [SOFTWARE, *found]
+    """What to cite: the software, and the papers behind the sampler."""
+    return [SOFTWARE, *methods.sources(posterior.sampler)]
