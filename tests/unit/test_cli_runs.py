@@ -178,7 +178,9 @@ def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch
 
 
 def test_inaccurate_runs_exit_with_3_and_say_so(call: Call, wide: Path) -> None:
-    result = call("fit", wide, "-y", "y", "--draws", 60, "--replicates", 2, code=3)
+    result = call(
+        "fit", wide, "-y", "y", "--draws", 10, "--replicates", 2, "--sampler", "add-delete-swap", code=3
+    )
     assert "NOT accurate yet" in result.output
     assert json.loads(Path("wide-run/settings.json").read_text())["result"]["converged"] is False
 

@@ -135,7 +135,7 @@ def test_methods_name_the_computation(run):
         "expected model size of 7 variables",
         "add, delete or swap",
         f"4 independent runs of {run.iterations:,} iterations",
-        "George, E. I.",
+        "Brown, P. J.",
         f"inclusion probability was {np.nanmax(run.mcse):.2g}",
     ):
         assert words in text
