@@ -26,6 +26,7 @@ sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "write_computation_times": False,

@@ -177,10 +177,9 @@ def plot_correlation(
     top: int = 20,
     clusters: Iterable[Sequence[str]] | None = None,
 ) -> "Axes":
-    """Correlation among the most probable variables, those alike side by side and those that stand in for one another
-    framed.
+    """Correlation among the most probable variables, those alike side by side.
 
-    Variables that are strongly correlated may stand in for one another and share their probability. The correlations
+    Variables that are strongly correlated stand in for one another and share their probability. The correlations
     are those left after the always-included columns; between variables of several columns it is the largest
     correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
     clustering by one minus the absolute correlation.
@@ -193,8 +192,8 @@ def plot_correlation(
     top : int
         How many variables, the most probable.
     clusters : sequences of names
-        Sets of variables that stand in for one another: kept together and outlined; those of
-        ``posterior.clusters()`` if not given.
+        Sets of variables that stand in for one another, kept together and outlined: those of
+        ``posterior.clusters()`` if not given, none if empty.
 
     Returns
     -------

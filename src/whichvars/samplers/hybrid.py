@@ -174,9 +174,9 @@ class Hybrid:
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         k = float(np.mean([chain.ints[COLUMNS] for chain in unit.chains]))
-        cost = EVENT + misses * (MISS + scan_cost(problem.target(0), k))
+        cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
         moves = int(np.clip(2 * cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
-        share = min(1.0, cost / (300.0 * max(moves, 1))) if self.draw_rate is None else self.draw_rate
+        share = min(1.0, 0.15 + misses) if self.draw_rate is None else self.draw_rate
         unit.own.counts[MOVES] = moves
         unit.floats[LAMBDA] = rate * share
 
