@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whichvars import methods
 from whichvars.posterior import Posterior
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
@@ -87,23 +86,40 @@ def by_level(posterior: Posterior) -> list[tuple[str, list[str]]]:
     return [(words, found) for words, found in names.items() if found]
 
 
+def stand_ins(posterior: Posterior) -> list[tuple[list[str], float]]:
+    """Sets of variables of which the data cannot say which is needed, but that one is; with its probability."""
+    clusters = posterior.clusters(level=LEVELS[0][0])
+    clusters = clusters[clusters["size"] > 1]
+    return list(zip(clusters["variables"], clusters["probability"]))
+
+
 def answer(posterior: Posterior) -> str:
     """The answer in a sentence."""
-    clauses = []
-    levels = by_level(posterior)
+    levels, sets = by_level(posterior), stand_ins(posterior)
     certain = bool(levels) and levels[0][0] == LEVELS[0][1]
-    if not levels:
+    one = (
+        f"one of {listed(sets[0][0], 4)}"
+        if len(sets) == 1
+        else f"one each of {number(len(sets))} sets of stand-ins"
+    )
+    clauses = []
+    if certain:
+        names = levels[0][1]
+        plural, verb = ("", "is") if len(names) == 1 else ("s", "are")
+        clauses.append(f"{number(len(names))} variable{plural} {verb} {LEVELS[0][1]} the model")
+        clauses += [f"so is {one}"] if sets else []
+    elif sets:
+        clauses.append(f"no single variable is {LEVELS[0][1]} the model, but {one} is")
+    elif levels:
+        clauses.append(f"no variable is {LEVELS[0][1]} the model")
+    else:
         p = posterior.problem.p
         which = "the only variable has not" if p == 1 else f"none of the {p:,} variables has"
         clauses.append(f"no variable stands out: {which} an inclusion probability of .1 or more")
-    elif not certain:
-        clauses.append(f"no variable is {LEVELS[0][1]} the model")
-    for i, (words, names) in enumerate(levels):
-        count, verb = number(len(names)), "is" if len(names) == 1 else "are"
-        if certain and i == 0:
-            clauses.append(f"{count} variable{'s' * (len(names) != 1)} {verb} {words} the model")
-        else:
-            clauses.append(f"{count}{' more' * certain} {verb} {words}")
+    for words, names in levels[certain:]:
+        clauses.append(
+            f"{number(len(names))}{' more' * certain} {'is' if len(names) == 1 else 'are'} {words}"
+        )
     text = "; ".join([*clauses, verdict(posterior).clause])
     return text[0].upper() + text[1:] + "."
 
@@ -146,6 +162,7 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     ]
 
 
-def sources(posterior: Posterior) -> list[str]:
-    """What to cite: the software, and the papers behind the sampler."""
-    return [SOFTWARE, *methods.sources(posterior.sampler)]
+def sources(posterior: Posterior) -> tuple[str, list[str]]:
+    """A paragraph for a paper, and what to cite."""
+    paragraph, _, references = posterior.methods().partition("\n\nReferences\n")
+    return paragraph, [SOFTWARE, *(line.removeprefix("- ") for line in references.splitlines())]
