@@ -248,11 +248,13 @@ def _verdict(posterior: Any) -> str:
     j = int(np.nanargmax(mcse))
     accuracy = (
         f"The least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a Monte "
-        f"Carlo error of {mcse[j]:.3f}"
+        f"Carlo error of {mcse[j]:.2g}"
     )
     if converged(mcse):
         digits = (
-            "to two digits"
+            "to three digits"
+            if mcse[j] < 0.0005
+            else "to two digits"
             if mcse[j] < 0.005
             else "about to the first digit"
             if mcse[j] > 0.02
@@ -296,7 +298,9 @@ def _agree(posterior: Any) -> list[str]:
     if posterior.rao_blackwell is not None:
         others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
     away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = "; ".join(f"{name} differ from them by up to {value:.3f}" for name, value in away.items())
+    text = "; ".join(
+        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
+    )
     caution = (
         " The exact ratios are biased where many models were not visited."
         if max(away.values()) > 0.05

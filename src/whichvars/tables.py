@@ -35,9 +35,17 @@ def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
     }  # fmt: skip
     shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
     return pd.DataFrame(
-        {c: [forms[c].format(v) if np.isfinite(v) else "–" for v in table[c]] for c in shown},
+        {c: [_written(c, forms[c], v) for v in table[c]] for c in shown},
         index=table.index,
     )
+
+
+def _written(column: str, form: str, value: float) -> str:
+    if (
+        column == "ess" and 1e7 <= value < np.inf
+    ):  # averages of conditional probabilities may be that accurate
+        return "> 10 million"
+    return form.format(value) if np.isfinite(value) else "–"
 
 
 def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:

@@ -94,7 +94,7 @@ def test_runs_that_differ_have_not_converged(sampled):
     assert not verdict.sound
     text = " ".join(verdict.sentences)
     assert "Not accurate enough yet" in text
-    assert "Monte Carlo error of 0.160" in text
+    assert "Monte Carlo error of 0.16" in text
     assert "ParallelTempering()" in text
 
 
