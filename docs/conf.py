@@ -40,4 +40,5 @@ html_title = "whichvars"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["whichvars.css"]
+html_sidebars = {"**": []}  # all pages are in the bar at the top
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
