@@ -8,6 +8,7 @@ import pandas as pd
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
 
+VERY_LARGE = "> 10 million"
 STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
 EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
 
@@ -44,7 +45,7 @@ def _written(column: str, form: str, value: float) -> str:
     if (
         column == "ess" and 1e7 <= value < np.inf
     ):  # averages of conditional probabilities may be that accurate
-        return "> 10 million"
+        return VERY_LARGE
     return form.format(value) if np.isfinite(value) else "–"
 
 
@@ -116,6 +117,8 @@ def latex(posterior: Any, table: pd.DataFrame, caption: str | None, label: str |
 
 def _number(text: str) -> str:
     """A number as LaTeX sets it: powers of ten and minus signs in mathematics."""
+    if text == VERY_LARGE:
+        return "$> 10^7$"
     if "e" in text:
         digits, power = text.split("e")
         return rf"${digits} \times 10^{{{int(power)}}}$"

@@ -126,6 +126,11 @@ def test_disagreement_has_the_number_and_the_remedy(run):
     assert apart.diagnostics().loc["x0", "note"] == "replicates disagree"
     assert text in apart.explain()
     assert "Not accurate enough yet" in apart.explain()
+    with pytest.warns(wv.ConvergenceWarning) as caught:
+        sampling._warn_of_trouble(apart)
+    (warning,) = caught  # one and not two
+    assert text in str(warning.message)
+    assert "'x0' has a Monte Carlo error of" in str(warning.message)
 
 
 # --- words

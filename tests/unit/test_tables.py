@@ -1,5 +1,7 @@
 """The summary as a table, in the terminal, in a notebook and in LaTeX; the methods paragraph."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.special import stdtr
@@ -72,6 +74,23 @@ def test_printed_in_a_terminal(run):
     html = run._repr_html_()
     assert html.count("<tr") == 31
     assert "… and 11 more" in html
+
+
+def test_what_never_moved_and_what_is_very_accurate_is_said(run):
+    assert "never in" not in repr(run)
+    best = int(np.argmax(run.pip))
+    mcse = run.mcse.copy()
+    mcse[best] = np.nan
+    still = dataclasses.replace(run, mcse=mcse)
+    assert repr(still).splitlines()[-1].startswith("mcse –: never in, or never out; diagnostics()")
+    assert "never in, or never out" in still._repr_html_()
+    nothing = dataclasses.replace(run, mcse=np.full_like(mcse, np.nan))
+    assert "nothing moved" in repr(nothing)
+    assert "never in" not in repr(nothing)
+    mcse[best] = 1e-7
+    accurate = dataclasses.replace(run, mcse=mcse)
+    assert "> 10 million" in repr(accurate)
+    assert "$> 10^7$" in accurate.to_latex(rows=1)
 
 
 def test_what_is_shown_unasked_takes_no_time(run, monkeypatch):
