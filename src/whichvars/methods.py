@@ -137,6 +137,8 @@ def slab_words(problem: Problem) -> tuple[str, list[str]]:
         g = (
             "variances g_j σ² that differ between variables"
             if isinstance(slab.g, tuple)
+            else "variance σ²"
+            if slab.g == 1
             else f"variance {slab.g:g} σ²"
         )
         return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance.", [

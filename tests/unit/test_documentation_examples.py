@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import whichvars as wv
 from whichvars.cli.data import export
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -24,3 +25,12 @@ def test_page(page, tmp_path, monkeypatch):
     runner.run(test, out=output.append)
     assert runner.tries > 0
     assert not runner.failures, "".join(output)
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"\b\w+\b", reference))
+    assert set(wv.__all__) <= names
+    methods = {name for name in vars(wv.Posterior) if not name.startswith("_")}
+    assert {name for name in methods if callable(getattr(wv.Posterior, name))} <= names
+    assert set(wv.datasets.__all__) <= names
