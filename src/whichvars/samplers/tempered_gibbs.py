@@ -150,7 +150,7 @@ def new_jump_unit(
     p, r = problem.p, len(starts)
     memo = new_memo(memo_slots)
     capacity = problem.first_capacity()
-    chains = []
+    chains: list[Chain] = []
     for start in starts:
         new = new_chain(problem.target(capacity), capacity, CACHE_BYTES if not chains else 0)
         if chains:  # products of columns are the same for all
