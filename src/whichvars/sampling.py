@@ -111,6 +111,12 @@ def sample(
         "budget": budget, "target_mcse": target_mcse,
     }  # fmt: skip
     seconds = None if budget is None else _seconds(budget)
+    _plan(
+        1, draws, warmup, seconds, target_mcse
+    )  # what is wrong is wrong even where "auto" has no use for it
+    replicates = _whole(replicates, "replicates", 1)
+    threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
+    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
     chosen = None
     if isinstance(sampler, str) and sampler == "auto":
         chosen = choose(problem, draws, seconds)
@@ -130,9 +136,6 @@ def sample(
             "and it starts from the prior"
         )
     plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
-    replicates = _whole(replicates, "replicates", 1)
-    threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
-    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
 
     started = time.monotonic()
     seeds = replicate_seeds(seed, replicates)
