@@ -1,9 +1,9 @@
 """Short exact checks of the kernels, for copies of the package that may be broken on purpose.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.mutant_checks copy-1 copy-2 …
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.mutant_checks copy-1 copy-2=check_walks …
 
-Each argument is a folder that holds a package ``whichvars``. Prints JSON: for each folder the names of the
-checks that fail, with the reason. Everything is deterministic, and right to rounding or wrong.
+Each argument is a folder that holds a package ``whichvars``, and the check to make if not all. Prints JSON: for
+each folder the names of the checks that fail, with the reason. Everything is deterministic, and right to rounding or wrong.
 """
 
 import json
@@ -280,6 +280,22 @@ def check_jumps() -> None:
             close(np.diag(matrix)[pi > 0], 1.7 * held[pi > 0], "the chance of a draw")
 
 
+def check_must_stay() -> None:
+    """Under heredity a parent does not leave before its children: its rate is 0, its probability 1."""
+    from support.paired import make_paired
+    from whichvars.samplers import tempered_gibbs
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    problem = make_paired(n=14, columns=3).problem(heredity={"x2": ["x0"]})
+    sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
+    ends = law(lambda rng: jump_step(sampler, problem, 0b101, rng, 0)[1])
+    assert set(ends) == {0b101, 0b111, 0b001}, ends
+    unit, _ = jump_step(sampler, problem, 0b101, np.random.default_rng(0), 0)
+    sums, weights = unit.totals()
+    assert sums[0, 0] == weights[0]
+    close(ends[0b101], 1.7 * weights[0], "the chance of staying is that of a draw")
+
+
 def check_conditionals() -> None:
     """What the table holds of a model are its conditional inclusion probabilities."""
     from whichvars.samplers import tempered_gibbs
@@ -389,6 +405,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
     check_transitions,
     check_counts,
     check_jumps,
+    check_must_stay,
     check_conditionals,
     check_hybrid_moves,
     check_estimated,
@@ -396,8 +413,8 @@ CHECKS: tuple[Callable[[], None], ...] = (
 )
 
 
-def failures(folder: str) -> dict[str, str]:
-    """Run all checks on the package in `folder`."""
+def failures(folder: str, wanted: str = "") -> dict[str, str]:
+    """Run all checks, or the one that is wanted, on the package in `folder`."""
     for name in list(sys.modules):
         if name.split(".")[0] == "whichvars" or name in ("support.paired", "support.kernels"):
             del sys.modules[name]
@@ -408,6 +425,8 @@ def failures(folder: str) -> dict[str, str]:
         assert str(whichvars.__file__).startswith(folder), whichvars.__file__
         failed = {}
         for check in CHECKS:
+            if wanted not in ("", check.__name__):
+                continue
             try:
                 check()
             except Exception as error:
@@ -419,4 +438,5 @@ def failures(folder: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    json.dump({folder: failures(folder) for folder in sys.argv[1:]}, sys.stdout)
+    asked = [argument.split("=") for argument in sys.argv[1:]]
+    json.dump({folder: failures(folder, *wanted) for folder, *wanted in asked}, sys.stdout)

@@ -76,6 +76,7 @@ FIRST_TURN, TURN = (
     2048,
 )  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
+CACHE_BYTES = 64 << 20  # of products of columns
 
 # places in JumpUnit.floats
 LAMBDA = 0
@@ -151,7 +152,10 @@ def new_jump_unit(
     capacity = problem.first_capacity()
     chains = []
     for start in starts:
-        chain = place_chain(problem, new_chain(problem.target(capacity), capacity), memo, start)
+        new = new_chain(problem.target(capacity), capacity, CACHE_BYTES if not chains else 0)
+        if chains:  # products of columns are the same for all
+            new = new._replace(gram_cache=chains[0].gram_cache)
+        chain = place_chain(problem, new, memo, start)
         capacity = len(chain.slot)
         chains.append(chain)
     return JumpUnit(
