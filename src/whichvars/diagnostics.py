@@ -184,17 +184,16 @@ def disagreement(posterior: Any) -> str:
 
 def explain(posterior: Any) -> str:
     """What ``Posterior.explain`` returns."""
+    return "\n".join([_what(posterior), *trust(posterior)])
+
+
+def trust(posterior: Any) -> list[str]:
+    """How it was computed and how far to believe it: all that ``explain`` says but for the answer, by paragraph."""
     if posterior.models.exact:
-        lines = [_what(posterior), _exactly(posterior)]
+        lines = [_exactly(posterior)]
     else:
-        lines = [
-            _what(posterior),
-            *_how(posterior),
-            _verdict(posterior),
-            *_unseen(posterior),
-            *_agree(posterior),
-        ]
-    return "\n".join(lines + [f"Note: {warning}." for warning in posterior.warnings])
+        lines = [*_how(posterior), _verdict(posterior), *_unseen(posterior), *_agree(posterior)]
+    return lines + [f"Note: {warning}." for warning in posterior.warnings]
 
 
 def _what(posterior: Any) -> str:

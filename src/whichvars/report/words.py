@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars.diagnostics import trust
 from whichvars.posterior import Posterior
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
@@ -126,7 +127,7 @@ def answer(posterior: Posterior) -> str:
 
 def verdict(posterior: Posterior) -> Verdict:
     """Whether the probabilities can be relied on, and why: what ``explain`` says but for the answer itself."""
-    why = posterior.explain().splitlines()[1:]
+    why = trust(posterior)
     if posterior.models.exact:
         return Verdict(True, "Exact", "the probabilities are exact", tuple(why))
     spread = _spread(posterior)
