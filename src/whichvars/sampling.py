@@ -395,7 +395,8 @@ class _Loop:
                 if self._time_is_up() and any(map(self.has_counted, indices)):
                     stopped = stopped or "budget"
             except KeyboardInterrupt:
-                if self.asked.times or stopped or not any(map(self.has_counted, indices)):
+                nothing = self.keeper is None and not any(map(self.has_counted, indices))
+                if self.asked.times or stopped == "interrupted" or nothing:
                     raise
                 stopped = "interrupted"
         if stopped:
