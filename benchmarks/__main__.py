@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, tecator, boston, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, tecator, boston, page."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from benchmarks import boston, common, compare, engine, page, problems, references, startup, tecator
+from benchmarks import boston, common, compare, engine, page, problems, references, soak, startup, tecator
 
 
 def say(text: str) -> None:
@@ -130,6 +130,21 @@ def startup_command(repeats: int, out: Path | None, markdown: bool) -> None:
     result = startup.measure(repeats, say)
     where = common.write_result("startup", result, out)
     common.present(result, startup.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("soak")
+@click.option("--minutes", default=30.0, show_default=True)
+@click.option("--every", default="10s", show_default=True, help="Time between two checkpoints.")
+@click.option(
+    "--problem", "name", type=click.Choice(list(problems.PROBLEMS)), default=soak.PROBLEM, show_default=True
+)
+@output
+def soak_command(minutes: float, every: str, name: str, out: Path | None, markdown: bool) -> None:
+    """A long run with checkpoints: memory, speed, and what checkpoints cost."""
+    result = soak.measure(minutes, every, name, say=say)
+    where = common.write_result("soak", result, out)
+    common.present(result, soak.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -7,8 +7,8 @@ A checkpoint is a directory:
   factors, memo, tables, what was learned, counts, random generators;
 - ``lock``, held by the process that runs.
 
-Replicates have nothing to do with one another, so each is written on its own, by the thread that runs it, between two
-chunks; the others go on meanwhile. Any set of such files is a state of the run. A replicate without a file starts anew,
+Replicates have nothing to do with one another, so each is written on its own: between two chunks it is copied by the
+thread that runs it, and written by a thread that does nothing else, while sampling goes on. Any set of such files is a state of the run. A replicate without a file starts anew,
 which its seed does to the last bit. Files take the place of older ones only when they are whole.
 
 Products of columns that chains keep (``GramCache``) are not written: they are a shortcut, and the same bits come of
@@ -25,11 +25,11 @@ import os
 import pkgutil
 import re
 import sys
-import threading
 import time
 import uuid
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -186,16 +186,18 @@ class Checkpoint:
         self.token = ""
         self.due: dict[int, float] = {}
         self.written: dict[int, tuple[int, int]] = {}
-        self.spent = 0.0  # seconds of writing, of all threads
-        self.files = 0
-        self._mutex = threading.Lock()
+        self.load = 1.0  # replicates a thread
+        self._pending: dict[int, Future[bool]] = {}
         self._lock = _lock(self.directory)
         self.known = classes()
         for name in ("run", "replicate-*"):  # what a process that was killed was writing
             for left in self.directory.glob(f".{name}.npz.*.tmp"):
                 left.unlink()
+        self._writer = ThreadPoolExecutor(1)
 
     def close(self) -> None:
+        """Wait for what is being written, and give the lock back."""
+        self._writer.shutdown()
         self._lock.close()
 
     def __enter__(self) -> "Checkpoint":
@@ -270,23 +272,44 @@ class Checkpoint:
         self.written[index] = _moment(replicate)
         return replicate
 
-    def start_clock(self, replicates: int) -> None:
+    def start_clock(self, replicates: int, threads: int) -> None:
         """Have the replicates' files fall due one after the other."""
         now = time.monotonic()
         self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
+        self.load = replicates / max(threads, 1)
 
     def write_if_due(self, index: int, replicate: Replicate) -> None:
-        if time.monotonic() >= self.due[index]:
-            self.write(index, replicate)
+        """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile."""
+        if time.monotonic() < self.due[index] or not self._is_written(index):
+            return
+        started = time.monotonic()
+        prepared = self._prepare(index, replicate, copy=True)
+        spent = time.monotonic() - started
+        self._pending[index] = self._writer.submit(self._store, index, prepared, _moment(replicate), spent)
+
+    def _is_written(self, index: int, wait: bool = False) -> bool:
+        """Whether the last file is; an error of the thread that wrote it is raised here."""
+        pending = self._pending.get(index)
+        if pending is not None and (wait or pending.done()):
+            del self._pending[index]
+            pending.result()
+        return index not in self._pending
 
     def write(self, index: int, replicate: Replicate) -> bool:
-        """Write a replicate that no thread is working on; False, and a warning, if that cannot be done."""
+        """Write a replicate now; False, and a warning, if that cannot be done."""
+        self._is_written(index, wait=True)
         if self.written.get(index) == _moment(replicate):
             return True
-        started = time.monotonic()
+        return self._store(index, self._prepare(index, replicate, copy=False), _moment(replicate), 0.0)
+
+    def _prepare(self, index: int, replicate: Replicate, copy: bool) -> storage.Prepared:
         content = {"token": self.token, "index": index, "replicate": _without_products(replicate)}
+        return storage.prepare("replicate", content, self.known, trim=True, copy=copy)
+
+    def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], spent: float) -> bool:
+        clock = time.thread_time()  # while it waits for the disk, others can use the processor
         try:
-            storage.save(self._path(index), "replicate", content, self.known, trim=True)
+            storage.write(self._path(index), prepared)
         except OSError as error:
             self.due[index] = time.monotonic() + self.every
             warnings.warn(
@@ -296,12 +319,9 @@ class Checkpoint:
                 stacklevel=2,
             )
             return False
-        self.written[index] = _moment(replicate)
-        spent = time.monotonic() - started
-        with self._mutex:
-            self.spent += spent
-            self.files += 1
-        self.due[index] = time.monotonic() + max(self.every, spent / SHARE)
+        self.written[index] = moment
+        spent += time.thread_time() - clock
+        self.due[index] = time.monotonic() + max(self.every, self.load * spent / SHARE)
         return True
 
     def _path(self, index: int) -> Path:

@@ -210,6 +210,8 @@ def carry_out(
         with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
             pool = inner if spare > 1 else None
             loop = _Loop(problem, settings, replicates, chunk, pool, spare, keeper, asked)
+            if keeper is not None:
+                keeper.start_clock(len(runs), threads)
             stopped = loop.run(outer, min(threads, len(runs)), bar)
         if keeper is not None:
             for i in range(len(runs)):
@@ -324,8 +326,6 @@ class _Loop:
         self.started = time.monotonic() - max(replicate.seconds for replicate in replicates)
         first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
         self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
-        if keeper is not None:
-            keeper.start_clock(len(replicates))
 
     def snapshot(self, index: int) -> Replicate:
         """A replicate as it is now; not a copy."""

@@ -26,7 +26,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -90,14 +90,31 @@ def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Classes
     trim : bool
         Leave out the zeros at the end of long arrays; ``load`` is to be told how many there may be.
     """
+    write(path, prepare(kind, content, classes, trim))
+
+
+class Prepared(NamedTuple):
+    """What ``write`` writes."""
+
+    header: bytes
+    arrays: list[np.ndarray]
+
+
+def prepare(kind: str, content: Any, classes: Classes, trim: bool = False, copy: bool = False) -> Prepared:
+    """The first half of ``save``; with `copy`, the tree may change before the second."""
     encoder = _Encoder(_by_name(classes), trim)
-    tree, arrays = encoder.encode(content), encoder.arrays
+    tree = encoder.encode(content)
     header = json.dumps({"format": "whichvars", "version": VERSION, "kind": kind, "content": tree})
+    return Prepared(header.encode(), [a.copy() for a in encoder.arrays] if copy else encoder.arrays)
+
+
+def write(path: str | os.PathLike[str], prepared: Prepared) -> None:
+    """The second half of ``save``."""
     with replacing(path) as stream:
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             archive.comment = b"0" * DIGEST
-            _write_array(archive, "header", np.frombuffer(header.encode(), np.uint8))
-            for i, array in enumerate(arrays):
+            _write_array(archive, "header", np.frombuffer(prepared.header, np.uint8))
+            for i, array in enumerate(prepared.arrays):
                 _write_array(archive, f"array{i}", array)
         size = stream.tell()
         digest = _digest(stream, size - DIGEST)

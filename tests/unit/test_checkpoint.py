@@ -53,6 +53,12 @@ def problem() -> wv.Problem:
     return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
 
 
+@pytest.fixture
+def write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every chunk, by the thread that samples."""
+    monkeypatch.setattr(Checkpoint, "write_if_due", Checkpoint.write)
+
+
 @pytest.fixture(autouse=True)
 def write_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SHARE", np.inf)
@@ -452,6 +458,7 @@ def full_disk(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.usefixtures("write_at_once")
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_ends_nothing(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -475,6 +482,7 @@ def test_a_full_disk_ends_nothing(
     assert not list(tmp_path.glob(".*.tmp"))
 
 
+@pytest.mark.usefixtures("write_at_once")
 def test_a_disk_that_stays_full(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"draws": 4000, "warmup": 600, "threads": 1, "replicates": 1}
     calls = iter(range(1000))
@@ -585,6 +593,7 @@ def test_a_file_of_another_run_is_refused(problem: wv.Problem, tmp_path: Path) -
         wv.resume(tmp_path / "c")
 
 
+@pytest.mark.usefixtures("write_at_once")
 def test_an_error_in_a_thread_is_raised_and_hangs_nothing(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -617,9 +626,19 @@ def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: 
     sampler = wv.AddDeleteSwap()
     state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
     with Checkpoint(tmp_path, every=1e-6) as keeper:
-        keeper.start_clock(1)
+        keeper.start_clock(replicates=4, threads=2)
+        before = time.monotonic()
+        clock = time.thread_time()
         keeper.write(0, Replicate(state))
-        assert keeper.due[0] - time.monotonic() > 40 * keeper.spent
+        assert keeper.due[0] - before > 0.25 * (4 / 2) * (time.thread_time() - clock) / 0.02
+
+
+def test_an_error_of_the_thread_that_writes_is_not_lost(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "_write_array", lambda *a: 1 / 0 if a[1] == "array5" else None)
+    with pytest.raises(ZeroDivisionError):
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=1e-9, chunk=100)
 
 
 # --- storage
@@ -664,7 +683,7 @@ VICTIM = """
 import os, sys, time, random, threading
 import numpy as np
 import whichvars as wv
-from whichvars import checkpoint as checkpoints, storage
+from whichvars import checkpoint as checkpoints, sampling, storage
 from unit import test_checkpoint as tests
 name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 checkpoints.SHARE = float("inf")
@@ -688,7 +707,16 @@ elif where == "merging":
     real_merge = cls.merge
     cls.merge = lambda *a: (count(), real_merge(*a))
 else:
-    threading.Thread(target=lambda: (time.sleep(moment), os.kill(os.getpid(), 9)), daemon=True).start()
+    def soon():
+        time.sleep(0.03 * (37 * moment % 1))
+        os.kill(os.getpid(), 9)
+    real_advance = sampling._Loop._advance
+    def advance(self, index):
+        countdown[0] -= 1
+        if countdown[0] == 0:
+            threading.Thread(target=soon).start()
+        real_advance(self, index)
+    sampling._Loop._advance = advance
 tests.run(tests.long_problem(), tests.SAMPLERS[name], checkpoint=place, every=1e-9, chunk=60, **tests.length(name))
 """
 
@@ -723,7 +751,7 @@ def kill_and_resume(name: str, moment: float, where: str, place: Path, whole: Po
 
 @pytest.mark.parametrize(
     ("name", "moment", "where"),
-    [("hybrid", 0.3, "writing"), ("individual", 0.2, "merging"), ("smc", 0.5, "renaming"), ("asi", 1.6, "anywhere")],
+    [("hybrid", 0.3, "writing"), ("individual", 0.2, "merging"), ("smc", 0.5, "renaming"), ("asi", 0.6, "anywhere")],
 )  # fmt: skip
 def test_killed_and_resumed(name: str, moment: float, where: str, tmp_path: Path) -> None:
     whole = run(long_problem(), SAMPLERS[name], **length(name))
@@ -738,7 +766,7 @@ def test_killed_again_and_again(name: str, tmp_path: Path) -> None:
     rng = random.Random(name)
     kills = 0
     for i, where in enumerate(["writing", "renaming", "merging", "anywhere", "anywhere", "writing"]):
-        moment = rng.uniform(0.8, 4.0) if where == "anywhere" else rng.uniform(0, 1)
+        moment = rng.uniform(0, 4 if where == "anywhere" else 1)
         kills += kill_and_resume(name, moment, where, tmp_path / str(i), whole) == -9
     assert kills >= 4  # some end before their time, or never merge
 
