@@ -461,7 +461,7 @@ def advance_run(
 
 def _warn_of_trouble(posterior: Posterior) -> None:
     for message in posterior.warnings:
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
     worst = np.nanmax(posterior.mcse, initial=0.0)
     if worst > ACCEPTABLE:
         name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
@@ -469,7 +469,7 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}. Use more "
             "draws, or a larger budget; posterior.explain() says more",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     target = posterior.settings.get("target_mcse")
     if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
@@ -477,21 +477,21 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
             "give it more draws or a larger budget",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if posterior.troubles.get("breakdowns"):
         warnings.warn(
             f"{posterior.troubles['breakdowns']} models could not be factorised to working precision and were given no mass; "
             "columns are nearly collinear at very different scales: use scale='unit'",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if posterior.troubles.get("perfect_fits"):
         warnings.warn(
             "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
             "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -387,6 +387,9 @@ def test_resume_gives_what_an_uninterrupted_run_gives(
     assert "interrupted; go on with: whichvars resume part" in interrupted.stderr
     call("resume", "part", "-q", "--no-report")
     assert Path("part/summary.csv").read_bytes() == Path("whole/summary.csv").read_bytes()
+    a, b = (wv.Posterior.load(f"{place}/posterior.npz") for place in ("whole", "part"))
+    assert a.settings == b.settings
+    assert a.pip.tobytes() == b.pip.tobytes()
     assert not Path("part/checkpoint").exists()
     assert not Path("part/unfinished.json").exists()
     settings = [json.loads(Path(place, "settings.json").read_text()) for place in ("whole", "part")]

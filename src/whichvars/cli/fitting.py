@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +179,10 @@ def _finish(
     """Write and show what came of a run."""
     from whichvars.cli.runs import describe, is_accurate, remove_checkpoint, write_run
 
+    told = {
+        name: value for name, value in posterior.settings.items() if name != "checkpoint"
+    }  # a path of this machine
+    posterior = replace(posterior, settings=told)
     settings |= describe(posterior, target)
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     interrupted = posterior.stopped == "interrupted"
