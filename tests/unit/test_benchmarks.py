@@ -18,18 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import (
-    calibration,
-    common,
-    compare,
-    engine,
-    page,
-    problems,
-    references,
-    soak,
-    startup,
-    tecator,
-)  # noqa: E402
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402

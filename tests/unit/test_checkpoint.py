@@ -751,7 +751,7 @@ def kill_and_resume(name: str, moment: float, where: str, place: Path, whole: Po
 
 @pytest.mark.parametrize(
     ("name", "moment", "where"),
-    [("hybrid", 0.3, "writing"), ("individual", 0.2, "merging"), ("smc", 0.5, "renaming"), ("asi", 0.6, "anywhere")],
+    [("hybrid", 0.3, "writing"), ("individual", 0.2, "merging"), ("asi", 0.6, "anywhere")],
 )  # fmt: skip
 def test_killed_and_resumed(name: str, moment: float, where: str, tmp_path: Path) -> None:
     whole = run(long_problem(), SAMPLERS[name], **length(name))
