@@ -3,6 +3,7 @@
 A new target is one function and one line in PROBLEMS.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from functools import cache
 import numpy as np
 
 import whichvars as wv
+from benchmarks.common import ROOT
 from whichvars import datasets
 
 
@@ -68,6 +70,42 @@ def _uscrime() -> wv.Problem:
     return wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
 
 
+def _fine_mapping() -> wv.Problem:
+    """susieR's N3finemapping (BSD-3): human genotypes, the first of two simulated phenotypes."""
+    with np.load(ROOT / "benchmarks" / "data" / "n3finemapping.npz", allow_pickle=False) as data:
+        X, y = data["X"].astype(float), data["Y"][:, 0].astype(float)
+    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=5 / X.shape[1]))
+
+
+def _factors() -> wv.Problem:
+    """Five latent factors drive all columns; effects of unequal size; a beta-binomial prior."""
+    rng = np.random.default_rng(20)
+    n, p = 150, 800
+    X = rng.normal(size=(n, 5)) @ rng.normal(size=(5, p)) + 1.5 * rng.normal(size=(n, p))
+    X /= X.std(axis=0)
+    effects = np.zeros(p)
+    effects[rng.choice(p, 8, replace=False)] = [0.9, -0.8, 0.6, 0.5, -0.45, 0.35, 0.3, -0.25]
+    y = X @ effects + rng.normal(size=n)
+    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=5))
+
+
+def _clusters() -> wv.Problem:
+    """Clusters of 2 to 12 near copies (correlation .97 with their centre), neighbours related; a beta-binomial
+    prior and a g-prior, so that models are bounded by n."""
+    rng = np.random.default_rng(30)
+    n, p = 100, 3000
+    centre, columns = rng.normal(size=n), []
+    while len(columns) < p:
+        centre = 0.5 * centre + math.sqrt(0.75) * rng.normal(size=n)
+        size = int(rng.integers(2, 13))
+        columns += [0.97 * centre + math.sqrt(1 - 0.97**2) * rng.normal(size=n) for _ in range(size)]
+    X = np.array(columns[:p]).T
+    effects = np.zeros(p)
+    effects[rng.choice(p, 6, replace=False)] = [1.2, -1.0, 0.8, 0.6, -0.5, 0.4]
+    y = X @ effects + rng.normal(size=n)
+    return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.BetaBinomial(size=4))
+
+
 PROBLEMS: dict[str, Named] = {
     "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator),
     "boston104": Named(
@@ -86,10 +124,24 @@ PROBLEMS: dict[str, Named] = {
         _blocks,
     ),
     "fls": Named("growth of 72 countries (FLS): p = 41, g-prior g = 1681, h = ½", _growth),
+    "n3finemapping": Named(
+        "fine mapping (N3finemapping): n = 574, p = 1,001 genotypes with copies, independent slab g = 1, h = 5/p", _fine_mapping
+    ),
+    "factors800": Named(
+        "simulated, not used for tuning: n = 150, p = 800, five factors, independent slab g = 1, beta-binomial of mean size 5",
+        _factors,
+    ),
+    "clusters3000": Named(
+        "simulated, not used for tuning: n = 100, p = 3,000, clusters of near copies, g-prior g = n, beta-binomial of mean size 4",
+        _clusters,
+    ),
     "uscrime": Named("US crime: n = 47, p = 15, g-prior g = 47, h = ½; its reference is exact", _uscrime),
 }  # fmt: skip
 
-DEFAULT = ("tecator", "boston104", "boston104-standardised", "ar5000", "blocks22576", "fls")
+DEFAULT = (
+    "tecator", "boston104", "boston104-standardised", "fls", "n3finemapping", "ar5000", "blocks22576", "factors800",
+    "clusters3000",
+)  # fmt: skip
 
 
 @cache

@@ -24,7 +24,7 @@ FOLDER = ROOT / "benchmarks" / "references"
 SEED = 7_000_001  # far from the seeds of runs that are compared
 EXACT = 1 << 22  # enumerate up to this many models
 
-# the sampler that makes the reference: the best there is for the target, until a better one is built
+# the sampler that makes the reference of a problem, where it is not Hybrid()
 BEST: dict[str, Any] = {}
 
 
@@ -118,13 +118,13 @@ def make(
     """Enumerate where that is possible; else `minutes` of wall time on all threads, in many replicates."""
     if count_models(problem.p, problem.max_size) <= EXACT:
         return from_posterior(problem, wv.exact(problem), {})
-    sampler = wv.AddDeleteSwap() if sampler is None else sampler
+    sampler = wv.Hybrid() if sampler is None else sampler
     threads = threads or os.cpu_count() or 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
         options: dict[str, Any] = {"progress": False, "threads": 1, "replicates": 1, "seed": SEED - 1}
         wv.sample(problem, sampler, draws=1000, **options)  # compile
-        pilot = wv.sample(problem, sampler, draws=200_000, **options)
+        pilot = wv.sample(problem, sampler, draws=100_000, **options)
         rate = pilot.iterations / pilot.cpu_seconds
         draws = max(1000, int(rate * 60 * minutes * threads / replicates / 1.1))
         settings = {

@@ -1,6 +1,5 @@
 """Published answers that can only be sampled."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +26,9 @@ def test_growth_inclusion_probabilities():
     assert set(most[:5]) == set(list(GROWTH)[:5])
 
 
-FINE_MAPPING = Path(os.environ.get("WHICHVARS_DATA", "")) / "n3finemapping" / "n3finemapping.npz"
+FINE_MAPPING = Path(__file__).parents[2] / "benchmarks" / "data" / "n3finemapping.npz"
 
 
-@pytest.mark.skipif(
-    "WHICHVARS_DATA" not in os.environ or not FINE_MAPPING.exists(),
-    reason="set WHICHVARS_DATA to a folder with n3finemapping/n3finemapping.npz (N3finemapping of susieR)",
-)
 @pytest.mark.filterwarnings("ignore:perfectly correlated:whichvars.errors.DataWarning")
 def test_fine_mapping_clusters():
     """Truth: 403, 653 and 773, counted from 1."""

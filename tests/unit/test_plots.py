@@ -34,7 +34,7 @@ def exact(crime):
 
 @pytest.fixture(scope="module")
 def sampled(crime):
-    return wv.sample(crime, draws=4000, replicates=2, progress=False)
+    return wv.sample(crime, wv.AddDeleteSwap(), draws=4000, replicates=2, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def wide():
     X = rng.normal(size=(80, 300))
     y = X[:, 7] * 3 + X[:, 8] * 0.35 + X[:, 200] * 0.3 + rng.normal(size=80)
     problem = wv.Problem(X, y, model_prior=wv.FixedInclusion(size=3))
-    return wv.sample(problem, draws=4000, replicates=2, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=4000, replicates=2, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +224,8 @@ def test_clusters_are_kept_together_and_outlined(exact):
     assert np.ptp(place) == 2
     (outline,) = ax.lines
     assert (outline.get_xdata().min(), outline.get_xdata().max()) == (place[0] - 0.5, place[-1] + 0.5)
+    assert not wv.plot_correlation(exact, clusters=()).lines
+    assert len(wv.plot_correlation(exact).lines) == (exact.clusters()["size"] > 1).sum() == 1
     with pytest.raises(wv.DataError, match="no such"):
         wv.plot_correlation(exact, clusters=[["no such"]])
 
@@ -342,7 +344,7 @@ def test_what_is_too_short_or_too_small_is_not_drawn(crime):
 
 
 def test_one_replicate_has_nothing_to_agree_with(crime):
-    posterior = wv.sample(crime, draws=500, replicates=1, progress=False)
+    posterior = wv.sample(crime, wv.AddDeleteSwap(), draws=500, replicates=1, progress=False)
     with pytest.raises(wv.DataError, match="replicates=4"):
         wv.plot_agreement(posterior)
 

@@ -126,14 +126,24 @@ def test_nothing_moved(sampled):
     assert "agrees with itself to within .01" in words.answer(posterior)
 
 
-def test_sources_are_the_software_and_the_samplers_papers(sampled, exact):
-    assert len(words.sources(exact)) == 1
-    (_, paper) = words.sources(sampled)
-    assert "1412.6760" in paper
-    tempered = dataclasses.replace(
-        sampled, sampler="ParallelTempering(move=AddDeleteSwap(swap=0.3), rungs=3)"
-    )
-    assert [source.split(",")[0] for source in words.sources(tempered)[1:]] == ["Brown", "Miasojedow"]
+def test_stand_ins_are_part_of_the_answer(exact):
+    assert words.stand_ins(exact)[0][0] == ["Po1", "Po2"], "else this test tests nothing"
+    rest = "; the probabilities are exact."
+    none = dataclasses.replace(exact, pip=np.minimum(exact.pip, 0.04))
+    start = "No single variable is almost certainly in the model, but one of Po1 and Po2 is"
+    assert words.answer(none) == start + rest
+    one = dataclasses.replace(exact, pip=np.where(np.arange(15) == 3, 0.99, 0.2))
+    start = "One variable is almost certainly in the model; so is one of Po1 and Po2; 14 more are plausible"
+    assert words.answer(one) == start + rest
+    assert "at least one is in with probability" in report.render(exact)
+
+
+def test_sources_are_the_software_and_the_papers_of_the_methods_paragraph(sampled):
+    paragraph, sources = words.sources(sampled)
+    assert paragraph.startswith("We used Bayesian variable selection")
+    assert "References" not in paragraph
+    assert sources[0] == words.SOFTWARE
+    assert any("1412.6760" in source for source in sources)
 
 
 class Page(HTMLParser):

@@ -46,7 +46,7 @@ def new_averages(target: Target, capacity: int, groups: int, columns: int) -> Av
     p = len(target.design.offsets) - 1
     ints = np.zeros(N_INTS, np.int64)
     ints[LENGTH] = 1
-    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns) / NANOSECONDS)
+    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / NANOSECONDS)
     work = new_scan(target, capacity, KEPT_BYTES)
     return Averages(ints, np.zeros(p), np.zeros((groups, p), np.float32), work)
 
@@ -58,12 +58,12 @@ def no_averages() -> Averages:
     return Averages(ints, np.zeros(0), np.zeros((0, 0), np.float32), no_scan())
 
 
-def scan_cost(target: Target, columns: float) -> float:
-    """Nanoseconds that a scan from scratch of a model of so many columns takes, roughly."""
+def scan_cost(target: Target, columns: float, rows: float) -> float:
+    """Nanoseconds that a scan of a model of so many columns takes, roughly, `rows` of whose rows are new."""
     n_columns = int(target.design.offsets[-1])
     n = target.design.columns.shape[1]
-    each = 22.0 + columns * (1.0 + n / 4 + 0.12 * columns)
-    return 2000.0 + n_columns * each
+    each_row = 0.1 + 0.06 * columns + n / 3
+    return 600.0 + columns * (20.0 + 2.0 * columns) + n_columns * (6.0 + 0.3 * columns + rows * each_row)
 
 
 def grow_averages(averages: Averages, target: Target, capacity: int) -> Averages:

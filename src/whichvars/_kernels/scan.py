@@ -49,6 +49,8 @@ from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
 STEEPEST = 600.0  # bound of the log of finite odds
+WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
+GOOD_ENOUGH = 1e6  # the same for odds: the rates made of them may be off by one in 10⁸
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
 
@@ -145,7 +147,7 @@ def tempered_scan(target, chain, work):
 @kernel
 def scan_odds(target, chain, work):
     """Like ``scan``, but fill ``work.odds``, between e^−600 and e^600 or 0 or infinite; ``work.log_odds`` is good
-    for nothing afterwards. Under the independent slab this takes no logarithms."""
+    for nothing afterwards. Under the independent slab this takes few logarithms, and odds are good to eight digits."""
     prior = target.prior
     fast = (
         target.slab.code == INDEPENDENT
@@ -187,10 +189,17 @@ def _scan(target, chain, work, t, as_odds):
     ints[TAIL] = -1
     sound = _extend_head(target, chain, size)
     if sound:
-        smallest = 1.0
-        if slab.code != INDEPENDENT:
-            smallest = _invert(chain.head, chain.head_inverse, k, work.inverse_factor, work.squares)
-        if smallest >= 2.0 * SMALLEST_TOLERANCE:  # no model inside this one can be deficient
+        smallest = _invert(chain.head, chain.head_inverse, k, work.inverse_factor, work.squares)
+        inflation = 0.0
+        for i in range(k):
+            column = chain.column[i]
+            inflation = max(
+                inflation, work.squares[i] * (target.design.diagonal[column] + slab.ridge[column])
+            )
+        if work.widest == 1 and inflation < (GOOD_ENOUGH if as_odds else WELL_CONDITIONED):
+            _deletions_by_inverse(target, chain, work, t)
+        elif slab.code == INDEPENDENT or smallest >= 2.0 * SMALLEST_TOLERANCE:
+            # no model inside this one can be deficient
             _deletions(target, chain, work, t)
         else:
             _deletions_one_by_one(target, chain, work, t)
@@ -265,6 +274,35 @@ def _deletions_one_by_one(target, chain, work, t):
         work.log_odds[j] = _log_odds(target.prior, j, size - 1, t, chain.floats[LOG_MARGINAL] - value)
     clear(chain)
     chain.ints[TAIL] = -1
+
+
+@inlined
+def _deletions_by_inverse(target, chain, work, t):
+    """With F = A⁻¹ and b = F X_γᵀy, deleting column j adds b_j²/F_jj to the residual sum of squares and takes F_jj
+    from 1/det A. Loses as many digits as the columns are collinear."""
+    size, k = chain.ints[SIZE], chain.ints[COLUMNS]
+    slab, prior = target.slab, target.prior
+    inverse_factor, squares, solved = work.inverse_factor, work.squares, chain.head_solved
+    explained = 0.0
+    for r in range(k):
+        explained += solved[r] * solved[r]
+    residual = _bounded(1.0 - explained / slab.s_null)
+    current = chain.floats[LOG_MARGINAL]
+    for i in range(k):
+        b = 0.0
+        for r in range(i, k):
+            b += inverse_factor[i, r] * solved[r]
+        less = _bounded(residual + b * b / squares[i] / slab.s_null)
+        j = chain.order[i]
+        if slab.code == INDEPENDENT:
+            difference = (
+                0.5 * math.log(squares[i])
+                - slab.half_log_g[chain.column[i]]
+                + 0.5 * slab.nu * math.log(less / residual)
+            )
+        else:
+            difference = current - log_marginal(slab, k - 1, less, 0.0, 0.0)
+        work.log_odds[j] = _log_odds(prior, j, size - 1, t, difference)
 
 
 @inlined

@@ -175,7 +175,7 @@ def plot_correlation(
     ax: "Axes | None" = None,
     *,
     top: int = 20,
-    clusters: Iterable[Sequence[str]] = (),
+    clusters: Iterable[Sequence[str]] | None = None,
 ) -> "Axes":
     """Correlation among the most probable variables, those alike side by side.
 
@@ -192,7 +192,8 @@ def plot_correlation(
     top : int
         How many variables, the most probable.
     clusters : sequences of names
-        Sets of variables that stand in for one another: kept together and outlined.
+        Sets of variables that stand in for one another, kept together and outlined: those of
+        ``posterior.clusters()`` if not given, none if empty.
 
     Returns
     -------
@@ -203,7 +204,7 @@ def plot_correlation(
     >>> import whichvars as wv
     >>> data = wv.datasets.load_uscrime()
     >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-    >>> ax = wv.plot_correlation(posterior, clusters=[["Po1", "Po2"]])
+    >>> ax = wv.plot_correlation(posterior)
     >>> labels = [label.get_text() for label in ax.get_yticklabels()]
     >>> abs(labels.index("Po1") - labels.index("Po2"))
     1
@@ -214,6 +215,8 @@ def plot_correlation(
     if len(chosen) < 2:
         raise NothingToDrawError("a single variable has no correlations to draw")
     correlation = correlations(problem, chosen)
+    if clusters is None:
+        clusters = posterior.clusters()["variables"]
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
     order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
     chosen, correlation = chosen[order], correlation[np.ix_(order, order)]

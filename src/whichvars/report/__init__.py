@@ -49,10 +49,14 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     columns = table.columns(posterior)
+    methods, sources = words.sources(posterior)
     return environment.get_template("page.html").render(
         title=title or "Which variables matter?",
         answer=words.answer(posterior),
         levels=[(level, _listed(names, 12)) for level, names in words.by_level(posterior)],
+        stand_ins=[
+            (_listed(names, 12), table.written("probability", p)) for names, p in words.stand_ins(posterior)
+        ],
         verdict=words.verdict(posterior),
         facts=_facts(posterior),
         columns=columns,
@@ -64,7 +68,8 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         trust=figures.trust(posterior),
         models=_best_models(posterior),
         settings=settings(posterior),
-        sources=words.sources(posterior),
+        methods=methods,
+        sources=sources,
         style=(HERE / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
         version=whichvars.__version__,

@@ -93,7 +93,7 @@ def results(posterior: Posterior) -> list[Picture]:
         (
             "Correlation among the most probable variables",
             "Variables that are strongly correlated share their probability: a low one does not say that a variable "
-            "is irrelevant if another carries the same information.",
+            "is irrelevant if another carries the same information. Sets of stand-ins are outlined.",
             _correlated(posterior),
             plots.plot_correlation,
             {"top": CORRELATED},

@@ -1,12 +1,11 @@
 """What a posterior says, in plain words."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars.diagnostics import ACCEPTABLE
 from whichvars.posterior import Posterior
-from whichvars.sampling import ACCEPTABLE
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
 SMALL = (
@@ -27,48 +26,6 @@ SMALL = (
 MOST_NAMES = 12
 
 SOFTWARE = "The whichvars developers. whichvars: Bayesian variable selection by adaptive MCMC."
-SOURCES: tuple[tuple[str, str], ...] = (  # names of samplers, and what they come from
-    (
-        "AddDeleteSwap",
-        "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
-        "Journal of the Royal Statistical Society B 60, 627–641.",
-    ),
-    (
-        "Lamnisos",
-        "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable "
-        "selection in regression models. Journal of Computational and Graphical Statistics 22, 729–748.",
-    ),
-    (
-        "IndividualAdaptation",
-        "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an adaptive MCMC scheme "
-        "for variable selection problems. arXiv:1412.6760.",
-    ),
-    (
-        "ASI|Hybrid",
-        "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
-        "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69.",
-    ),
-    (
-        "PARNI",
-        "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
-        "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84.",
-    ),
-    (
-        "TemperedGibbs|Hybrid",
-        "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
-        "the Royal Statistical Society B 81, 489–517.",
-    ),
-    (
-        "ParallelTempering",
-        "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
-        "Computational and Graphical Statistics 22, 649–664.",
-    ),
-    (
-        "SequentialMonteCarlo",
-        "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
-        "Computing 23, 163–184.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -139,23 +96,40 @@ def by_level(posterior: Posterior) -> list[tuple[str, list[str]]]:
     return [(words, found) for words, found in names.items() if found]
 
 
+def stand_ins(posterior: Posterior) -> list[tuple[list[str], float]]:
+    """Sets of variables of which the data cannot say which is needed, but that one is; with its probability."""
+    clusters = posterior.clusters(level=LEVELS[0][0])
+    clusters = clusters[clusters["size"] > 1]
+    return list(zip(clusters["variables"], clusters["probability"]))
+
+
 def answer(posterior: Posterior) -> str:
     """The answer in a sentence."""
-    clauses = []
-    levels = by_level(posterior)
+    levels, sets = by_level(posterior), stand_ins(posterior)
     certain = bool(levels) and levels[0][0] == LEVELS[0][1]
-    if not levels:
+    one = (
+        f"one of {listed(sets[0][0], 4)}"
+        if len(sets) == 1
+        else f"one each of {number(len(sets))} sets of stand-ins"
+    )
+    clauses = []
+    if certain:
+        names = levels[0][1]
+        plural, verb = ("", "is") if len(names) == 1 else ("s", "are")
+        clauses.append(f"{number(len(names))} variable{plural} {verb} {LEVELS[0][1]} the model")
+        clauses += [f"so is {one}"] if sets else []
+    elif sets:
+        clauses.append(f"no single variable is {LEVELS[0][1]} the model, but {one} is")
+    elif levels:
+        clauses.append(f"no variable is {LEVELS[0][1]} the model")
+    else:
         p = posterior.problem.p
         which = "the only variable has not" if p == 1 else f"none of the {p:,} variables has"
         clauses.append(f"no variable stands out: {which} an inclusion probability of .1 or more")
-    elif not certain:
-        clauses.append(f"no variable is {LEVELS[0][1]} the model")
-    for i, (words, names) in enumerate(levels):
-        count, verb = number(len(names)), "is" if len(names) == 1 else "are"
-        if certain and i == 0:
-            clauses.append(f"{count} variable{'s' * (len(names) != 1)} {verb} {words} the model")
-        else:
-            clauses.append(f"{count}{' more' * certain} {verb} {words}")
+    for words, names in levels[certain:]:
+        clauses.append(
+            f"{number(len(names))}{' more' * certain} {'is' if len(names) == 1 else 'are'} {words}"
+        )
     text = "; ".join([*clauses, verdict(posterior).clause])
     return text[0].upper() + text[1:] + "."
 
@@ -167,7 +141,7 @@ def verdict(posterior: Posterior) -> Verdict:
         return Verdict(True, "Exact", "the probabilities are exact", (why,))
     worst = float(np.nanmax(posterior.mcse, initial=0.0))
     spread = _spread(posterior)
-    accurate = worst <= ACCEPTABLE
+    accurate = posterior.converged
     sentences = [*_agreement(posterior, spread), _accuracy(posterior, worst)]
     never = int(np.isnan(posterior.mcse).sum())
     if never:
@@ -216,14 +190,14 @@ def _accuracy(posterior: Posterior, worst: float) -> str:
     if worst == 0:
         return "No Monte Carlo error could be computed."
     name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
-    judged = "small enough" if worst <= ACCEPTABLE else "too large"
+    judged = "small enough" if posterior.converged else "too large"
     return (
         f"The largest Monte Carlo standard error of an inclusion probability is {decimal(worst)} ({name}); that is {judged}, "
         f"the limit being {decimal(ACCEPTABLE)}."
     )
 
 
-def sources(posterior: Posterior) -> list[str]:
-    """What to cite: the software, and the paper behind the sampler."""
-    found = [text for names, text in SOURCES if re.search(rf"\b({names})\(", posterior.sampler)]
-    return [SOFTWARE, *found]
+def sources(posterior: Posterior) -> tuple[str, list[str]]:
+    """A paragraph for a paper, and what to cite."""
+    paragraph, _, references = posterior.methods().partition("\n\nReferences\n")
+    return paragraph, [SOFTWARE, *(line.removeprefix("- ") for line in references.splitlines())]

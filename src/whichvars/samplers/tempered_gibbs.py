@@ -71,7 +71,7 @@ from whichvars.samplers.estimated import check_chains
 from whichvars.samplers.run import MODELS, RECORDS, RaoBlackwell, Run, batches_for, check_between, place_chain
 from whichvars.seeding import stream
 
-TURN = 2048  # steps of one chain before the next one's turn
+FIRST_TURN, TURN = 64, 2048  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
 
 # places in JumpUnit.floats
@@ -99,7 +99,8 @@ class JumpUnit:
     weights: np.ndarray  # (chains,): holding times
     own: Any = None
     turn: int = 0  # whose turn it is
-    left: int = TURN  # steps left of it
+    left: int = FIRST_TURN  # steps left of it
+    length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
     events: int = 0  # since ``weights`` were last set to 0
 
     @property
@@ -164,7 +165,7 @@ def new_jump_unit(
 
 
 def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
-    """`steps` steps in all, the chains taking turns of ``TURN`` steps, however the steps are divided into
+    """`steps` steps in all, the chains taking turns, however the steps are divided into
     calls."""
     while steps > 0:
         c = unit.turn
@@ -182,7 +183,9 @@ def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *setti
             unit.make_room(problem, c)
         elif unit.left == 0:
             unit.turn = (c + 1) % len(unit.chains)
-            unit.left = TURN
+            if unit.turn == 0:
+                unit.length = min(2 * unit.length, TURN)
+            unit.left = unit.length
             unit.chains[unit.turn].ints[SCANNED] = 0  # the rows kept are those of another chain
 
 
@@ -253,7 +256,7 @@ class TemperedGibbs:
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.events = 0
-        start_counting_draws(unit.tally)
+        start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)
