@@ -173,6 +173,16 @@ def _replace(value: Any, cls: type, make: Any) -> Any:
 # --- the directory
 
 
+@dataclasses.dataclass(frozen=True)
+class Passing(os.PathLike[str]):
+    """A directory that is of no use when the run is done: its end is not written."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
 class Checkpoint:
     """A directory in which a run is kept, locked until ``close``.
 
@@ -182,6 +192,7 @@ class Checkpoint:
 
     def __init__(self, directory: str | os.PathLike[str], every: str | float = "30s") -> None:
         self.directory = Path(directory).absolute()
+        self.keeps_end = not isinstance(directory, Passing)
         self.every = parse_every(every)
         self.token = ""
         self.due: dict[int, float] = {}

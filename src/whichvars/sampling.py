@@ -213,7 +213,7 @@ def carry_out(
             if keeper is not None:
                 keeper.start_clock(len(runs), threads)
             stopped = loop.run(outer, min(threads, len(runs)), bar)
-        if keeper is not None:
+        if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
             for i in range(len(runs)):
                 keeper.write(i, loop.snapshot(i))
     counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]

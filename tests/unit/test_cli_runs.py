@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import whichvars as wv
+from whichvars.checkpoint import Passing
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
@@ -163,7 +164,7 @@ def test_every_sampler_can_be_named(
         "budget": 120.0,
         "target_mcse": 0.01,
         "progress": False,
-        "checkpoint": Path("wide-run/checkpoint"),
+        "checkpoint": Passing(Path("wide-run/checkpoint")),
     }
 
 
@@ -178,7 +179,7 @@ def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch
         "threads": None,
         "seed": 0,
         "progress": False,
-        "checkpoint": Path("wide-run/checkpoint"),
+        "checkpoint": Passing(Path("wide-run/checkpoint")),
     }
     assert asked == [{**common, "replicates": 4}, {**common, "replicates": 3, "draws": 333_334}]
     call("fit", wide, "-y", "y", "--overwrite", "--budget", "1e6", "--draws", 10, code=2)

@@ -96,6 +96,7 @@ def resume(directory: Path, threads: int | None, report: bool, as_json: bool, qu
     DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
     """
     import whichvars as wv
+    from whichvars.checkpoint import Passing
     from whichvars.cli.runs import CHECKPOINT, read_unfinished
 
     settings = read_unfinished(directory)
@@ -103,7 +104,7 @@ def resume(directory: Path, threads: int | None, report: bool, as_json: bool, qu
     target = settings["asked"].get("target_mcse")
     try:
         with notes(quiet or as_json):
-            posterior = wv.resume(directory / CHECKPOINT, threads=threads, progress=not quiet)
+            posterior = wv.resume(Passing(directory / CHECKPOINT), threads=threads, progress=not quiet)
     except KeyboardInterrupt as error:
         raise _with_advice(error, directory) from error
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
@@ -117,6 +118,7 @@ def exact(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any], sampled: bool) -> None:
+    from whichvars.checkpoint import Passing
     from whichvars.cli.runs import (
         CHECKPOINT,
         check_directory,
@@ -141,7 +143,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     try:
         if sampled and not (options["sampler"] == "auto" and problem.p <= ENUMERATE):
             write_unfinished(out, settings)
-            arguments["checkpoint"] = out / CHECKPOINT
+            arguments["checkpoint"] = Passing(out / CHECKPOINT)
             posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run

@@ -71,7 +71,10 @@ from whichvars.samplers.estimated import check_chains
 from whichvars.samplers.run import MODELS, RECORDS, RaoBlackwell, Run, batches_for, check_between, place_chain
 from whichvars.seeding import stream
 
-FIRST_TURN, TURN = 64, 2048  # steps of one chain before the next one's turn, from round to round twice as many
+FIRST_TURN, TURN = (
+    64,
+    2048,
+)  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
 
 # places in JumpUnit.floats
