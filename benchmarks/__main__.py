@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, tecator, boston, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, calibration, tecator, boston, page."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,19 @@ from typing import Any
 
 import click
 
-from benchmarks import boston, common, compare, engine, page, problems, references, startup, tecator
+from benchmarks import (
+    boston,
+    calibration,
+    common,
+    compare,
+    engine,
+    page,
+    problems,
+    references,
+    soak,
+    startup,
+    tecator,
+)
 
 
 def say(text: str) -> None:
@@ -133,6 +145,38 @@ def startup_command(repeats: int, out: Path | None, markdown: bool) -> None:
     say(f"written to {where.name}")
 
 
+@main.command("soak")
+@click.option("--minutes", default=30.0, show_default=True)
+@click.option("--every", default="10s", show_default=True, help="Time between two checkpoints.")
+@click.option(
+    "--problem", "name", type=click.Choice(list(problems.PROBLEMS)), default=soak.PROBLEM, show_default=True
+)
+@output
+def soak_command(minutes: float, every: str, name: str, out: Path | None, markdown: bool) -> None:
+    """A long run with checkpoints: memory, speed, and what checkpoints cost."""
+    result = soak.measure(minutes, every, name, say=say)
+    where = common.write_result("soak", result, out)
+    common.present(result, soak.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("calibration")
+@click.option("--sets", default=500, show_default=True, help="Data sets drawn from the prior.")
+@click.option("--draws", default=20_000, show_default=True, help="Of each of two replicates.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="PNG file to draw it to.")
+@output
+def calibration_command(
+    sets: int, draws: int, picture: Path | None, out: Path | None, markdown: bool
+) -> None:
+    """Data from the prior: ranks of the truth, and whether inclusion probabilities are kept."""
+    result = calibration.measure(sets, draws, say)
+    where = common.write_result("calibration", result, out)
+    common.present(result, calibration.tables, markdown)
+    if picture is not None:
+        calibration.picture(common.plain(result), picture)
+    say(f"written to {where.name}")
+
+
 @main.command("tecator")
 @click.option("--runs", default=2, show_default=True)
 @click.option(
@@ -177,8 +221,10 @@ def boston_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into docs/performance.md."""
+    """Put the tables of the last results into docs/performance.md and docs/reliability.md."""
     for line in page.assemble(write=not check):
+        print(line)
+    for line in page.assemble(page.RELIABILITY, not check, ("soak", "calibration")):
         print(line)
 
 

@@ -1,4 +1,4 @@
-"""Puts the tables of the last results into docs/performance.md, between the markers that are there.
+"""Puts the tables of the last results into docs/performance.md and docs/reliability.md, between the markers that are there.
 
 The text around the markers is written by hand, the numbers never are.
 """
@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, compare, engine, tecator
+from benchmarks import boston, calibration, compare, engine, soak, tecator
 from benchmarks.common import ROOT, Table, measured_at, read_result
 
 PAGE = ROOT / "docs" / "performance.md"
+RELIABILITY = ROOT / "docs" / "reliability.md"
 
 
 def _compared(result: dict[str, Any]) -> str:
@@ -31,7 +32,10 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "engine": (engine.tables, _engine),
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
+    "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
+    "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
+PERFORMANCE = ("compare", "engine", "tecator", "boston")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:
@@ -50,11 +54,11 @@ def replace(text: str, kind: str, content: str) -> str:
     return pattern.sub(lambda _: f"{begin}\n\n{content}\n{end}", text)
 
 
-def assemble(page: Path = PAGE, write: bool = True) -> list[str]:
-    """Renew every section that has a result; returns a line on each."""
+def assemble(page: Path = PAGE, write: bool = True, kinds: tuple[str, ...] = PERFORMANCE) -> list[str]:
+    """Renew every section of a page that has a result; returns a line on each."""
     text = before = page.read_text()
     said = []
-    for kind in SECTIONS:
+    for kind in kinds:
         result = read_result(kind)
         if result is None:
             said.append(f"{kind}: no result; run `python -m benchmarks {kind}` (section left as it was)")

@@ -17,6 +17,7 @@ _HOME = {
     ],
     "enumeration": ["exact"],
     "sampling": ["sample"],
+    "continuing": ["resume", "extend"],
     "posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
@@ -34,7 +35,7 @@ _HOME = {
     "samplers.hybrid": ["Hybrid"],
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
-        "DataWarning", "ConvergenceWarning",
+        "DataWarning", "ConvergenceWarning", "CheckpointWarning",
     ],
 }  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
@@ -42,9 +43,11 @@ __all__ = [*_WHERE, "datasets"]
 
 if TYPE_CHECKING:
     from whichvars import datasets
+    from whichvars.continuing import extend, resume
     from whichvars.enumeration import exact
     from whichvars.errors import (
         ArgumentTypeError,
+        CheckpointWarning,
         ConvergenceWarning,
         DataError,
         DataWarning,

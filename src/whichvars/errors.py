@@ -32,3 +32,7 @@ class DataWarning(UserWarning):
 
 class ConvergenceWarning(UserWarning):
     """A result is less certain than was asked for; the message says by how much and what to do."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; sampling goes on."""

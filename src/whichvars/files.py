@@ -24,6 +24,7 @@ from whichvars.errors import DataError
 from whichvars.inputs import _suggest, find_columns
 
 MOST_LEVELS = 50  # different words in a column of categories
+LARGEST_GZIP = 256 << 20  # bytes that any gzipped file may unpack to
 SEPARATORS = (",", ";", "\t")
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
 NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
@@ -168,10 +169,16 @@ def _read_csv(path: Path, content: bytes) -> Table:
 
 def _decode(path: Path, content: bytes) -> str:
     if content.startswith(b"\x1f\x8b"):
+        most = LARGEST_GZIP + 100 * len(content)  # no table of numbers is that repetitive
         try:
-            content = gzip.decompress(content)
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+                content = stream.read(most + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{path} is a damaged gzip file: {error}") from error
+        if len(content) > most:
+            raise DataError(
+                f"{path} unpacks to over {most >> 20:,} MB, as no table does; unpack it yourself if it is one"
+            )
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         text = content.decode(encoding)
@@ -194,9 +201,12 @@ def _separator(text: str) -> str:
 
 
 def _header(path: Path, text: str, separator: str) -> list[str]:
-    lines = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
-    names = [name.strip() for name in next(lines)]
-    if len(next(lines, [])) > len(names):  # pandas would take the first cells for row labels
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    try:
+        names, row = [name.strip() for name in next(lines)], next(lines, [])
+    except csv.Error as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+    if len(row) > len(names):  # pandas would take the first cells for row labels
         raise DataError(
             f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} but the first row has more cells; "
             "give every column a name"
@@ -420,17 +430,17 @@ def _look_at(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _levels(column, categories)
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return "number", column.to_numpy(dtype=float)
+        return "number", _floats(column)
     if all(isinstance(value, (bool, int, float, np.number)) for value in column):
-        return "number", column.to_numpy(dtype=float)
+        return "number", _floats(column)
     text = column.astype(str).str.strip()
     numbers = pd.to_numeric(text, errors="coerce")
     words = text[numbers.isna()]
     commas = words.str.fullmatch(DECIMAL_COMMA)
     if decimal_comma and commas.all() and not text.str.contains(".", regex=False).any():
-        return "comma", pd.to_numeric(text.str.replace(",", ".", regex=False)).to_numpy(dtype=float)
+        return "comma", _floats(pd.to_numeric(text.str.replace(",", ".", regex=False)))
     if words.empty:
-        return "number", numbers.to_numpy(dtype=float)
+        return "number", _floats(numbers)
     with_commas = words[words.str.fullmatch(NUMBER_WITH_COMMA)]
     if not with_commas.empty:
         return "fault", (
@@ -446,6 +456,21 @@ def _look_at(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[
             "it empty if the value is missing"
         )
     return _levels(text, categories)
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    """Numbers as floats; integers of more than 308 digits are infinite, and refused as such later."""
+    try:
+        return column.to_numpy(dtype=float)
+    except OverflowError:
+        return np.array([_float(value) for value in column])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def _quoted(name: Any) -> str:

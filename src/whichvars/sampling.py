@@ -10,16 +10,19 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars import storage
 from whichvars.budgets import parse_budget
+from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
 from whichvars.diagnostics import ACCEPTABLE, disagreement
 from whichvars.enumeration import exact, number_of_models
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
+from whichvars.interrupts import Asked, listen
 from whichvars.posterior import Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 from whichvars.progress import Progress, Report
@@ -51,6 +54,8 @@ def sample(
     target_mcse: float | None = None,
     rao_blackwell: bool = True,
     progress: bool | Callable[[Report], None] = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: str | float = "30s",
     chunk: int | None = None,
 ) -> Posterior:
     """Sample the posterior distribution over models.
@@ -87,6 +92,13 @@ def sample(
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
         second.
+    checkpoint : path
+        Directory in which the run is kept while it goes on, so that it can be killed at any moment: ``resume`` goes on
+        from there, and so does calling this function again with the same arguments. The numbers are the same, bit for
+        bit, as if nothing had happened. It stays when the run is done, for ``extend``. Not used where every model is
+        looked at.
+    every : str or float
+        Time between two checkpoints of a replicate; more where writing one would take over 2 % of it.
     chunk : int
         Iterations between two looks at the clock; chosen by time if not given. Results do not depend on it.
 
@@ -136,31 +148,98 @@ def sample(
             "and it starts from the prior"
         )
     plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
-
-    started = time.monotonic()
     seeds = replicate_seeds(seed, replicates)
-    runs = [sampler.init(problem, s, starting_models(problem, start, s, sampler.chains)) for s in seeds]
-    spare = max(1, threads // replicates)
-    total = (plan.warmup + plan.draws) * sampler.chains * replicates if by_draws else None
-    with Progress(progress, total, sampler, seconds) as bar:
+    settings = Settings(
+        sampler, plan, seeds[0].entropy, list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
+    )  # fmt: skip
+    with locked(checkpoint, every) as keeper:
+        found: dict[int, Replicate] = {}
+        if keeper is not None and keeper.exists():
+            settings = _same_run(keeper, problem, settings)
+            found = keeper.replicates()
+        elif keeper is not None:
+            keeper.begin(problem, settings)
+        return carry_out(problem, settings, keeper, found, threads, chunk, progress)
+
+
+def _same_run(keeper: Checkpoint, problem: Problem, settings: Settings) -> Settings:
+    """The settings of the run in a directory, if it is the one asked for."""
+    _, before, data = keeper.read_run()
+    where = f"{keeper.directory} holds the checkpoint of another run"
+    advice = "name another directory, or remove this one"
+    if data != fingerprint(problem):
+        raise DataError(f"{where}, with other data or priors: {advice}")
+    if settings.asked["seed"] is None:
+        settings = replace(settings, entropy=before.entropy, path=before.path)
+    known = {**keeper.known, Settings.__name__: Settings}
+    names = [f.name for f in fields(Settings) if f.name not in ("asked", "chosen")]
+    other = [
+        name
+        for name in names
+        if storage.digest_of(getattr(before, name), known)
+        != storage.digest_of(getattr(settings, name), known)
+    ]
+    if other:
+        words = {"plan": "draws, warmup, budget or target_mcse", "entropy": "seed", "path": "seed"}
+        differ = ", ".join(dict.fromkeys(words.get(name, name) for name in other))
+        raise DataError(f"{where}, which differs in {differ}: {advice}; resume() goes on with what is there")
+    return before
+
+
+def carry_out(
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    found: dict[int, Replicate],
+    threads: int | None,
+    chunk: int | None,
+    progress: bool | Callable[[Report], None],
+) -> Posterior:
+    """Start a run, or go on with the replicates that were `found`, and say what came of it."""
+    sampler, plan = settings.sampler, settings.plan
+    threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
+    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
+    replicates = [
+        found[i]
+        if i in found
+        else Replicate(
+            sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
+        )
+        for i, seed in enumerate(settings.seeds())
+    ]
+    runs = [replicate.run for replicate in replicates]
+    by_draws = getattr(sampler, "by_draws", True)
+    spare = max(1, threads // len(runs))
+    total = (plan.warmup + plan.draws) * sampler.chains * len(runs) if by_draws else None
+    with listen(keeper is not None) as asked, Progress(progress, total, sampler, plan.seconds) as bar:
         with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
             pool = inner if spare > 1 else None
-            loop = _Loop(problem, sampler, runs, plan, by_draws, chunk, pool, spare, rao_blackwell, started)
-            stopped = loop.run(outer, min(threads, replicates), bar)
+            loop = _Loop(problem, settings, replicates, chunk, pool, spare, keeper, asked)
+            if keeper is not None:
+                keeper.start_clock(len(runs), threads)
+            stopped = loop.run(outer, min(threads, len(runs)), bar)
+        if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
+            for i in range(len(runs)):
+                keeper.write(i, loop.snapshot(i))
+    counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
+    go_on = f"; go on with whichvars.resume({str(keeper.directory)!r})" if keeper else ""
+    if not counted:  # it was interrupted
+        raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
     if stopped in ("interrupted", "budget"):  # replicates that have counted nothing yet have nothing to say
-        runs = [run for i, run in enumerate(runs) if loop.has_counted(i)]
+        runs = counted
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
+    kept = {} if keeper is None else {"checkpoint": str(keeper.directory)}
     posterior = replace(
-        combine(problem, sampler, runs, estimates, loop.cpu_seconds),
-        settings=asked,
-        chosen=why,
+        combine(problem, sampler, runs, estimates, sum(loop.cpu)),
+        settings=settings.asked | kept,
+        chosen=settings.chosen,
         stopped=stopped,
     )
     if stopped == "interrupted":
         warnings.warn(
-            f"interrupted after {posterior.iterations:,} iterations; the result is what was counted until then",
+            f"interrupted after {posterior.iterations:,} iterations; the result is what was counted until then{go_on}",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     _warn_of_trouble(posterior)
     return posterior
@@ -194,16 +273,6 @@ def choose(problem: Problem, draws: int | None, seconds: float | None) -> Choice
         Hybrid(),
         f"{reason}, and the hybrid sampler is near the best on all kinds of posteriors it was tried on",
     )
-
-
-class Plan(NamedTuple):
-    """Iterations of each chain, and what may end a run before they are done."""
-
-    warmup: int
-    draws: int
-    seconds: float | None = None
-    target: float | None = None
-    first_check: int = 0
 
 
 def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
@@ -244,23 +313,29 @@ class _Loop:
     def __init__(
         self,
         problem: Problem,
-        sampler: Sampler,
-        runs: list[Run],
-        plan: Plan,
-        by_draws: bool,
+        settings: Settings,
+        replicates: list[Replicate],
         chunk: int | None,
         inner: ThreadPoolExecutor | None,
         spare: int,
-        rao_blackwell: bool,
-        started: float,
+        keeper: Checkpoint | None,
+        asked: Asked,
     ) -> None:
-        self.problem, self.sampler, self.runs, self.plan = problem, sampler, runs, plan
-        self.by_draws, self.chunk, self.inner, self.spare = by_draws, chunk, inner, spare
-        self.rao_blackwell, self.started = rao_blackwell, started
-        self.cpu_seconds = 0.0
-        self.chunks = [chunk or 1000] * len(runs)
-        self.counting = [False] * len(runs)
-        self.check = plan.draws if plan.target is None else min(plan.first_check, plan.draws)
+        self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
+        self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
+        self.chunk, self.inner, self.spare, self.keeper, self.asked = chunk, inner, spare, keeper, asked
+        self.runs = [replicate.run for replicate in replicates]
+        self.counting = [replicate.counting for replicate in replicates]
+        self.cpu = [replicate.cpu_seconds for replicate in replicates]
+        self.chunks = [chunk or 1000] * len(replicates)
+        self.started = time.monotonic() - max(replicate.seconds for replicate in replicates)
+        first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
+        self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
+
+    def snapshot(self, index: int) -> Replicate:
+        """A replicate as it is now; not a copy."""
+        seconds = time.monotonic() - self.started
+        return Replicate(self.runs[index], self.counting[index], self.check, seconds, self.cpu[index])
 
     def _begin_counting(self, index: int) -> None:
         self.counting[index] = True
@@ -281,16 +356,32 @@ class _Loop:
         seconds = self.plan.seconds
         return seconds is not None and time.monotonic() - self.started > share * seconds
 
+    def _unfinished(self) -> list[int]:
+        """Replicates that have something to do before accuracy is looked at."""
+        indices = range(len(self.runs))
+        return [i for i in indices if not self.runs[i].finished and self._counted(i) < self.check]
+
+    def _goes_on(self) -> bool:
+        """Whether there is more to do when all replicates have counted `check` draws."""
+        if self.check >= self.plan.draws or self._is_accurate():
+            return False
+        self.check = min(self.plan.draws, int(GROWTH * self.check))
+        return True
+
     def run(self, outer: ThreadPoolExecutor, width: int, bar: Progress) -> str:
         """Why it stopped."""
-        waiting = list(range(len(self.runs)))
-        working: dict[Future[float], int] = {}
-        stopped = ""
-        for index in waiting:
-            if self.plan.warmup == 0:
+        indices = range(len(self.runs))
+        for index in indices:
+            if self.plan.warmup == 0 and not self.counting[index]:
                 self._begin_counting(index)
-        while waiting or working:
+        waiting, working = self._unfinished(), dict[Future[None], int]()
+        stopped = "budget" if self._time_is_up() and any(map(self.has_counted, indices)) else ""
+        while waiting or working or (not stopped and self._goes_on()):
             try:
+                if not waiting and not working:
+                    waiting = self._unfinished()
+                if self.asked.times:
+                    stopped = stopped or "interrupted"
                 while waiting and len(working) < width and not stopped:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
@@ -302,19 +393,15 @@ class _Loop:
                     continue
                 for future in done:
                     index = working.pop(future)
-                    self.cpu_seconds += future.result()
+                    future.result()
                     if not self.runs[index].finished and self._counted(index) < self.check:
                         waiting.append(index)
                 bar.update(self.runs, idle=[r for i, r in enumerate(self.runs) if i not in working.values()])
-                if self._time_is_up() and any(map(self.has_counted, range(len(self.runs)))):
+                if self._time_is_up() and any(map(self.has_counted, indices)):
                     stopped = stopped or "budget"
-                if not waiting and not working and not stopped and self.check < self.plan.draws:
-                    if self._is_accurate():
-                        return "target_mcse"
-                    self.check = min(self.plan.draws, int(GROWTH * self.check))
-                    waiting = list(range(len(self.runs)))
             except KeyboardInterrupt:
-                if stopped == "interrupted" or not any(map(self.has_counted, range(len(self.runs)))):
+                nothing = self.keeper is None and not any(map(self.has_counted, indices))
+                if self.asked.times or stopped == "interrupted" or nothing:
                     raise
                 stopped = "interrupted"
         if stopped:
@@ -327,8 +414,8 @@ class _Loop:
         target, mcse = self.plan.target, combine_pips([look_at(self.sampler, run) for run in self.runs]).mcse
         return target is not None and bool(np.isfinite(mcse).any() and np.nanmax(mcse) <= target)
 
-    def _advance(self, index: int) -> float:
-        """One chunk of one replicate; returns CPU seconds."""
+    def _advance(self, index: int) -> None:
+        """One chunk of one replicate, and a checkpoint of it where one is due."""
         run = self.runs[index]
         clock = cpu_clock()
         end = run.warmup + self.check if self.counting[index] else self.plan.warmup
@@ -342,7 +429,9 @@ class _Loop:
         if self.chunk is None:
             wanted = steps * CHUNK_SECONDS / max(spent, 1e-6)
             self.chunks[index] = max(1, int(np.clip(wanted, steps / 2, steps * 2)))
-        return spent
+        self.cpu[index] += spent
+        if self.keeper is not None:
+            self.keeper.write_if_due(index, self.snapshot(index))
 
 
 def advance_run(
@@ -377,7 +466,7 @@ def advance_run(
 
 def _warn_of_trouble(posterior: Posterior) -> None:
     for message in posterior.warnings:
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
     worst = np.nanmax(posterior.mcse, initial=0.0)
     if worst > ACCEPTABLE:
         name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
@@ -386,7 +475,7 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}; {why}. "
             "posterior.explain() says more",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     target = posterior.settings.get("target_mcse")
     if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
@@ -394,21 +483,21 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
             "give it more draws or a larger budget",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if posterior.troubles.get("breakdowns"):
         warnings.warn(
             f"{posterior.troubles['breakdowns']} models could not be factorised to working precision and were given no mass; "
             "columns are nearly collinear at very different scales: use scale='unit'",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if posterior.troubles.get("perfect_fits"):
         warnings.warn(
             "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
             "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -10,7 +10,8 @@ the JSON points to. NumPy alone can read it. Nothing is pickled, so reading a fi
   file or the new one, never half of one.
 
 Only classes handed in by the caller are written and read: dataclasses, named tuples, and classes with
-``__getstate__`` and ``__setstate__``.
+``__getstate__`` and ``__setstate__``. Random generators are written as their state. Arrays that are the same memory
+are written once, and are the same memory again when read.
 """
 
 import contextlib
@@ -22,10 +23,10 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,8 @@ from whichvars.problem import FlatPart, Problem
 VERSION = 1  # of the format; raised when an older reader would misunderstand
 DIGEST = 64  # hexadecimal digits of SHA-256
 PLAIN = "biuf"  # kinds of arrays that are stored
+LONG = 1 << 16  # bytes from which the zeros at the end of an array are left out, where that is allowed
+BLOCK = 1 << 20
 PRIORS = (BIC, BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal, InverseGamma, Jeffreys, LocalEmpiricalBayes, ZellnerSiow)  # fmt: skip
 PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, ConditionalPrior, *PRIORS)
 
@@ -63,7 +66,14 @@ class _Damaged(Exception):
     """What is in the file makes no sense."""
 
 
-def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Iterable[type]) -> None:
+Classes = Iterable[type] | Mapping[str, type]  # with names, where their own are not enough
+
+
+def _by_name(classes: Classes) -> dict[str, type]:
+    return dict(classes) if isinstance(classes, Mapping) else {c.__name__: c for c in classes}
+
+
+def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Classes, trim: bool = False) -> None:
     """Write a tree to a file.
 
     Parameters
@@ -74,18 +84,37 @@ def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Iterabl
         What it is; ``load`` asks for the same.
     content : tree
         None, booleans, numbers, text, lists, tuples, dicts, arrays of numbers, frames of numbers, sparse matrices
-        (csr) and instances of `classes`, in one another.
-    classes : classes
+        (csr), random generators (PCG64DXSM) and instances of `classes`, in one another.
+    classes : classes, or a mapping from names to classes
         Those allowed in the tree.
+    trim : bool
+        Leave out the zeros at the end of long arrays; ``load`` is to be told how many there may be.
     """
-    arrays: list[np.ndarray] = []
-    tree = _encode(content, {c.__name__: c for c in classes}, arrays)
+    write(path, prepare(kind, content, classes, trim))
+
+
+class Prepared(NamedTuple):
+    """What ``write`` writes."""
+
+    header: bytes
+    arrays: list[np.ndarray]
+
+
+def prepare(kind: str, content: Any, classes: Classes, trim: bool = False, copy: bool = False) -> Prepared:
+    """The first half of ``save``; with `copy`, the tree may change before the second."""
+    encoder = _Encoder(_by_name(classes), trim)
+    tree = encoder.encode(content)
     header = json.dumps({"format": "whichvars", "version": VERSION, "kind": kind, "content": tree})
+    return Prepared(header.encode(), [a.copy() for a in encoder.arrays] if copy else encoder.arrays)
+
+
+def write(path: str | os.PathLike[str], prepared: Prepared) -> None:
+    """The second half of ``save``."""
     with replacing(path) as stream:
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             archive.comment = b"0" * DIGEST
-            _write_array(archive, "header", np.frombuffer(header.encode(), np.uint8))
-            for i, array in enumerate(arrays):
+            _write_array(archive, "header", np.frombuffer(prepared.header, np.uint8))
+            for i, array in enumerate(prepared.arrays):
                 _write_array(archive, f"array{i}", array)
         size = stream.tell()
         digest = _digest(stream, size - DIGEST)
@@ -93,8 +122,19 @@ def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Iterabl
         stream.write(digest)
 
 
-def load(path: str | os.PathLike[str], kind: str, classes: Iterable[type]) -> Any:
-    """Read a tree that ``save`` wrote; DataError if it is damaged, of another kind or of a later version."""
+def digest_of(content: Any, classes: Classes) -> str:
+    """SHA-256 of a tree: equal where the trees are equal to the last bit."""
+    encoder = _Encoder(_by_name(classes), trim=False)
+    digest = hashlib.sha256(json.dumps(encoder.encode(content)).encode())
+    for array in encoder.arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: int = 0) -> Any:
+    """Read a tree that ``save`` wrote; DataError if it is damaged, of another kind or of a later version, or if
+    more than `most_zeros` bytes of zeros were left out."""
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         _check_digest(stream, size, path)
@@ -103,8 +143,7 @@ def load(path: str | os.PathLike[str], kind: str, classes: Iterable[type]) -> An
                 sizes = _entry_sizes(archive, size)
                 header = json.loads(_read_array(archive, "header", sizes).tobytes())
                 _check_header(header, kind, path)
-                known = {c.__name__: c for c in classes}
-                return _Decoder(archive, sizes, known).decode(header["content"])
+                return _Decoder(archive, sizes, _by_name(classes), most_zeros).decode(header["content"])
         except DataError:
             raise
         except Exception as error:  # the checksum is right, so somebody wrote it like this
@@ -223,35 +262,82 @@ def _read_array(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> n
 # --- the tree: JSON's own values stand for themselves, all else is an object with one key, which says what it is
 
 
-def _encode(value: Any, known: dict[str, type], arrays: list[np.ndarray]) -> Any:
-    def inner(item: Any) -> Any:
-        return _encode(item, known, arrays)
+class _Encoder:
+    """From the tree to JSON and arrays."""
 
-    if value is None or type(value) in (bool, int, str):
-        return value
-    if type(value) is float:
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, np.ndarray):
-        return {"array": _keep(value, arrays)}
-    if isinstance(value, np.generic):
-        return {"scalar": _keep(np.asarray(value), arrays)}
-    if type(value) is list:
-        if len(value) > 1 and all(type(v) is tuple for v in value):
-            return _encode_ragged(value, inner)
-        return [inner(v) for v in value]
-    if type(value) is tuple:
-        return {"tuple": [inner(v) for v in value]}
-    if type(value) is dict:
-        return {"dict": [[inner(k), inner(v)] for k, v in value.items()]}
-    if isinstance(value, pd.DataFrame):
-        return {"frame": _encode_frame(value, inner)}
-    if isinstance(value, sparse.csr_array):
-        parts = [inner(a) for a in (value.data, value.indices, value.indptr)]
-        return {"sparse": [*parts, list(value.shape)]}
-    name = type(value).__name__
-    if known.get(name) is not type(value):
-        raise TypeError(f"cannot store {type(value).__name__!r}: it is not among the classes that were named")
-    return {"object": [name, {k: inner(v) for k, v in _parts(value).items()}]}
+    def __init__(self, known: dict[str, type], trim: bool) -> None:
+        self.names = {cls: name for name, cls in known.items()}
+        self.trim = trim
+        self.arrays: list[np.ndarray] = []
+        self.places: dict[tuple[int, int], tuple[int, np.ndarray]] = {}  # where memory was first met
+
+    def encode(self, value: Any) -> Any:
+        inner = self.encode
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, np.generic):
+            return {"scalar": self._keep(np.asarray(value))}
+        if type(value) is list:
+            if len(value) > 1 and all(type(v) is tuple for v in value):
+                return _encode_ragged(value, inner)
+            return [inner(v) for v in value]
+        if type(value) is tuple:
+            return {"tuple": [inner(v) for v in value]}
+        if type(value) is dict:
+            return {"dict": [[inner(k), inner(v)] for k, v in value.items()]}
+        if isinstance(value, pd.DataFrame):
+            return {"frame": _encode_frame(value, inner)}
+        if isinstance(value, sparse.csr_array):
+            parts = [inner(a) for a in (value.data, value.indices, value.indptr)]
+            return {"sparse": [*parts, list(value.shape)]}
+        if isinstance(value, np.random.Generator):
+            return {"generator": _encode_generator(value)}
+        if type(value) not in self.names:
+            raise TypeError(
+                f"cannot store {type(value).__name__!r}: it is not among the classes that were named"
+            )
+        return {"object": [self.names[type(value)], {k: inner(v) for k, v in _parts(value).items()}]}
+
+    def _array(self, array: np.ndarray) -> Any:
+        if not (array.flags.c_contiguous and array.size):
+            return {"array": self._keep(array)}
+        memory = (array.ctypes.data, array.nbytes)
+        if memory in self.places:
+            return {"view": [self.places[memory][0], array.dtype.str, list(array.shape)]}
+        end = _last_number(array) if self.trim and array.nbytes >= LONG else array.size
+        # the array itself is kept too: memory that is given back could be met again with something else in it
+        self.places[memory] = (self._keep(array if end == array.size else array.reshape(-1)[:end]), array)
+        index = self.places[memory][0]
+        return {"array": index} if end == array.size else {"padded": [index, list(array.shape)]}
+
+    def _keep(self, array: np.ndarray) -> int:
+        if array.dtype.kind not in PLAIN:
+            raise TypeError(f"cannot store an array of {array.dtype}")
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+
+def _last_number(array: np.ndarray) -> int:
+    """How many numbers are left without the zeros at the end; they are looked at byte by byte: −0.0 is not 0."""
+    raw = array.reshape(-1).view(np.uint8)
+    end = len(raw)
+    while end > 0 and not raw[max(end - BLOCK, 0) : end].any():
+        end = max(end - BLOCK, 0)
+    if end:
+        start = max(end - BLOCK, 0)
+        end = start + int(np.flatnonzero(raw[start:end])[-1]) + 1
+    return -(-end // array.itemsize)
+
+
+def _encode_generator(rng: np.random.Generator) -> list[int]:
+    state: Any = rng.bit_generator.state
+    if state["bit_generator"] != "PCG64DXSM":
+        raise TypeError(f"cannot store a generator of kind {state['bit_generator']}")
+    return [state["state"]["state"], state["state"]["inc"], state["has_uint32"], state["uinteger"]]
 
 
 def _parts(value: Any) -> dict[str, Any]:
@@ -260,13 +346,6 @@ def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined]
     return value.__getstate__()
-
-
-def _keep(array: np.ndarray, arrays: list[np.ndarray]) -> int:
-    if array.dtype.kind not in PLAIN:
-        raise TypeError(f"cannot store an array of {array.dtype}")
-    arrays.append(array)
-    return len(arrays) - 1
 
 
 def _encode_ragged(rows: list[tuple[Any, ...]], inner: Callable[[Any], Any]) -> Any:
@@ -283,11 +362,17 @@ def _encode_frame(frame: pd.DataFrame, inner: Callable[[Any], Any]) -> Any:
     return [len(frame), [[inner(name), inner(frame[name].to_numpy())] for name in frame.columns]]
 
 
+TAGS = ("float", "array", "view", "padded", "scalar", "tuple", "tuples", "dict", "frame", "sparse", "generator", "object")  # fmt: skip
+
+
 class _Decoder:
     """From JSON and arrays to the tree."""
 
-    def __init__(self, archive: zipfile.ZipFile, sizes: dict[str, int], known: dict[str, type]) -> None:
-        self.archive, self.sizes, self.known = archive, sizes, known
+    def __init__(
+        self, archive: zipfile.ZipFile, sizes: dict[str, int], known: dict[str, type], most_zeros: int
+    ) -> None:
+        self.archive, self.sizes, self.known, self.zeros_left = archive, sizes, known, most_zeros
+        self.arrays: dict[int, np.ndarray] = {}
 
     def decode(self, tree: Any) -> Any:
         if isinstance(tree, list):
@@ -295,7 +380,7 @@ class _Decoder:
         if not isinstance(tree, dict):
             return tree
         ((tag, content),) = tree.items()
-        if tag not in ("float", "array", "scalar", "tuple", "tuples", "dict", "frame", "sparse", "object"):
+        if tag not in TAGS:
             raise _Damaged(f"it holds something unknown, {tag!r}")
         return getattr(self, f"_{tag}")(content)
 
@@ -303,7 +388,39 @@ class _Decoder:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _array(self, index: int) -> np.ndarray:
-        return _read_array(self.archive, f"array{int(index)}", self.sizes)
+        self.arrays[index] = _read_array(self.archive, f"array{int(index)}", self.sizes)
+        return self.arrays[index]
+
+    def _view(self, parts: list[Any]) -> np.ndarray:
+        """The memory of an array that was read before, perhaps as another kind of numbers."""
+        index, kind, shape = parts
+        dtype = np.dtype(str(kind))
+        if dtype.kind not in PLAIN:
+            raise _Damaged("an array is not of numbers")
+        return self.arrays[index].reshape(-1).view(dtype).reshape(shape)
+
+    def _padded(self, parts: list[Any]) -> np.ndarray:
+        """An array without the zeros at its end: these take no memory until they are used."""
+        index, shape = parts
+        start = self._array(index)
+        self.zeros_left -= (math.prod(shape) - len(start)) * start.itemsize
+        if min(shape) < 0 or self.zeros_left < 0:
+            raise _Damaged("an array is longer than allowed")
+        whole = np.zeros(shape, start.dtype)
+        whole.reshape(-1)[: len(start)] = start
+        self.arrays[index] = whole
+        return whole
+
+    def _generator(self, state: list[int]) -> np.random.Generator:
+        number, step, has_half, half = map(int, state)
+        bits = np.random.PCG64DXSM()
+        bits.state = {
+            "bit_generator": "PCG64DXSM",
+            "state": {"state": number, "inc": step},
+            "has_uint32": has_half,
+            "uinteger": half,
+        }
+        return np.random.Generator(bits)
 
     def _scalar(self, index: int) -> Any:
         return self._array(index)[()]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import common, compare, engine, page, problems, references, startup, tecator  # noqa: E402
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -279,3 +279,50 @@ def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monk
     result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
     assert result.exit_code == 0, result.output
     assert "| import whichvars | 3.00 | 3.00 | < 1 |" in result.output
+
+
+# --- reliability
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_soak_says_what_checkpoints_cost(only_tiny: Path) -> None:
+    stored = common.plain(soak.measure(0.06, "0.5s", "tiny", say=lambda _: None))
+    assert len(stored["files"]) >= 4
+    assert all(file["bytes"] > 0 for file in stored["files"])
+    text = page.section("soak", stored)
+    assert "**Its checkpoints**" in text
+    assert "share of the processors' time" in text
+    assert text.count("|\n") > 8
+
+
+def test_calibration_of_a_few_data_sets(only_tiny: Path) -> None:
+    arguments = [
+        "calibration",
+        "--sets",
+        "3",
+        "--draws",
+        "500",
+        "--picture",
+        str(only_tiny / "c.png"),
+        "--markdown",
+    ]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert (only_tiny / "c.png").stat().st_size > 10_000
+    stored = json.loads((common.RESULTS / "calibration.json").read_text())
+    assert sum(row["n"] for row in stored["reliability"]) == 3 * calibration.P
+    assert "model size" in page.section("calibration", stored)
+
+
+def test_calibration_sees_what_is_not_calibrated() -> None:
+    rng = np.random.default_rng(0)
+    ranks = rng.integers(calibration.DRAWS + 1, size=1000)
+    assert calibration.uniformity(ranks) > 0.01
+    assert calibration.uniformity(ranks // 2) < 1e-6
+    pip = rng.random(5000)
+    good = calibration.reliability(pip, rng.random(5000) < pip)
+    bad = calibration.reliability(pip, rng.random(5000) < pip**2)
+    assert max(abs(row["z"]) for row in good) < 4
+    assert max(abs(row["z"]) for row in bad) > 6
+    equal = [calibration.rank(0.0, np.zeros(calibration.DRAWS), rng) for _ in range(1000)]
+    assert calibration.uniformity(np.array(equal)) > 0.01  # ties are split at random

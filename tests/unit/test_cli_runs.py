@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import whichvars as wv
+from whichvars.checkpoint import Passing
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
@@ -163,6 +164,7 @@ def test_every_sampler_can_be_named(
         "budget": 120.0,
         "target_mcse": 0.01,
         "progress": False,
+        "checkpoint": Passing(Path("wide-run/checkpoint")),
     }
 
 
@@ -172,7 +174,13 @@ def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch
     monkeypatch.setattr(wv, "sample", lambda problem, **options: asked.append(options) or posterior)
     call("fit", wide, "-y", "y", "--quiet")
     call("fit", wide, "-y", "y", "--quiet", "--overwrite", "--budget", "1e6", "--replicates", 3)
-    common = {"sampler": "auto", "threads": None, "seed": 0, "progress": False}
+    common = {
+        "sampler": "auto",
+        "threads": None,
+        "seed": 0,
+        "progress": False,
+        "checkpoint": Passing(Path("wide-run/checkpoint")),
+    }
     assert asked == [{**common, "replicates": 4}, {**common, "replicates": 3, "draws": 333_334}]
     call("fit", wide, "-y", "y", "--overwrite", "--budget", "1e6", "--draws", 10, code=2)
 
@@ -352,9 +360,52 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
 
     monkeypatch.setattr(wv, "sample", sample)
     monkeypatch.setattr("whichvars.cli.cost.ENOUGH", 0.0)
-    result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part")
+    result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part", code=130)
     assert "Note: interrupted after" in result.stderr
     assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9
+    assert "Go on with: whichvars resume part" in result.output
+    assert (
+        "not finished; go on with `whichvars resume part`"
+        in call("fit", wide, "-y", "y", "--out", "part", code=2).stderr
+    )
+
+
+def test_resume_gives_what_an_uninterrupted_run_gives(
+    call: Call, wide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("fit", wide, "-y", "y", "--draws", 30_000, "--out", "whole", "-q", "--no-report")
+    assert sorted(p.name for p in Path("whole").iterdir()) == ["posterior.npz", "settings.json", "summary.csv", "top_models.csv"]  # fmt: skip
+    real = wv.sample
+
+    def sample(problem: Any, sampler: Any, **options: Any) -> wv.Posterior:
+        def stop(report: Any) -> None:
+            raise KeyboardInterrupt
+
+        return real(problem, sampler, **{**options, "progress": stop, "chunk": 1000})
+
+    monkeypatch.setattr(wv, "sample", sample)
+    interrupted = call(
+        "fit", wide, "-y", "y", "--draws", 30_000, "--out", "part", "-q", "--no-report", code=130
+    )
+    assert "interrupted; go on with: whichvars resume part" in interrupted.stderr
+    call("resume", "part", "-q", "--no-report")
+    assert Path("part/summary.csv").read_bytes() == Path("whole/summary.csv").read_bytes()
+    a, b = (wv.Posterior.load(f"{place}/posterior.npz") for place in ("whole", "part"))
+    assert a.settings == b.settings
+    assert a.pip.tobytes() == b.pip.tobytes()
+    assert not Path("part/checkpoint").exists()
+    assert not Path("part/unfinished.json").exists()
+    settings = [json.loads(Path(place, "settings.json").read_text()) for place in ("whole", "part")]
+    assert settings[0]["encoding"] == settings[1]["encoding"]
+    assert settings[0]["notes"] == settings[1]["notes"]
+    assert "is finished; there is nothing to go on with" in call("resume", "part", code=2).stderr
+
+
+def test_resume_needs_a_run(call: Call) -> None:
+    Path("empty").mkdir()
+    assert "holds no unfinished run" in call("resume", "empty", code=2).stderr
+    Path("empty/unfinished.json").write_text("{")
+    assert "damaged" in call("resume", "empty", code=2).stderr
 
 
 def test_paths_with_blanks_and_letters_of_all_kinds(call: Call) -> None:

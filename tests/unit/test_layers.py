@@ -30,9 +30,10 @@ LAYERS = (
         "tables",
         "arviz",
     ),
-    ("storage",),
+    ("storage", "interrupts"),
+    ("checkpoint",),
     ("posterior", "estimates"),
-    ("progress", "enumeration", "sampling"),
+    ("progress", "enumeration", "sampling", "continuing"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -15,7 +15,7 @@ from whichvars.cli.answers import compare, predict, report
 from whichvars.cli.checkup import doctor
 from whichvars.cli.data import datasets
 from whichvars.cli.demonstration import demo
-from whichvars.cli.fitting import exact, fit
+from whichvars.cli.fitting import exact, fit, resume
 from whichvars.errors import WhichvarsError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -41,8 +41,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except WhichvarsError as error:
             raise Failure(str(error)) from error
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted; nothing was written.") from None
+        except KeyboardInterrupt as error:  # which says how to go on, where there is something to go on with
+            raise Interrupted(str(error) or "interrupted; nothing was written.") from None
         except MemoryError as error:
             raise Failure(
                 "there is not enough memory for this; use fewer columns, rows or replicates"
@@ -63,5 +63,5 @@ def main() -> None:
     """
 
 
-for command in (fit, exact, predict, report, compare, datasets, demo, doctor):
+for command in (fit, resume, exact, predict, report, compare, datasets, demo, doctor):
     main.add_command(command)

@@ -1,8 +1,9 @@
-"""``whichvars fit`` and ``whichvars exact``: from a data file to a run directory."""
+"""``whichvars fit``, ``resume`` and ``exact``: from a data file to a run directory."""
 
+import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
 
-NOT_ACCURATE = 3  # exit code
+NOT_ACCURATE, INTERRUPTED = 3, 130  # exit codes
 SHOWN = 15  # variables in the table
 MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = (
     1 << 21,
@@ -74,9 +75,38 @@ def fit(**options: Any) -> None:
     few different words are taken as categories and enter as a whole. Writes a run directory with the summary, the best
     models, a report and all that `whichvars predict` needs.
 
-    Exit code 0: accurate; 3: done, but not accurate enough; 2: something cannot be used.
+    A run may be killed at any moment: `whichvars resume` goes on from its last checkpoint, at most half a minute before.
+    Ctrl-C stops it in the same way, with what was counted until then as its result.
+
+    Exit code 0: accurate; 3: done, but not accurate enough; 2: something cannot be used; 130: interrupted.
     """
     _run(options, sampled=True)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@click.option("--report/--no-report", default=True, help="Whether to make the report.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for).")
+def resume(directory: Path, threads: int | None, report: bool, as_json: bool, quiet: bool) -> None:
+    """Go on with a run of `whichvars fit` that was killed or interrupted.
+
+    DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
+    """
+    import whichvars as wv
+    from whichvars.checkpoint import Passing
+    from whichvars.cli.runs import CHECKPOINT, read_unfinished
+
+    settings = read_unfinished(directory)
+    started = time.perf_counter()
+    target = settings["asked"].get("target_mcse")
+    try:
+        with notes(quiet or as_json):
+            posterior = wv.resume(Passing(directory / CHECKPOINT), threads=threads, progress=not quiet)
+    except KeyboardInterrupt as error:
+        raise _with_advice(error, directory) from error
+    _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
 
 
 @click.command()
@@ -87,7 +117,15 @@ def exact(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any], sampled: bool) -> None:
-    from whichvars.cli.runs import check_directory, describe, is_accurate, make_directory, write_run
+    from whichvars.checkpoint import Passing
+    from whichvars.cli.runs import (
+        CHECKPOINT,
+        check_directory,
+        has_checkpoint,
+        make_directory,
+        remove_checkpoint,
+        write_unfinished,
+    )
 
     data: Path = options["data"]
     quiet = options["quiet"] or options["as_json"]
@@ -100,26 +138,68 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         say(f"Note: {note}", quiet)
     make_directory(out)
     started = time.perf_counter()
+    settings["notes"] = [*prepared.notes, *said]
     try:
         if sampled:
+            if _chosen(problem, arguments) is not None:
+                write_unfinished(out, settings)
+                arguments["checkpoint"] = Passing(out / CHECKPOINT)
             posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
+            remove_checkpoint(out)  # of an older run
             posterior = _enumerate(problem, quiet)
-    except BaseException:
+    except BaseException as error:
+        if has_checkpoint(out):
+            raise _with_advice(error, out) from error
+        remove_checkpoint(out)
         if not any(out.iterdir()):
             out.rmdir()  # nothing came of it
         raise
     target = options.get("target_mcse")
+    _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
+
+
+def _with_advice(error: BaseException, out: Path) -> BaseException:
+    """The error of a run of which there is a checkpoint."""
+    advice = f"go on with: whichvars resume {shlex.quote(str(out))}"
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt(f"interrupted; {advice}")
+    say(f"What was counted until the last checkpoint is kept; {advice}")
+    return error
+
+
+def _finish(
+    out: Path,
+    posterior: "Posterior",
+    settings: dict[str, Any],
+    target: float | None,
+    started: float,
+    report: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write and show what came of a run."""
+    from whichvars.cli.runs import describe, is_accurate, remove_checkpoint, write_run
+
+    told = {
+        name: value for name, value in posterior.settings.items() if name != "checkpoint"
+    }  # a path of this machine
+    posterior = replace(posterior, settings=told)
     settings |= describe(posterior, target)
-    settings["notes"] = [*prepared.notes, *said]
     settings["result"]["wall_seconds"] = time.perf_counter() - started
+    interrupted = posterior.stopped == "interrupted"
     write_run(out, posterior, settings)
-    if options["as_json"]:
+    if not interrupted:
+        remove_checkpoint(out)
+    if as_json:
         print_json(_for_machines(out, posterior, settings))
     elif not quiet:
         _show(out, posterior, target)
-    if options["report"]:  # last: it takes a few seconds, and nothing of the above waits for it
+    if report:  # last: it takes a few seconds, and nothing of the above waits for it
         add_report(out, posterior, quiet)
+    if interrupted:
+        say(f"Go on with: whichvars resume {shlex.quote(str(out))}", quiet)
+        click.get_current_context().exit(INTERRUPTED)
     if not is_accurate(posterior, target):
         click.get_current_context().exit(NOT_ACCURATE)
 
@@ -186,13 +266,19 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
     return prepared, problem, settings
 
 
-def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
-    import whichvars as wv
+def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
+    """The sampler that a run will take; None where every model is looked at."""
     from whichvars.sampling import choose
 
-    chosen = arguments["sampler"]
-    if chosen == "auto":
-        chosen = choose(problem, arguments.get("draws"), arguments.get("budget")).sampler
+    if arguments["sampler"] != "auto":
+        return arguments["sampler"]
+    return choose(problem, arguments.get("draws"), arguments.get("budget")).sampler
+
+
+def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
+    import whichvars as wv
+
+    chosen = _chosen(problem, arguments)
     if chosen is None:
         _say_models(problem, quiet)
     else:

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
 )  # fmt: skip
+CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"  # while a run goes on, or after it was interrupted
 BEST = 100  # models in top_models.csv
 PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
 OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
@@ -54,7 +57,12 @@ def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
 def check_directory(directory: Path, overwrite: bool) -> None:
     """Refuse a directory that holds something else, or a run that is not to be replaced."""
     if directory.is_dir() and any(directory.iterdir()):
-        if not (directory / SETTINGS).exists():
+        if (directory / UNFINISHED).exists() and not overwrite:
+            raise DataError(
+                f"{directory} holds a run that is not finished; go on with `whichvars resume {shlex.quote(str(directory))}`, or "
+                "start again with --overwrite"
+            )
+        if not (directory / SETTINGS).exists() and not (directory / UNFINISHED).exists():
             raise DataError(
                 f"{directory} is not empty and holds no run of whichvars; name another directory with --out"
             )
@@ -86,6 +94,41 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
     write_csv(posterior.summary().reset_index(), directory / SUMMARY)
     write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
+
+
+def write_unfinished(directory: Path, settings: dict[str, Any]) -> None:
+    """What ``resume`` needs beside the checkpoint; a checkpoint of an older run goes."""
+    remove_checkpoint(directory)
+    write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / UNFINISHED)
+
+
+def read_unfinished(directory: Path) -> dict[str, Any]:
+    """What ``write_unfinished`` wrote."""
+    if not (directory / UNFINISHED).exists():
+        done = (directory / SETTINGS).exists()
+        raise DataError(
+            f"the run in {directory} is finished; there is nothing to go on with"
+            if done
+            else f"{directory} holds no unfinished run; name a directory that `whichvars fit` was writing to"
+        )
+    try:
+        return json.loads((directory / UNFINISHED).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(
+            f"{directory / UNFINISHED} is damaged: {error}; start again with --overwrite"
+        ) from error
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Whether there is something to go on with."""
+    return any((directory / CHECKPOINT).glob("replicate-*.npz"))
+
+
+def remove_checkpoint(directory: Path) -> None:
+    """The run is whole, or nothing came of it."""
+    (directory / UNFINISHED).unlink(missing_ok=True)
+    if (directory / CHECKPOINT).exists():
+        shutil.rmtree(directory / CHECKPOINT)
 
 
 def write_report(posterior: "Posterior", path: Path) -> Path | None:

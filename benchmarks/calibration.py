@@ -1,0 +1,153 @@
+r"""Simulation-based calibration: where data come from the prior, the truth must look like a draw from the posterior.
+
+A data set: γ from the model prior, σ² = 1, β_j ~ N(0, g σ²) in units of the columns' standard deviations (the
+independent slab), y = X_γ β_γ + ε. σ² and the intercept have improper priors, which nothing can be drawn from; both are
+pivots here: the law of what is ranked does not depend on their values.
+
+For every data set the rank of the truth among posterior draws is uniform: of the model's size, and of the coefficient of
+one column drawn at random. Draws equal to the truth (a size is whole, a coefficient can be 0) are split at random.
+And the probabilities are to be kept: of all variables given .3, three in ten are in.
+"""
+
+import itertools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from benchmarks import common
+from benchmarks.common import Table, number
+
+N, P, SIZE, G = 40, 25, 4, 1.0
+DRAWS = 127  # posterior draws among which the truth is ranked: 128 possible ranks
+BINS = 16
+EDGES = np.array([0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
+
+
+def simulate(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """X, y and the true coefficients in units of the columns' standard deviations."""
+    import whichvars as wv
+
+    common_part = rng.normal(size=(N, 1))
+    X = rng.normal(size=(N, P)) + 0.7 * common_part
+    X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    beta = np.zeros(P)
+    members = wv.BetaBinomial(size=SIZE).draw(rng, P, P)
+    beta[members] = np.sqrt(G) * rng.normal(size=len(members))
+    return X, X @ beta + rng.normal(size=N), beta
+
+
+def rank(truth: float, draws: np.ndarray, rng: np.random.Generator) -> int:
+    """How many draws are below the truth, those equal to it being split at random."""
+    return int((draws < truth).sum() + rng.integers((draws == truth).sum() + 1))
+
+
+def one(seed: int, draws: int) -> dict[str, Any]:
+    """Ranks, and inclusion probabilities beside the truth, of one data set."""
+    import whichvars as wv
+
+    rng = np.random.default_rng([2026, seed])
+    X, y, beta = simulate(rng)
+    problem = wv.Problem(X, y, slab=wv.IndependentNormal(G), model_prior=wv.BetaBinomial(size=SIZE))
+    posterior = wv.sample(
+        problem, wv.Hybrid(), draws=draws, replicates=2, seed=seed, threads=1, progress=False
+    )
+    coefficients = posterior.draw(DRAWS, seed=seed).to_numpy()[:, 1 : P + 1]
+    sizes = (coefficients != 0).sum(axis=1)
+    column = int(rng.integers(P))
+    inside = np.flatnonzero(beta)
+    ranks = {
+        "model size": rank(len(inside), sizes, rng),
+        "coefficient of a random column": rank(beta[column], coefficients[:, column], rng),
+    }
+    return {"ranks": ranks, "pip": posterior.pip.tolist(), "in": (beta != 0).tolist()}
+
+
+def measure(sets: int, draws: int = 20_000, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """All data sets."""
+    import whichvars as wv
+
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wv.ConvergenceWarning)
+        for seed in range(sets):
+            found.append(one(seed, draws))
+            if (seed + 1) % 50 == 0:
+                say(f"{seed + 1} of {sets}")
+    ranks = {name: [x["ranks"][name] for x in found] for name in found[0]["ranks"]}
+    pip, inside = (np.array([x[name] for x in found]).ravel() for name in ("pip", "in"))
+    return {
+        "environment": common.environment(),
+        "sets": sets,
+        "draws": draws,
+        "ranks": ranks,
+        "uniform": {name: uniformity(np.array(values)) for name, values in ranks.items()},
+        "reliability": reliability(pip, inside),
+    }
+
+
+def uniformity(ranks: np.ndarray) -> float:
+    """Probability of counts as uneven as these, if all ranks are equally probable: χ² over equal bins."""
+    counts = np.bincount(ranks * BINS // (DRAWS + 1), minlength=BINS)
+    expected = len(ranks) / BINS
+    return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), BINS - 1))
+
+
+def reliability(pip: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
+    """By classes of the inclusion probability: its mean, the share that is in, and by how many standard errors they
+    differ."""
+    rows = []
+    for low, high in itertools.pairwise(EDGES):
+        chosen = (pip >= low) & ((pip < high) if high < 1 else (pip <= 1))
+        n = int(chosen.sum())
+        if n:
+            error = np.sqrt((pip[chosen] * (1 - pip[chosen])).sum()) / n
+            mean, share = float(pip[chosen].mean()), float(inside[chosen].mean())
+            rows.append({"low": low, "high": high, "n": n, "said": mean, "is": share, "z": (share - mean) / max(error, 1e-12)})  # fmt: skip
+    return rows
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    kept = Table(
+        f"Of the variables given a probability, how many are in: {result['sets']} data sets from the prior",
+        ["given", "variables", "mean given, %", "in, %", "standard errors apart"],
+    )
+    for row in result["reliability"]:
+        kept.rows.append(
+            [f"{row['low']:g} to {row['high']:g}", f"{row['n']:,}", f"{100 * row['said']:.1f}", f"{100 * row['is']:.1f}", f"{row['z']:+.1f}"]
+        )  # fmt: skip
+    even = Table("Ranks of the truth among posterior draws", ["of what", "probability of ranks as uneven"])
+    even.rows += [[name, number(p)] for name, p in result["uniform"].items()]
+    return [kept, even]
+
+
+def picture(result: dict[str, Any], path: Path) -> None:
+    """Reliability, and the histograms of the ranks with the band in which 95 % of the bars should lie."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from scipy.stats import binom
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    rows = result["reliability"]
+    said, true, n = (np.array([row[name] for row in rows]) for name in ("said", "is", "n"))
+    axes[0].plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    error = 1.96 * np.sqrt(said * (1 - said) / n)
+    axes[0].errorbar(said, true, error, fmt="o", markersize=4, color="#0072B2", capsize=2)
+    axes[0].set(xlabel="probability given", ylabel="share that is in", title="Are the probabilities kept?")
+    axes[0].set_ylim(-0.03, 1.03)
+    expected = result["sets"] / BINS
+    band = binom.ppf([0.025, 0.975], result["sets"], 1 / BINS)
+    for axis, (name, ranks) in zip(axes[1:], result["ranks"].items()):
+        axis.axhspan(*band, color="0.9")
+        axis.axhline(expected, color="0.6", linewidth=1)
+        counts = np.bincount(np.array(ranks) * BINS // (DRAWS + 1), minlength=BINS)
+        axis.bar((np.arange(BINS) + 0.5) / BINS, counts, 0.9 / BINS, color="#0072B2")
+        axis.set(xlabel="rank of the truth", ylabel="data sets", title=name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

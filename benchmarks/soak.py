@@ -1,0 +1,134 @@
+"""Does a long run stay as it began: memory, speed, and what its checkpoints cost."""
+
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import common, problems
+from benchmarks.common import Table, number
+
+PROBLEM = "blocks22576"
+ROWS = 15  # of the table
+
+
+def resident() -> float:
+    """Memory of this process, in megabytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("this system does not say how much memory a process has")
+
+
+@contextmanager
+def watched_checkpoints(started: float) -> Iterator[list[dict[str, float]]]:
+    """While this lasts, what every file of a checkpoint took."""
+    from whichvars.checkpoint import Checkpoint
+
+    found: list[dict[str, float]] = []
+    real = Checkpoint._store
+
+    def store(self: Checkpoint, index: int, prepared: Any, moment: Any, spent: float) -> bool:
+        clock, cpu = time.monotonic(), time.thread_time() - spent
+        done = real(self, index, prepared, moment, spent)
+        now = time.monotonic()
+        size = self._path(index).stat().st_size if done else 0
+        found.append(
+            {"at": now - started, "seconds": now - clock, "cpu": time.thread_time() - cpu, "bytes": size}
+        )
+        return done
+
+    Checkpoint._store = store  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        Checkpoint._store = real  # type: ignore[method-assign]
+
+
+def measure(
+    minutes: float,
+    every: str = "10s",
+    name: str = PROBLEM,
+    replicates: int = 4,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Run the default sampler for so long; look at it once a second."""
+    import whichvars as wv
+
+    problem = problems.build(name)
+    wv.sample(problem, wv.Hybrid(), draws=100, replicates=2, progress=False)  # compiles, if need be
+    started = time.monotonic()
+    looks: list[dict[str, float]] = []
+
+    def look(report: Any) -> None:
+        now = time.monotonic() - started
+        if not looks or now - looks[-1]["at"] > 1:
+            looks.append({"at": now, "iterations": report.done, "megabytes": resident()})
+
+    threads = len(common_cpus())
+    with tempfile.TemporaryDirectory() as directory, watched_checkpoints(started) as files:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wv.ConvergenceWarning)
+            posterior = wv.sample(
+                problem, wv.Hybrid(), budget=60 * minutes, replicates=replicates, threads=threads, progress=look,
+                checkpoint=directory, every=every,
+            )  # fmt: skip
+    say(f"{posterior.iterations:,} iterations")
+    return {
+        "environment": common.environment(),
+        "problem": problems.PROBLEMS[name].about,
+        "minutes": minutes,
+        "every": every,
+        "replicates": replicates,
+        "threads": min(threads, replicates),
+        "live_threads": threading.active_count(),
+        "looks": looks,
+        "files": files,
+    }
+
+
+def common_cpus() -> list[int]:
+    """CPUs this process may use."""
+    import os
+
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    """Equal stretches of the run; and what checkpoints cost in all."""
+    looks, files, end = result["looks"], result["files"], 60 * result["minutes"]
+    along = Table(
+        f"A run of {result['minutes']:g} minutes: {result['problem']}",
+        ["until minute", "iterations/s", "memory, MB", "files written", "share of the time, %"],
+    )
+    stretches = min(ROWS, max(1, len(looks) // 3))
+    for i in range(stretches):
+        start, stop = end * i / stretches, end * (i + 1) / stretches
+        inside = [x for x in looks if start <= x["at"] < stop]
+        written = [x for x in files if start <= x["at"] < stop]
+        if len(inside) < 2:
+            continue
+        rate = (inside[-1]["iterations"] - inside[0]["iterations"]) / (inside[-1]["at"] - inside[0]["at"])
+        share = sum(x["cpu"] for x in written) / (result["threads"] * (stop - start))
+        along.rows.append(
+            [f"{stop / 60:.2f}", number(rate), number(inside[-1]["megabytes"], 4), str(len(written)), f"{100 * share:.2f}"]
+        )  # fmt: skip
+    seconds, busy = (sum(x[name] for x in files) for name in ("seconds", "cpu"))
+    cost = Table("Its checkpoints", ["what", "value"])
+    cost.rows += [
+        ["asked for every", str(result["every"])],
+        ["files of replicates", str(len(files))],
+        ["megabytes each, mean", number(sum(x["bytes"] for x in files) / max(len(files), 1) / 1e6)],
+        ["seconds each, mean", number(seconds / max(len(files), 1))],
+        ["of a processor, copying included", number(busy / max(len(files), 1))],
+        ["share of the processors' time, %", f"{100 * busy / (result['threads'] * end):.2f}"],
+    ]
+    return [along, cost]

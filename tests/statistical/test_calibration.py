@@ -1,0 +1,23 @@
+"""Simulation-based calibration of the default sampler: the truth looks like a draw from the posterior."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
+
+from benchmarks import calibration  # noqa: E402
+
+
+@pytest.mark.slow
+def test_truths_look_like_draws_and_probabilities_are_kept() -> None:
+    """500 data sets. Limits: a chance of 10⁻³ for each of two tests of ranks, four standard errors in 12 classes."""
+    result = calibration.measure(500, 10_000)
+    assert min(result["uniform"].values()) > 1e-3, result["uniform"]
+    for row in result["reliability"]:
+        assert abs(row["z"]) < 4, row

@@ -1,0 +1,841 @@
+"""Checkpoints: a run that was killed and gone on with gives the numbers of one that was not, bit for bit; and
+nothing that goes wrong with files costs more than what came after the last of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import whichvars as wv
+from whichvars import checkpoint as checkpoints
+from whichvars import sampling, storage
+from whichvars.checkpoint import Checkpoint, Replicate
+from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
+from whichvars.posterior import Posterior
+
+FEW = {"memo_slots": 1 << 10}
+SAMPLERS: dict[str, Any] = {
+    "add-delete-swap": wv.AddDeleteSwap(memo_slots=64),
+    "lamnisos": wv.Lamnisos(**FEW),
+    "individual": wv.IndividualAdaptation(chains=2, merge_every=100, **FEW),
+    "asi": wv.ASI(chains=2, **FEW),
+    "parni": wv.PARNI(chains=2, adapt="always", **FEW),
+    "tempered-gibbs": wv.TemperedGibbs(chains=2, table_bytes=1 << 16, **FEW),
+    "hybrid": wv.Hybrid(chains=2, table_bytes=1 << 16, **FEW),
+    "tempering": wv.ParallelTempering(rungs=3, chains=2, **FEW),
+    "smc": wv.SequentialMonteCarlo(particles=200, steps=4, groups=4, **FEW),
+}
+TIMES = ("cpu_seconds", "settings")
+
+
+@pytest.fixture(scope="module")
+def problem() -> wv.Problem:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
+    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
+    return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
+
+
+@pytest.fixture
+def write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every chunk, by the thread that samples."""
+    monkeypatch.setattr(Checkpoint, "write_if_due", Checkpoint.write)
+
+
+@pytest.fixture(autouse=True)
+def write_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)
+
+
+def run(problem: wv.Problem, sampler: Any, **options: Any) -> Posterior:
+    defaults: dict[str, Any] = {"replicates": 3, "seed": 11, "progress": False, "threads": 2}
+    if getattr(sampler, "by_draws", True):
+        defaults |= {"draws": 2400, "warmup": 600}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return wv.sample(problem, sampler, **{**defaults, **options})
+
+
+def resume(directory: Path, **options: Any) -> Posterior:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return wv.resume(directory, progress=False, **options)
+
+
+def bits(value: Any) -> Any:
+    """Something that two values have in common only if they are equal to the last bit."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, pd.DataFrame):
+        return [(name, bits(value[name].to_numpy())) for name in value.columns]
+    if hasattr(value, "indptr"):
+        return [bits(part) for part in (value.data, value.indices, value.indptr)]
+    if dataclasses.is_dataclass(value):
+        return [bits(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in TIMES]
+    if isinstance(value, dict):
+        return [(key, bits(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [bits(item) for item in value]
+    return repr(value)
+
+
+def assert_same(a: Posterior, b: Posterior) -> None:
+    for f in dataclasses.fields(Posterior):
+        if f.name not in (*TIMES, "problem"):
+            assert bits(getattr(a, f.name)) == bits(getattr(b, f.name)), f.name
+
+
+class Killed(BaseException):
+    """In place of a signal that ends the process."""
+
+
+def die_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
+    """Let so many chunks be done, then let every thread die at its next one."""
+    done = iter(range(chunks))
+    advance = sampling._Loop._advance
+
+    def fragile(self: Any, index: int) -> None:
+        if next(done, None) is None:
+            raise Killed
+        advance(self, index)
+
+    monkeypatch.setattr(sampling._Loop, "_advance", fragile)
+
+
+# --- going on
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_run_that_died_goes_on_as_if_nothing_had_happened(
+    problem: wv.Problem, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = SAMPLERS[name]
+    whole = run(problem, sampler)
+    for deaths, threads in enumerate((1, 5)):
+        place = tmp_path / str(threads)
+        chunks, length = (5, 14)[deaths], 15 if name == "smc" else 90
+        with monkeypatch.context() as patch:
+            die_after(patch, chunks)
+            with pytest.raises(Killed):
+                run(problem, sampler, checkpoint=place, every=1e-9, chunk=length, threads=threads)
+        with monkeypatch.context() as patch:  # and once more, on the way
+            die_after(patch, 1)
+            with pytest.raises(Killed):
+                resume(place, every=1e-9, threads=1)
+        assert_same(resume(place, threads=threads), whole)
+        assert_same(resume(place), whole)  # done already
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_what_is_read_is_what_was_written(problem: wv.Problem, name: str, tmp_path: Path) -> None:
+    """Types, kinds of numbers, layouts, and which arrays are the same memory."""
+    place = tmp_path / "run"
+    run(problem, SAMPLERS[name], checkpoint=place, replicates=1)
+    with Checkpoint(place) as keeper:
+        keeper.read_run()
+        (a,) = keeper.replicates().values()
+        keeper.written.clear()
+        assert keeper.write(0, a)
+        (b,) = keeper.replicates().values()
+    fresh = SAMPLERS[name].init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, int)] * SAMPLERS[name].chains)  # fmt: skip
+    assert bits_of_run(a.run) == bits_of_run(b.run)
+    assert shared_memory(a.run) == shared_memory(b.run)
+    assert set(shared_memory(fresh)) <= set(shared_memory(b.run))
+    ours, theirs = dict(walk(b.run)), dict(walk(fresh))
+    for path, array in theirs.items():
+        if isinstance(array, np.ndarray) and path in ours:
+            assert ours[path].dtype == array.dtype, path
+            assert ours[path].ndim == array.ndim, path
+            for flag in ("c_contiguous", "writeable", "aligned"):  # what kernels are compiled for
+                assert getattr(ours[path].flags, flag) == getattr(array.flags, flag) == True, path  # noqa: E712
+
+
+def walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, np.random.Generator):
+        yield path, value.bit_generator.state
+    elif dataclasses.is_dataclass(value):
+        for f in dataclasses.fields(value):
+            yield from walk(getattr(value, f.name), f"{path}.{f.name}")
+    elif isinstance(value, (tuple, list)):
+        names = getattr(value, "_fields", range(len(value)))
+        for name, item in zip(names, value):
+            if name != "gram_cache":
+                yield from walk(item, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def bits_of_run(value: Any) -> Any:
+    return [(path, bits(item)) for path, item in walk(value)]
+
+
+def shared_memory(value: Any) -> list[str]:
+    seen: dict[tuple[int, int], str] = {}
+    found = []
+    for path, array in walk(value):
+        if isinstance(array, np.ndarray) and array.size:
+            memory = (array.ctypes.data, array.nbytes)
+            if memory in seen:
+                found.append(f"{seen[memory]} = {path}")
+            seen.setdefault(memory, path)
+    return found
+
+
+def test_views_are_views_again(problem: wv.Problem, tmp_path: Path) -> None:
+    run(problem, SAMPLERS["hybrid"], checkpoint=tmp_path, replicates=1)
+    with Checkpoint(tmp_path) as keeper:
+        keeper.read_run()
+        unit = keeper.replicates()[0].run.units[0]
+    unit.memo.keys[3], unit.table.keys[0, 0] = 77, 78
+    assert unit.memo.values.view(np.uint64)[3] == 77
+    assert unit.table.rows.view(np.uint64)[0, 0] == 78
+
+
+def test_large_problems_and_growing_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The column engine with its kept products, a mixture of g whose table grows, models that outgrow their room."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 200))
+    y = X[:, :45] @ rng.choice([-1, 1], 45) + 0.3 * rng.normal(size=150)
+    problem = wv.Problem(X, y, slab=wv.HyperG(), model_prior=wv.FixedInclusion(size=40), engine="columns")
+    options = {"draws": 1500, "warmup": 200, "replicates": 2, "start": "null"}
+    whole = run(problem, wv.AddDeleteSwap(), **options)
+    for chunks in (3, 9):
+        place = tmp_path / str(chunks)
+        with monkeypatch.context() as patch:
+            die_after(patch, chunks)
+            with pytest.raises(Killed):
+                run(problem, wv.AddDeleteSwap(), **options, checkpoint=place, every=1e-9, chunk=100)
+        assert_same(resume(place), whole)
+
+
+def chunks_of(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> int:
+    """How many chunks a run has."""
+    done, advance = [], sampling._Loop._advance
+    with monkeypatch.context() as patch:
+        patch.setattr(sampling._Loop, "_advance", lambda self, i: (done.append(i), advance(self, i))[1])
+        work()
+    return len(done)
+
+
+@pytest.mark.usefixtures("write_at_once")
+def test_accuracy_is_looked_at_at_the_same_draws(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"draws": 200_000, "warmup": 1000, "target_mcse": 0.004, "rao_blackwell": False, "threads": 1, "chunk": 5000}  # fmt: skip
+    whole = run(problem, wv.AddDeleteSwap(), **options)
+    assert whole.stopped == "target_mcse"
+    assert whole.iterations > 3 * 1000 + 3 * 20_000  # more than one look
+    total = chunks_of(monkeypatch, lambda: run(problem, wv.AddDeleteSwap(), **options))
+    for chunks in (
+        4,
+        total - 1,
+    ):  # in the second, all but a few draws are there, but it is too early for a look
+        place = tmp_path / str(chunks)
+        with monkeypatch.context() as patch:
+            die_after(patch, chunks)
+            with pytest.raises(Killed):
+                run(problem, wv.AddDeleteSwap(), **options, checkpoint=place)
+        assert_same(resume(place), whole)
+
+
+def test_the_same_call_goes_on_too(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = SAMPLERS["hybrid"]
+    with monkeypatch.context() as patch:
+        die_after(patch, 4)
+        with pytest.raises(Killed):
+            run(problem, sampler, checkpoint=tmp_path, every=1e-9, chunk=90)
+    assert_same(run(problem, sampler, checkpoint=tmp_path), run(problem, sampler))
+
+
+def test_a_seed_nobody_gave_is_kept(problem: wv.Problem, tmp_path: Path) -> None:
+    first = run(problem, wv.AddDeleteSwap(), seed=None, checkpoint=tmp_path)
+    assert_same(run(problem, wv.AddDeleteSwap(), seed=None, checkpoint=tmp_path), first)
+
+
+def test_a_budget_goes_on_where_it_was(problem: wv.Problem, tmp_path: Path) -> None:
+    first = run(problem, wv.AddDeleteSwap(), draws=None, warmup=100, budget=0.3, checkpoint=tmp_path)
+    assert first.stopped == "budget"
+    assert_same(resume(tmp_path), first)
+
+
+# --- extending
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "smc"])
+def test_an_extended_run_is_a_longer_run(problem: wv.Problem, name: str, tmp_path: Path) -> None:
+    short = run(problem, SAMPLERS[name], draws=1000, checkpoint=tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        longer = wv.extend(short, draws=1400, progress=False)
+    assert_same(longer, run(problem, SAMPLERS[name], draws=2400))
+    assert longer.settings["draws"] == 2400
+    assert_same(resume(tmp_path), longer)
+
+
+@pytest.mark.parametrize("name", ["smc", "hybrid"])
+def test_replicates_can_be_added(problem: wv.Problem, name: str, tmp_path: Path) -> None:
+    few = run(problem, SAMPLERS[name], replicates=2, checkpoint=tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        more = wv.extend(few, replicates=2, progress=False)
+    assert_same(more, run(problem, SAMPLERS[name], replicates=4))
+
+
+def test_what_cannot_be_extended(problem: wv.Problem, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="exact"):
+        wv.extend(wv.exact(problem), draws=10)
+    with pytest.raises(DataError, match="checkpoint=DIRECTORY"):
+        wv.extend(run(problem, wv.AddDeleteSwap()), draws=10)
+    particles = run(problem, SAMPLERS["smc"], checkpoint=tmp_path / "smc")
+    with pytest.raises(DataError, match="replicates="):
+        wv.extend(particles, draws=10)
+    with pytest.raises(DataError, match="draws= or replicates="):
+        wv.extend(particles)
+    (tmp_path / "smc").rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="there is no directory"):
+        wv.extend(particles, replicates=1)
+
+
+def test_an_interrupted_run_is_extended_from_where_it_is(problem: wv.Problem, tmp_path: Path) -> None:
+    def interrupt(report: Any) -> None:
+        if report.done > 3 * 20_000:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stopped = run(
+        problem, wv.AddDeleteSwap(), draws=10**9, checkpoint=tmp_path, progress=interrupt, chunk=5000
+    )
+    assert stopped.stopped == "interrupted"
+    longer = wv.extend(stopped, draws=1000, progress=False)
+    assert stopped.iterations < longer.iterations < stopped.iterations + 3 * 20_000
+
+
+# --- what is refused
+
+
+def test_other_runs_are_refused(problem: wv.Problem, tmp_path: Path) -> None:
+    run(problem, SAMPLERS["hybrid"], checkpoint=tmp_path)
+    other = wv.Problem(np.random.default_rng(0).normal(size=(47, 8)), np.arange(47.0))
+    for what, change in {
+        "draws, warmup": {"draws": 2401},
+        "seed": {"seed": 12},
+        "replicates": {"replicates": 4},
+        "start": {"start": "null"},
+        "rao_blackwell": {"rao_blackwell": False},
+    }.items():
+        with pytest.raises(DataError, match=f"differs in {what}"):
+            run(problem, SAMPLERS["hybrid"], checkpoint=tmp_path, **change)
+    with pytest.raises(DataError, match="differs in sampler"):
+        run(problem, SAMPLERS["asi"], checkpoint=tmp_path)
+    with pytest.raises(DataError, match="other data or priors"):
+        run(other, SAMPLERS["hybrid"], checkpoint=tmp_path)
+    again = wv.Problem(*data_of(problem), slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.25))
+    with pytest.raises(DataError, match="other data or priors"):
+        run(again, SAMPLERS["hybrid"], checkpoint=tmp_path)
+
+
+def data_of(problem: wv.Problem) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
+    return X, X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
+
+
+def test_other_versions_are_refused(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(wv, "__version__", "0.0.9")
+        with pytest.raises(DataError, match=r"made by another version of whichvars.*version it was made by"):
+            wv.resume(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "layout", lambda: "other")
+        with pytest.raises(DataError, match="made by another version"):
+            wv.resume(tmp_path)
+
+
+def test_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no directory"):
+        wv.resume(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"holds no checkpoint: it has no run\.npz"):
+        wv.resume(tmp_path)
+
+
+def test_arguments(problem: wv.Problem, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="every='30' has no unit"):
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every="30")
+    with pytest.raises(TypeError, match="cannot be kept in a checkpoint"):
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, seed=np.random.SeedSequence(1))
+
+
+def test_an_exact_answer_needs_no_checkpoint(problem: wv.Problem, tmp_path: Path) -> None:
+    assert wv.sample(problem, checkpoint=tmp_path / "none").models.exact
+    assert not (tmp_path / "none").exists()
+
+
+def test_paths_with_spaces_and_letters_of_all_kinds(problem: wv.Problem, tmp_path: Path) -> None:
+    place = tmp_path / "a b" / "größe 变量 'x'"
+    assert_same(run(problem, wv.AddDeleteSwap(), checkpoint=place), resume(place))
+
+
+# --- interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_stops_and_keeps_everything(
+    problem: wv.Problem, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    sent = []
+
+    def stop(report: Any) -> None:
+        if not sent:
+            sent.append(report.done)
+            os.kill(os.getpid(), number)
+
+    options = {"draws": 40_000, "warmup": 0, "replicates": 3, "seed": 11}
+    with pytest.warns(ConvergenceWarning, match=re.escape(f"go on with whichvars.resume({str(tmp_path)!r})")):
+        stopped = wv.sample(
+            problem, wv.AddDeleteSwap(), **options, progress=stop, chunk=1000, checkpoint=tmp_path, every="1h"
+        )  # fmt: skip
+    assert stopped.stopped == "interrupted"
+    assert sent[0] <= stopped.iterations < 3 * 20_000
+    assert "once more stops at once" in capsys.readouterr().err
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+    assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap(), **options))
+
+
+def test_a_signal_before_anything_was_counted(problem: wv.Problem, tmp_path: Path) -> None:
+    options = {"draws": 1000, "warmup": 20_000}
+
+    def stop(report: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="go on with"):
+        run(problem, wv.AddDeleteSwap(), **options, progress=stop, chunk=1000, threads=1, checkpoint=tmp_path)
+    assert list(tmp_path.glob("replicate-*.npz"))
+    assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap(), **options))
+
+
+def test_two_signals_stop_at_once_and_the_last_checkpoint_stands(problem: wv.Problem, tmp_path: Path) -> None:
+    options = {"draws": 40_000}
+
+    def stop(report: Any) -> None:
+        if report.done > 10_000:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(
+            problem, wv.AddDeleteSwap(), **options, progress=stop, chunk=1000, checkpoint=tmp_path, every=1e-9
+        )
+    assert list(tmp_path.glob("replicate-*.npz"))
+    assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap(), **options))
+
+
+def test_other_threads_leave_signals_alone(problem: wv.Problem, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    found: list[Any] = []
+
+    def work() -> None:
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, progress=lambda r: found.append(signal.getsignal(signal.SIGTERM)))  # fmt: skip
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found
+    assert set(found) == {before}
+
+
+# --- faults
+
+
+def full_disk(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.usefixtures("write_at_once")
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_ends_nothing(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Checkpoints fail for a while: sampling goes on, the file before stands, and later ones are written."""
+    options = {"draws": 4000, "warmup": 600, "threads": 1, "replicates": 1}
+    real, calls = getattr(os, call), iter(range(1000))
+
+    def sometimes(*arguments: Any) -> Any:
+        return full_disk() if 4 < next(calls) < 9 else real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.os, call, sometimes)
+        with pytest.warns(
+            CheckpointWarning, match="No space left.*Sampling goes on; the one written before stands"
+        ):
+            done = run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path, every=1e-9, chunk=200)
+    whole = run(problem, wv.AddDeleteSwap(), **options)
+    assert_same(done, whole)
+    assert_same(resume(tmp_path), whole)
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.usefixtures("write_at_once")
+def test_a_disk_that_stays_full(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"draws": 4000, "warmup": 600, "threads": 1, "replicates": 1}
+    calls = iter(range(1000))
+    real = os.fsync
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.os, "fsync", lambda f: full_disk() if next(calls) > 6 else real(f))
+        with pytest.warns(CheckpointWarning, match="No space left"):
+            done = run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path, every=1e-9, chunk=200)
+    assert_same(done, run(problem, wv.AddDeleteSwap(), **options))
+    assert_same(resume(tmp_path), done)  # from the last one that could be written
+
+
+def test_no_room_for_the_first_file_is_an_error(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    with pytest.raises(OutputError, match=r"cannot write a checkpoint to .*No space left"):
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
+
+
+LIMITED = """
+import resource, signal, sys, warnings
+import numpy as np, whichvars as wv
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+rng = np.random.default_rng(0)
+problem = wv.Problem(rng.normal(size=(40, 8)), rng.normal(size=40))
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    posterior = wv.sample(problem, wv.AddDeleteSwap(), draws=2000, replicates=1, progress=False, checkpoint=sys.argv[1])
+print(posterior.iterations, [w.message.args[0] for w in caught if issubclass(w.category, wv.CheckpointWarning)])
+"""
+
+
+def test_files_that_may_not_be_that_large(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=False, env=environment()
+    )  # fmt: skip
+    assert done.stdout.startswith("2200 "), done.stderr
+    assert "File too large" in done.stdout
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_the_directory_vanishes(problem: wv.Problem, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+
+    def remove(report: Any) -> None:
+        if place.exists():
+            place.rename(tmp_path / "gone")
+
+    with pytest.warns(CheckpointWarning, match="No such file or directory"):
+        done = run(problem, wv.AddDeleteSwap(), checkpoint=place, every=1e-9, chunk=300, progress=remove)
+    assert_same(done, run(problem, wv.AddDeleteSwap()))
+
+
+def test_a_place_that_cannot_be_written_to(problem: wv.Problem, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(OutputError, match="cannot write a checkpoint"):
+        run(problem, wv.AddDeleteSwap(), checkpoint=file)
+    with pytest.raises(OutputError, match="cannot write a checkpoint"):
+        run(problem, wv.AddDeleteSwap(), checkpoint=file / "below")
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(OutputError, match=r"cannot write a checkpoint.*denied"):
+            run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path / "new")
+        tmp_path.chmod(0o700)
+
+
+def test_two_runs_on_one_directory(problem: wv.Problem, tmp_path: Path) -> None:
+    with Checkpoint(tmp_path):
+        with pytest.raises(OutputError, match=f"another run is using .*process {os.getpid()}"):
+            run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
+    run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
+
+
+def test_a_lock_of_a_dead_process_is_taken_over(problem: wv.Problem, tmp_path: Path) -> None:
+    code = "import os, sys; from whichvars.checkpoint import Checkpoint; c = Checkpoint(sys.argv[1]); os._exit(1)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=environment())
+    assert (tmp_path / "lock").read_text().isdigit()
+    run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("file", ["run.npz", "replicate-1.npz"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+def test_damaged_files_are_refused(problem: wv.Problem, tmp_path: Path, file: str, damage: str) -> None:
+    whole = run(problem, wv.AddDeleteSwap(memo_slots=64), checkpoint=tmp_path)
+    path = tmp_path / file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes({"cut": content[: len(content) // 3], "flipped": content, "empty": b""}[damage])
+    with pytest.raises(DataError, match=re.escape(str(path))):
+        wv.resume(tmp_path, progress=False)
+    if file != "run.npz":  # as the message says
+        path.unlink()
+        assert_same(resume(tmp_path), whole)
+
+
+def test_a_file_of_another_run_is_refused(problem: wv.Problem, tmp_path: Path) -> None:
+    for name in "ab":
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path / name)
+    (tmp_path / "a" / "replicate-0.npz").replace(tmp_path / "b" / "replicate-0.npz")
+    with pytest.raises(DataError, match="belongs to another run"):
+        wv.resume(tmp_path / "b")
+    run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path / "c")
+    (tmp_path / "c" / "replicate-0.npz").replace(tmp_path / "c" / "replicate-1.npz")
+    with pytest.raises(DataError, match="belongs to another run"):
+        wv.resume(tmp_path / "c")
+
+
+@pytest.mark.usefixtures("write_at_once")
+def test_an_error_in_a_thread_is_raised_and_hangs_nothing(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before the error stands, and the replicate in which it happened is not written after it."""
+    real, calls = wv.AddDeleteSwap.advance, iter(range(1000))
+
+    def broken(self: Any, *arguments: Any) -> None:
+        if next(calls) > 8:
+            raise ZeroDivisionError("in a thread")
+        real(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wv.AddDeleteSwap, "advance", broken)
+        with pytest.raises(ZeroDivisionError, match="in a thread"):
+            run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=1e-9, chunk=200)
+    assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap()))
+
+
+def test_clocks_that_jump(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the monotonic clock is asked, which does not jump."""
+    rng = random.Random(1)
+    monkeypatch.setattr(time, "time", lambda: rng.uniform(-1e10, 1e10))
+    assert_same(
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=0.001), run(problem, wv.AddDeleteSwap())
+    )
+
+
+def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(checkpoints, "SHARE", 0.02)
+    sampler = wv.AddDeleteSwap()
+    state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
+    with Checkpoint(tmp_path, every=1e-6) as keeper:
+        keeper.start_clock(replicates=4, threads=2)
+        before = time.monotonic()
+        clock = time.thread_time()
+        keeper.write(0, Replicate(state))
+        assert keeper.due[0] - before > 0.25 * (4 / 2) * (time.thread_time() - clock) / 0.02
+
+
+def test_an_error_of_the_thread_that_writes_is_not_lost(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "_write_array", lambda *a: 1 / 0 if a[1] == "array5" else None)
+    with pytest.raises(ZeroDivisionError):
+        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=1e-9, chunk=100)
+
+
+# --- storage
+
+
+def test_zeros_that_were_left_out_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "zeros"
+    wide = np.zeros((1000, 1000))
+    wide[0, 1] = -0.0
+    wide[2, 3] = 5.0
+    storage.save(path, "test", [wide, wide.view(np.uint64)], (), trim=True)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DataError, match="longer than allowed"):
+        storage.load(path, "test", ())
+    again, view = storage.load(path, "test", (), most_zeros=8_000_000)
+    assert again.tobytes() == wide.tobytes()
+    view[0, 0] = 1
+    assert again[0, 0] > 0
+
+
+def test_generators_go_on(tmp_path: Path) -> None:
+    rng = np.random.Generator(np.random.PCG64DXSM(5))
+    rng.integers(10, dtype=np.uint32)  # half of a word is left
+    storage.save(tmp_path / "g", "test", rng, ())
+    again = storage.load(tmp_path / "g", "test", ())
+    assert (
+        again.integers(1 << 30, size=9, dtype=np.uint32) == rng.integers(1 << 30, size=9, dtype=np.uint32)
+    ).all()
+    with pytest.raises(TypeError, match="PCG64"):
+        storage.save(tmp_path / "h", "test", np.random.default_rng(1), ())
+
+
+# --- kill -9
+
+
+def environment() -> dict[str, str]:
+    source = str(Path(wv.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(Path(__file__).parents[1])])}
+
+
+VICTIM = """
+import os, sys, time, random, threading
+import numpy as np
+import whichvars as wv
+from whichvars import checkpoint as checkpoints, sampling, storage
+from unit import test_checkpoint as tests
+name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+checkpoints.SHARE = float("inf")
+countdown = [int(moment * 12) + 2]
+def count(*_):
+    countdown[0] -= 1
+    if countdown[0] <= 0:
+        os.kill(os.getpid(), 9)
+if where == "writing":
+    real = storage._write_array
+    def write(archive, array_name, array):
+        if array_name == "array3":
+            count()
+        real(archive, array_name, array)
+    storage._write_array = write
+elif where == "renaming":
+    real_replace = os.replace
+    os.replace = lambda *a: (count(), real_replace(*a))
+elif where == "merging":
+    cls = type(tests.SAMPLERS[name])
+    real_merge = cls.merge
+    cls.merge = lambda *a: (count(), real_merge(*a))
+else:
+    def soon():
+        time.sleep(0.03 * (37 * moment % 1))
+        os.kill(os.getpid(), 9)
+    real_advance = sampling._Loop._advance
+    def advance(self, index):
+        countdown[0] -= 1
+        if countdown[0] == 0:
+            threading.Thread(target=soon).start()
+        real_advance(self, index)
+    sampling._Loop._advance = advance
+tests.run(tests.long_problem(), tests.SAMPLERS[name], checkpoint=place, every=1e-9, chunk=60, **tests.length(name))
+"""
+
+
+def long_problem() -> wv.Problem:
+    return wv.Problem(*data_of_long(), slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.3))
+
+
+def data_of_long() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 12)) + rng.normal(size=(60, 1))
+    return X, X[:, 0] - X[:, 1] + rng.normal(size=60)
+
+
+def length(name: str) -> dict[str, Any]:
+    return {} if name == "smc" else {"draws": 6000, "warmup": 1500}
+
+
+def kill_and_resume(name: str, moment: float, where: str, place: Path, whole: Posterior) -> int:
+    """Start a process that is killed, go on, and compare; returns how it ended."""
+    command = [sys.executable, "-c", VICTIM, name, str(place), str(moment), where]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(), timeout=120
+    )
+    assert done.returncode in (0, -9), done.stderr
+    if (place / "run.npz").exists():
+        assert_same(resume(place), whole)
+    else:  # killed before there was anything to keep
+        assert not list(place.glob("replicate-*.npz"))
+    return done.returncode
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "where"),
+    [("hybrid", 0.3, "writing"), ("individual", 0.2, "merging"), ("asi", 0.6, "anywhere")],
+)  # fmt: skip
+def test_killed_and_resumed(name: str, moment: float, where: str, tmp_path: Path) -> None:
+    whole = run(long_problem(), SAMPLERS[name], **length(name))
+    assert kill_and_resume(name, moment, where, tmp_path / "run", whole) == -9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_killed_again_and_again(name: str, tmp_path: Path) -> None:
+    """Six kills of each of nine samplers at random moments and places: 54 in all."""
+    whole = run(long_problem(), SAMPLERS[name], **length(name))
+    rng = random.Random(name)
+    kills = 0
+    for i, where in enumerate(["writing", "renaming", "merging", "anywhere", "anywhere", "writing"]):
+        moment = rng.uniform(0, 4 if where == "anywhere" else 1)
+        kills += kill_and_resume(name, moment, where, tmp_path / str(i), whole) == -9
+    assert kills >= 4  # some end before their time, or never merge
+
+
+# --- fuzz
+
+
+def mutate(content: bytes, rng: random.Random, sealed: bool) -> bytes:
+    """A file with some of its bytes changed, cut, repeated or moved; `sealed`: with a right checksum."""
+    data = bytearray(content)
+    for _ in range(rng.randint(1, 4)):
+        kind, at = rng.randrange(5), rng.randrange(max(len(data), 1))
+        size = rng.choice([1, 2, 8, 64])
+        if kind == 0 and data:
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del data[at:]
+        elif kind == 2:
+            data[at : at + size] = rng.randbytes(size)
+        elif kind == 3:
+            data[at:at] = data[at : at + size]
+        else:
+            del data[at : at + size]
+    if sealed and len(data) > 64:
+        data[-64:] = hashlib.sha256(data[:-64]).hexdigest().encode()
+    return bytes(data)
+
+
+def fuzz(files: int, problem: wv.Problem, place: Path) -> int:
+    """Read mutated files; returns how many were taken. A file whose checksum is wrong must not be."""
+    run(problem, wv.AddDeleteSwap(memo_slots=4), checkpoint=place, replicates=1, draws=50, warmup=10)
+    rng = random.Random(0)
+    taken = 0
+    with Checkpoint(place) as keeper:
+        known = {**keeper.known, **{c.__name__: c for c in storage.PROBLEM}}
+        for name, kind in (("run.npz", "run"), ("replicate-0.npz", "replicate")):
+            content = (place / name).read_bytes()
+            path = place / "mutant"
+            for i in range(files // 2):
+                sealed = i % 2 == 1
+                mutant = mutate(content, rng, sealed)
+                path.write_bytes(mutant)
+                try:
+                    storage.load(path, kind, known, most_zeros=1 << 26)
+                except DataError:
+                    continue
+                assert sealed or mutant == content
+                taken += 1
+    return taken
+
+
+def test_mutated_checkpoints_are_refused(problem: wv.Problem, tmp_path: Path) -> None:
+    assert fuzz(400, problem, tmp_path) < 200
+
+
+@pytest.mark.slow
+def test_many_mutated_checkpoints_are_refused(problem: wv.Problem, tmp_path: Path) -> None:
+    fuzz(100_000, problem, tmp_path)
