@@ -100,6 +100,7 @@ class JumpUnit:
     own: Any = None
     turn: int = 0  # whose turn it is
     left: int = TURN  # steps left of it
+    turn_length: int = TURN
     events: int = 0  # since ``weights`` were last set to 0
 
     @property
@@ -164,7 +165,7 @@ def new_jump_unit(
 
 
 def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
-    """`steps` steps in all, the chains taking turns of ``TURN`` steps, however the steps are divided into
+    """`steps` steps in all, the chains taking turns of ``turn_length`` steps, however the steps are divided into
     calls."""
     while steps > 0:
         c = unit.turn
@@ -182,7 +183,7 @@ def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *setti
             unit.make_room(problem, c)
         elif unit.left == 0:
             unit.turn = (c + 1) % len(unit.chains)
-            unit.left = TURN
+            unit.left = unit.turn_length
             unit.chains[unit.turn].ints[SCANNED] = 0  # the rows kept are those of another chain
 
 
