@@ -1,11 +1,12 @@
 r"""The flip rates of some of the variables: of a set S, drawn anew after every event, for p too large to scan all.
 
-S has s variables: a *anchors* that are always in it, and s − a others. Its rates are
-:math:`c_i r_i(\gamma)`, with :math:`r_i` as in ``rate_table.py``, c = 1 for anchors and (p − a)/(s − a) for the
-others, which makes up for their being in S so seldom.
+S has s variables: a *anchors* that are always in it, and s − a others, drawn uniformly. With :math:`r_i` as in
+``rate_table.py``, the rates are :math:`r_i(\gamma)` for anchors and for whatever is in the model;
+:math:`\frac{p-a}{s-a} r_i(\gamma)` for the others in S, which makes up for their being in it so seldom; 0 for the rest.
 
-The odds come as in ``scan.py``: Z = L⁻¹X_γᵀx_c for the columns c of S, a block of them at a time, then
-pivots, residuals and marginal likelihoods by the same operations. Cost: O(s·(k·n + k²)), and nothing that is O(p).
+The odds come as in ``scan.py``: Z = L⁻¹X_γᵀx_c for the columns c of S, a block of them at a time, then pivots,
+residuals and marginal likelihoods by the same operations. For anchors the rows of Z are kept between events as
+they are there. Cost: O((s − a)(k·n + k²) + a·k) as a rule, and nothing that is O(p).
 """
 
 import math
@@ -20,6 +21,7 @@ from whichvars._kernels.chain import (
     EVALUATIONS,
     LOG_MARGINAL,
     PERFECT,
+    SCANNED,
     SIZE,
     TAIL,
     _extend_head,
@@ -32,7 +34,6 @@ from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.scan import (
     GOOD_ENOUGH,
-    _bounded,
     _deletions,
     _deletions_by_inverse,
     _deletions_one_by_one,
@@ -50,16 +51,22 @@ from whichvars._kernels.scan import (
 from whichvars._kernels.size_prior import all_parents_in, children_made_available, log_availability
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
+KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
+
 
 class Subset(NamedTuple):
     """S of every chain, and the rates of the one at work."""
 
     anchors: np.ndarray  # (a,) int64
-    others: np.ndarray  # (chains, p − a) int32: the rest in some order; the first s − a of a row are in S
-    members: np.ndarray  # (s,) int64: S, anchors first
-    rates: np.ndarray  # (s,) c_i r_i
+    is_anchor: np.ndarray  # (p,) bool
+    others: np.ndarray  # (p − a,) int32: the rest, in whatever order the last shuffle left
+    drawn: np.ndarray  # (chains, s − a) int64: those of them that are in S
+    members: np.ndarray  # (s,) int64: S of the chain at work, anchors first
+    entering: np.ndarray  # (s,) rates of those that are out
     probabilities: np.ndarray  # (s,) p_i
+    leaving: np.ndarray  # (p or fewer,) rates of the variables of the model, in their order
     columns: np.ndarray  # (block,) int64: columns of X that are being looked at
+    kept: np.ndarray  # (KEPT_ROWS, a) Z of the anchors, for the chain whose turn it is
     # in warm-up, by variable: the holding time while it was in S, and that times p_j
     seen: np.ndarray  # (p,)
     scores: np.ndarray  # (p,)
@@ -70,33 +77,47 @@ def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: in
     p = len(target.design.offsets) - 1
     return Subset(
         anchors=np.zeros(n_anchors, np.int64),
-        others=np.zeros((chains, p - n_anchors), np.int32),
+        is_anchor=np.zeros(p, np.bool_),
+        others=np.zeros(p - n_anchors, np.int32),
+        drawn=np.zeros((chains, size - n_anchors), np.int64),
         members=np.zeros(size, np.int64),
-        rates=np.zeros(size),
+        entering=np.zeros(size),
         probabilities=np.zeros(size),
+        leaving=np.zeros(p),
         columns=np.zeros(block, np.int64),
+        kept=np.zeros((KEPT_ROWS, n_anchors)),
         seen=np.zeros(p),
         scores=np.zeros(p),
     )
 
 
 def set_anchors(subset: Subset, anchors: np.ndarray, rng: np.random.Generator) -> None:
-    """Other anchors, and a new S for every chain."""
-    p = len(subset.seen)
+    """Other anchors, and a new S for every chain; ``SCANNED`` of the chains is to be set to 0."""
     subset.anchors[:] = np.sort(anchors)
-    rest = np.setdiff1d(np.arange(p, dtype=np.int32), subset.anchors.astype(np.int32), assume_unique=True)
-    for row in subset.others:
-        row[:] = rng.permutation(rest)
+    subset.is_anchor[:] = False
+    subset.is_anchor[anchors] = True
+    subset.others[:] = np.flatnonzero(~subset.is_anchor)
+    for row in subset.drawn:
+        row[:] = rng.choice(subset.others, size=len(row), replace=False)
 
 
 @inlined
-def draw_subset(others, count, kept, rng):
-    """The first `count` of `others` become a uniform draw from those that contains the first `kept` of them: a
-    shuffle that stops early, right from whatever order the last one left."""
+def draw_subset(subset, c, containing, rng):
+    """A new S for chain c, drawn uniformly; among those that contain a variable where `containing` is ≥ 0.
+
+    A shuffle that stops early is right from whatever order the last one left. A variable that must be there but
+    is not takes the place of the first, which is any of them with equal chance.
+    """
+    others, drawn = subset.others, subset.drawn
     n = others.shape[0]
-    for t in range(kept, count):
+    missing = containing >= 0
+    for t in range(drawn.shape[1]):
         u = t + np.int64(rng.random() * (n - t))
         others[t], others[u] = others[u], others[t]
+        drawn[c, t] = others[t]
+        missing = missing and others[t] != containing
+    if missing:
+        drawn[c, 0] = containing
 
 
 @entry
@@ -107,36 +128,47 @@ def subset_rates_of(target, chain, work, subset, c, kappa):
 
 @kernel
 def find_subset_rates(target, chain, work, subset, c, kappa):
-    """Fill `members`, `rates` and `probabilities` of the subset of chain c. Returns 0; or, with nothing done, for
-    how many columns `work` and `target` must be made."""
-    members, rates, probabilities = subset.members, subset.rates, subset.probabilities
+    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, with nothing done, for how
+    many columns `work` and `target` must be made."""
+    members, entering, probabilities = subset.members, subset.entering, subset.probabilities
     a, s = subset.anchors.shape[0], members.shape[0]
     for m in range(a):
         members[m] = subset.anchors[m]
     for m in range(a, s):
-        members[m] = subset.others[c, m - a]
-    needed = _scan_subset(target, chain, work, subset.columns, members)
+        members[m] = subset.drawn[c, m - a]
+    needed = _scan_subset(target, chain, work, subset)
     if needed > 0:
         return needed
-    share = subset.others.shape[1] / (s - a)
+    for q in range(chain.ints[SIZE]):
+        x = odds_of(work.log_odds[chain.order[q]])
+        subset.leaving[q] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+    share = subset.others.shape[0] / (s - a)
     for m in range(s):
         x = odds_of(work.log_odds[members[m]])
+        entering[m] = 0.0
         if chain.position[members[m]] >= 0:
-            rate = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
             probabilities[m] = 1.0 / (1.0 + 1.0 / x)
         else:
-            rate = x + kappa * (1.0 + x) if x > 0.0 else 0.0
             probabilities[m] = x / (1.0 + x)
-        rates[m] = rate if m < a else share * rate
+            if x > 0.0:
+                entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
     return 0
 
 
 @kernel
-def choose_member(rates, u):
-    """The place at which the running sum of the rates passes u; the last that is not 0 where rounding carries
-    u past them all."""
+def sum_of(values, n):
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@kernel
+def choose_among(rates, n, u):
+    """The place at which the running sum of the first n rates passes u; the last that is not 0 where rounding
+    carries u past them all, −1 where there is none."""
     found = -1
-    for m in range(rates.shape[0]):
+    for m in range(n):
         if rates[m] > 0.0:
             found = m
             if u < rates[m]:
@@ -146,9 +178,9 @@ def choose_member(rates, u):
 
 
 @kernel
-def _scan_subset(target, chain, work, columns, members):
-    """Fill ``work.log_odds`` for the variables of the model and for those of `members`, as ``scan`` does."""
-    ints, slab, prior = chain.ints, target.slab, target.prior
+def _scan_subset(target, chain, work, subset):
+    """Fill ``work.log_odds`` for the variables of the model and of S, as ``scan`` does."""
+    ints, slab, prior, members = chain.ints, target.slab, target.prior, subset.members
     size, k = ints[SIZE], ints[COLUMNS]
     most = min(k + work.widest, slab.max_columns)
     if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
@@ -173,7 +205,15 @@ def _scan_subset(target, chain, work, columns, members):
     else:
         _deletions_one_by_one(target, chain, work, 1.0)
     if sound and size < prior.max_size and k < slab.max_columns:
-        _additions_of(target, chain, work, columns, members)
+        if work.widest == 1 and k <= subset.kept.shape[0]:
+            known = chain.row[ints[SCANNED]]
+            a = subset.anchors.shape[0]
+            _additions_of(target, chain, work, subset, subset.kept, 0, a, known, True)
+            _additions_of(target, chain, work, subset, work.z, a, members.shape[0], 0, False)
+            ints[SCANNED] = size
+        else:
+            ints[SCANNED] = 0
+            _additions_of(target, chain, work, subset, work.z, 0, members.shape[0], 0, False)
     else:
         for m in range(members.shape[0]):
             if chain.position[members[m]] < 0:
@@ -205,11 +245,13 @@ def _add_heredity_of(prior, position, size, available, log_odds, j):
     log_odds[j] += change
 
 
-@inlined
-def _additions_of(target, chain, work, columns, members):
+@kernel
+def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
+    """The log odds of members begin … end − 1 that are out. Where `keeps`, `z` has a column for each of them, whose
+    first `known` rows are current; else it is ``work.z``, and is filled anew for each block."""
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
-    slab, prior, offsets, position = target.slab, target.prior, target.design.offsets, chain.position
-    pivots, residuals = work.pivot, work.residual
+    slab, prior, offsets = target.slab, target.prior, target.design.offsets
+    members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
     explained = 0.0
     half = 0.0
     for r in range(k):
@@ -218,80 +260,87 @@ def _additions_of(target, chain, work, columns, members):
     log_determinant = -sum_log(chain.head_inverse, 0, k)
     current = chain.floats[LOG_MARGINAL]
     start = -half - log_determinant - current
-    independent = slab.code == INDEPENDENT
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
-    m = 0
-    while m < members.shape[0]:
-        # 1. the columns of a block of variables that are out
+    m = begin
+    while m < end:
+        # 1. a block of variables: all their columns, those in the model too, which have no pivot
         first = m
         n = 0
-        while m < members.shape[0]:
-            j = members[m]
-            if position[j] < 0:
-                width = offsets[j + 1] - offsets[j]
-                if n + width > pivots.shape[0]:
-                    break
-                for b in range(width):
-                    columns[n + b] = offsets[j] + b
-                n += width
+        while m < end and n + offsets[members[m] + 1] - offsets[members[m]] <= pivots.shape[0]:
+            for column in range(offsets[members[m]], offsets[members[m] + 1]):
+                columns[n] = column
+                n += 1
             m += 1
-        _solve_columns(target, chain, work, columns, n)
+        at = first - begin if keeps else 0
+        _solve_columns(target, chain, work, z, columns, n, at, known)
         _residuals(work, n, explained, slab.s_null)
-        # 2. each variable
-        i = 0
+        # 2. each of them
+        i = 0  # where its columns begin in the block
         for q in range(first, m):
             j = members[q]
-            if position[j] >= 0:
-                continue
             column = offsets[j]
             width = offsets[j + 1] - column
             difference = -np.inf
+            if chain.position[j] >= 0:
+                i += width
+                continue
             if width > 1:
                 if k + width <= slab.max_columns:
-                    difference = _group(target, chain, work, column, width, i, i, explained, half) - current
+                    value = _group(target, chain, work, column, width, i, i, explained, half)
+                    difference = value - current
             elif _pivot_is_sound(slab, column, pivots[i]):
-                if independent:
+                if slab.code == INDEPENDENT:
                     difference = (
                         start
                         - slab.half_log_g[column]
                         - 0.5 * math.log(pivots[i])
                         - 0.5 * slab.nu * math.log(residuals[i])
                     )
-                else:
-                    full_rank = True
-                    if pivots[i] < safe:
-                        work.inverse[0] = 1.0 / math.sqrt(pivots[i])
-                        full_rank = _has_full_rank(work, k, 1, i)
-                    if full_rank:
-                        difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
+                elif pivots[i] >= safe or _stays_full_rank(work, z, k, at + i, pivots[i], keeps):
+                    difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
             work.log_odds[j] = _log_odds(prior, j, size, 1.0, difference)
             i += width
 
 
+@kernel
+def _stays_full_rank(work, z, k, at, pivot, keeps):
+    """``_has_full_rank`` for one column, whose Z is column `at` of `z`."""
+    work.inverse[0] = 1.0 / math.sqrt(pivot)
+    if keeps:  # then ``work.z`` is free
+        for r in range(k):
+            work.z[r, 0] = z[r, at]
+        at = 0
+    return _has_full_rank(work, k, 1, at)
+
+
 @inlined
-def _solve_columns(target, chain, work, columns, n):
-    """Z, pivots and right-hand sides of the first n `columns`."""
+def _solve_columns(target, chain, work, z, columns, n, at, known):
+    """Z from its column `at` on, pivots and right-hand sides of the first n `columns`; `known` rows of Z are
+    current."""
     design, k = target.design, chain.ints[COLUMNS]
-    z, pivot, right, head = work.z, work.pivot, work.right, chain.head
+    pivot, right, head = work.pivot, work.right, chain.head
     diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
     for i in range(n):
         column = columns[i]
         pivot[i] = diagonal[column] + ridge[column]
         right[i] = xty[column]
-        for r in range(k):
-            z[r, i] = product(design, chain.gram_cache, column, chain.column[r])
-    for r in range(k):
-        row = z[r, :n]
+        for r in range(known, k):
+            z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
+    for r in range(known):
+        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+    for r in range(known, k):
+        row = z[r, at : at + n]
         s = 0
         while s + 4 <= r:
             _subtract_four(
-                row, n, z[s, :n], z[s + 1, :n], z[s + 2, :n], z[s + 3, :n],
+                row, n,
+                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
                 head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
             )  # fmt: skip
             s += 4
         while s < r:
-            _subtract_one(row, n, z[s, :n], head[r, s])
+            _subtract_one(row, n, z[s, at : at + n], head[r, s])
             s += 1
         _finish_row(row, n, chain.head_inverse[r])
         _reduce(row, n, chain.head_solved[r], pivot, right)

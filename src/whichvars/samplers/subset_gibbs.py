@@ -1,18 +1,28 @@
-r"""Weighted tempered Gibbs that looks at few variables at a time (Jankowiak 2023), for p beyond 10⁵.
+r"""Weighted tempered Gibbs that looks at few variables at a time, for p beyond 10⁵ (after Jankowiak 2023).
 
 The process of ``tempered_gibbs.py`` on pairs (γ, S): S is a set of s variables, a of them *anchors* that are always
-in it and the others drawn uniformly. Variable i of S flips at rate :math:`c_i r_i(\gamma)`, c = 1 for anchors and
-(p − a)/(s − a) for the others. One event, with :math:`Z_S = \sum_{i \in S} c_i r_i`:
+in it and the others drawn uniformly. Flip rates are, with :math:`r_i` as there and c = (p − a)/(s − a),
 
-1. find the rates of the variables in S, by a scan of S alone;
-2. add the mean holding time w = 1/(Z_S + λ): as the weight of :math:`p_j(\gamma)` for j in S, of
+- :math:`r_i(\gamma)` for anchors, and for other variables that are in the model, whether in S or not;
+- :math:`c\, r_i(\gamma)` for other variables that are out and in S; 0 for the rest.
+
+One event, with Z the sum of these rates:
+
+1. find the rates, by a scan of S and of the model;
+2. add the mean holding time w = 1/(Z + λ): as the weight of :math:`p_j(\gamma)` for j in S, of
    :math:`\gamma_j` for the others;
-3. with probability λ/(Z_S + λ), note γ as a draw and draw S anew; else flip i with probability
-   :math:`c_i r_i/(Z_S + \lambda)` and draw S anew among the sets that contain i.
+3. with probability λ/(Z + λ), note γ as a draw; else flip i with probability its rate/(Z + λ). Draw S anew: among
+   the sets that contain i where that was no anchor and left, else among all.
 
-As :math:`\pi(\gamma) r_i(\gamma)` is the same on both sides of a flip and the number of sets that contain i does not depend
-on γ, the process is reversible with the invariant law π(γ) · uniform(S). Under it S is independent of γ, so that
-step 2 estimates inclusion probabilities without bias, at O(s + k) an event.
+The process is reversible with the invariant law π(γ) · uniform(S). Let i be no anchor, out of γ and in γ'. From (γ, S),
+i ∈ S, to (γ', S') the flow is :math:`\pi(\gamma) U(S)\, c\, r_i(\gamma) U(S')`; back it is
+:math:`\pi(\gamma') U(S') r_i(\gamma') U(S \mid i \in S)`. They are equal: :math:`\pi r_i` is the same at γ and γ', and c is
+1/P(i ∈ S). Under this law S is independent of γ, so that step 2 estimates inclusion probabilities without
+bias, at O(s + k) an event.
+
+Jankowiak's version has the rate c·r also for variables that leave, and draws S among the sets that contain i after every
+flip: what has just entered then leaves at rate c ≫ 1, so that nearly all flips of other variables are undone at
+once. Here they stay as long as in the full version.
 
 In warm-up, at iterations 128, 256, 512, …, the anchors become the variables with the largest mean of
 :math:`p_j(\gamma)` over the events that had them in S (what is older counts half each time); at first they are those
@@ -24,15 +34,16 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import NEEDED, PENDING, SIZE, accept, change, clear, evaluate
+from whichvars._kernels.chain import NEEDED, PENDING, SCANNED, SIZE, accept, change, clear, evaluate
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.subset_scan import (
     Subset,
-    choose_member,
+    choose_among,
     draw_subset,
     find_subset_rates,
     new_subset,
     set_anchors,
+    sum_of,
 )
 from whichvars._kernels.tally import COUNTING, NOW, count_draw, start_counting_draws
 from whichvars.errors import ArgumentTypeError, DataError
@@ -53,7 +64,7 @@ from whichvars.samplers.tempered_gibbs import (
 )
 
 ANCHORS = 500  # where not given, at most
-TURN = 64  # steps of one chain before the next one's turn: nothing is kept from one step to the next
+TURN = 256  # steps of one chain before the next one's turn
 
 
 @dataclass
@@ -189,6 +200,8 @@ def _choose_anchors(problem: Problem, unit: JumpUnit) -> None:
     mean = np.divide(own.scores, own.seen, out=np.zeros(problem.p), where=own.seen > 0)
     best = np.lexsort((-correlations(problem), -mean))
     set_anchors(own, best[: len(own.anchors)], unit.rng)
+    for chain in unit.chains:
+        chain.ints[SCANNED] = 0
 
 
 def correlations(problem: Problem) -> np.ndarray:
@@ -211,30 +224,29 @@ def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset
     if needed > 0:
         chain.ints[NEEDED] = needed
         return ROOM
-    rates = subset.rates
-    total = floats[LAMBDA]
-    for m in range(rates.shape[0]):
-        total += rates[m]
+    size, n = chain.ints[SIZE], subset.members.shape[0]
+    out = sum_of(subset.leaving, size)
+    total = floats[LAMBDA] + out + sum_of(subset.entering, n)
     weights[c] += 1.0 / total
     _add(chain, work.vector, subset, sums[c], 1.0 / total)
     if learning:
         _learn(subset, 1.0 / total)
-    others, count = subset.others[c], rates.shape[0] - subset.anchors.shape[0]
-    u = rng.random() * total
-    place = choose_member(rates, u - floats[LAMBDA]) if u >= floats[LAMBDA] else -1
-    if place < 0:
+    u = rng.random() * total - floats[LAMBDA]
+    flipped = -1
+    if u >= out:
+        place = choose_among(subset.entering, n, u - out)
+        flipped = subset.members[place] if place >= 0 else -1
+    elif u >= 0.0:
+        flipped = chain.order[choose_among(subset.leaving, size, u)]
+    if flipped < 0:
         if tally.ints[COUNTING] > 0:
             count_draw(chain, tally)
-        draw_subset(others, count, 0, rng)
+        draw_subset(subset, c, -1, rng)
         return DRAW
     clear(chain)
-    change(target, chain, subset.members[place])
-    kept = 0
-    if place >= subset.anchors.shape[0]:
-        at = place - subset.anchors.shape[0]
-        others[0], others[at] = others[at], others[0]
-        kept = 1
-    draw_subset(others, count, kept, rng)
+    change(target, chain, flipped)
+    leaves = chain.position[flipped] >= 0 and not subset.is_anchor[flipped]
+    draw_subset(subset, c, flipped if leaves else -1, rng)
     return FLIP
 
 
