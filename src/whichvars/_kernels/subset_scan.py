@@ -64,7 +64,7 @@ class Subset(NamedTuple):
     members: np.ndarray  # (s,) int64: S of the chain at work, anchors first
     entering: np.ndarray  # (s,) rates of those that are out
     probabilities: np.ndarray  # (s,) p_i
-    leaving: np.ndarray  # (p or fewer,) rates of the variables of the model, in their order
+    leaving: np.ndarray  # (p,) rates of the variables of the model, in their order
     columns: np.ndarray  # (block,) int64: columns of X that are being looked at
     kept: np.ndarray  # (KEPT_ROWS, a) Z of the anchors, for the chain whose turn it is
     # in warm-up, by variable: the holding time while it was in S, and that times p_j
@@ -219,8 +219,11 @@ def _scan_subset(target, chain, work, subset):
             if chain.position[members[m]] < 0:
                 work.log_odds[members[m]] = -np.inf
     if prior.links.shape[0] > 0:
+        for q in range(size):
+            _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
         for m in range(members.shape[0]):
-            _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
+            if chain.position[members[m]] < 0:
+                _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
     ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
     return 0
 

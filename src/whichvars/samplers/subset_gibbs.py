@@ -63,7 +63,7 @@ from whichvars.samplers.tempered_gibbs import (
     take_turns,
 )
 
-ANCHORS = 500  # where not given, at most
+ANCHORS = 100  # where not given, at most
 TURN = 256  # steps of one chain before the next one's turn
 
 
@@ -83,7 +83,7 @@ class SubsetGibbs:
         s, the variables that are looked at in an event. Twice the anchors if not given.
     anchors : int
         a, the variables that are always among them: those that seem most probable in warm-up. Fewer than
-        `subset`. A quarter of all variables if not given, and 500 at most.
+        `subset`. A quarter of all variables if not given, and 100 at most.
     chains : int
         Chains that share the anchors; they are independent otherwise, and Monte Carlo errors rest on how much
         they differ.
