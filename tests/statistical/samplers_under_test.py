@@ -99,4 +99,7 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
     ),
+    "subset-gibbs": UnderTest(
+        wv.SubsetGibbs(subset=4, anchors=2, chains=5), cases="reduced", draws=15_000, tempers=False
+    ),
 }

@@ -140,12 +140,11 @@ CASES = [Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(S
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_against_enumeration(case: Case) -> None:
-    posterior = run(case, SMALL, 15_000)
+    posteriors = runs(case, SMALL)
     exact = truth(case)
-    assert np.nanmax(posterior.mcse) < 0.02
-    moved = posterior.mcse > 1e-9
-    assert np.abs((posterior.pip - exact.pips)[moved] / posterior.mcse[moved]).max() < 4.5
-    np.testing.assert_allclose(posterior.sizes, exact.size_distribution, rtol=0, atol=0.05)
+    assert_accurate(posteriors, exact.pips)
+    sizes = np.mean([p.sizes for p in posteriors], axis=0)
+    np.testing.assert_allclose(sizes, exact.size_distribution, rtol=0, atol=0.04)
 
 
 def run(case: Case, sampler: Any, draws: int, **options: Any) -> wv.Posterior:
@@ -153,19 +152,30 @@ def run(case: Case, sampler: Any, draws: int, **options: Any) -> wv.Posterior:
     return wv.sample(problem(case), sampler, draws=draws, **options)
 
 
+def runs(case: Case, sampler: Any) -> list[wv.Posterior]:
+    return [run(case, sampler, 6000, seed=seed) for seed in range(6)]
+
+
+def assert_accurate(posteriors: list[wv.Posterior], pips: np.ndarray) -> None:
+    """By the errors of all runs together: that of a single one rests on too few chains to be exact itself."""
+    found = np.mean([p.pip for p in posteriors], axis=0)
+    error = np.sqrt(np.mean([p.mcse**2 for p in posteriors], axis=0) / len(posteriors))
+    assert error.max() < 0.01
+    assert np.abs((found - pips) / np.maximum(error, 1e-9)).max() < 4
+
+
 @pytest.mark.parametrize(
-    "sampler", [wv.SubsetGibbs(subset=7, anchors=3), wv.SubsetGibbs(subset=1, anchors=0)]
+    "sampler", [wv.SubsetGibbs(subset=7, anchors=3), wv.SubsetGibbs(subset=1, anchors=0)], ids=["all", "one"]
 )
 def test_all_variables_and_one_variable(sampler: wv.SubsetGibbs) -> None:
     """S of everything is the full version; S of a single variable and no anchors still gives the posterior."""
     case = Case("plain", "independent", "fixed")
-    found, full = run(case, sampler, 20_000), run(case, wv.TemperedGibbs(), 20_000)
-    error = np.hypot(found.mcse, full.mcse)
-    assert np.abs((found.pip - full.pip) / error).max() < 4.5
-    assert np.abs((found.pip - truth(case).pips) / found.mcse).max() < 4.5
+    posteriors = runs(case, sampler)
+    assert_accurate(posteriors, truth(case).pips)
     if sampler.subset == 7:
-        rates = [p.adaptation[0]["mean_rate"] for p in (found, full)]
-        assert rates[0] == pytest.approx(rates[1], rel=0.05)
+        full = runs(case, wv.TemperedGibbs())
+        rates = [[a["mean_rate"] for p in ps for a in p.adaptation] for ps in (posteriors, full)]
+        assert np.mean(rates[0]) == pytest.approx(np.mean(rates[1]), rel=0.02)
 
 
 def test_same_bits_for_any_threads_and_chunks() -> None:

@@ -64,7 +64,7 @@ from whichvars.samplers.tempered_gibbs import (
 )
 
 ANCHORS = 100  # where not given, at most
-TURN = 256  # steps of one chain before the next one's turn
+TURN = 16  # steps of one chain before the next one's turn: few, so that a short warm-up reaches all chains
 
 
 @dataclass
