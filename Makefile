@@ -43,4 +43,4 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build tests/browser/screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/gallery tests/browser/screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,8 @@ ratios is given with the smallest and the largest.
 
 import gc
 import os
+import subprocess
+import sys
 import time
 import tracemalloc
 import warnings
@@ -62,10 +64,10 @@ def with_repeats(effort: Effort, repeats: int | None) -> Effort:
 
 
 def run(problem: wv.Problem, sampler: Any, draws: int, seed: int = 0, **options: Any) -> wv.Posterior:
-    """One replicate; on one thread unless told otherwise."""
+    """One replicate, PIPs by frequency; on one thread unless told otherwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
-        options = {"threads": 1, "warmup": draws // 10, **options}
+        options = {"threads": 1, "warmup": draws // 10, "rao_blackwell": False, **options}
         return wv.sample(problem, sampler, draws=draws, replicates=1, seed=seed, progress=False, **options)
 
 
@@ -414,6 +416,45 @@ def memory(effort: Effort) -> list[dict[str, Any]]:
     return out
 
 
+def averages(effort: Effort) -> list[dict[str, Any]]:
+    """What Rao–Blackwell sums take of the time, for samplers that could do without."""
+    out = []
+    for name in ("tecator", "boston104", "fls", "ar5000", "blocks22576"):
+        problem = build(name)
+        for sampler in (wv.AddDeleteSwap(), wv.IndividualAdaptation()):
+            run(problem, sampler, 1000, rao_blackwell=True)  # compile
+            draws = effort.iterations // 2
+
+            def seconds(repeat: int, averaged: bool, problem: Any = problem, sampler: Any = sampler) -> float:
+                return run(problem, sampler, draws, repeat, rao_blackwell=averaged).cpu_seconds  # noqa: B023
+
+            measures = {"with": lambda r: seconds(r, True), "without": lambda r: seconds(r, False)}
+            _, ratios = in_turns(measures, "with", effort.repeats)
+            share = [1 - ratio for ratio in ratios["without"]]
+            out.append(
+                row(f"share of the time for Rao–Blackwell sums, {name}, {type(sampler).__name__}",
+                    share, "≤ .5", lambda v: v <= 0.5, f"{draws:,} draws")
+            )  # fmt: skip
+    return out
+
+
+def auto_memory(effort: Effort) -> list[dict[str, Any]]:
+    """Peak memory of a run of "auto" beside X, in a process of its own."""
+    p = 100_000 if effort.iterations >= Effort().iterations else 20_000
+    code = (
+        "import numpy as np, resource, whichvars as wv, warnings; warnings.simplefilter('ignore'); "
+        f"rng = np.random.default_rng(0); X = rng.normal(size=(500, {p})); "
+        "y = X[:, :5] @ np.array([1, -1, .8, .6, .5]) + rng.normal(size=500); "
+        "posterior = wv.sample(wv.Problem(X, y), draws=20_000, progress=False); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - X.nbytes, posterior.cpu_seconds)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    beside, seconds = map(float, found.split())
+    what = f"GB beside X at the peak of sample(problem, draws=20_000), four replicates, n = 500, p = {p:,}"
+    detail = f"{number(seconds)} CPU s; the process as a whole, Python and the problem's copy of X included"
+    return [row(what, [beside / 1e9], "≤ 2", lambda v: v <= 2, detail)]
+
+
 def enumeration(effort: Effort) -> list[dict[str, Any]]:
     p = effort.enumerate
     X, y, _ = block_columns(max(p, 100), n=200)
@@ -475,6 +516,8 @@ MEASUREMENTS: dict[str, Callable[[Effort], list[dict[str, Any]]]] = {
     "buckets": bucket_sampling,
     "threads": two_threads,
     "memory": memory,
+    "averages": averages,
+    "auto": auto_memory,
     "exact": enumeration,
     "choice": engine_choice,
 }

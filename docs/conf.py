@@ -1,7 +1,5 @@
 """Sphinx settings. ``make docs`` builds with -W: every warning is an error."""
 
-from pathlib import Path
-
 import whichvars
 
 project = "whichvars"
@@ -9,8 +7,14 @@ author = "The whichvars developers"
 copyright = f"2026, {author}"
 version = release = whichvars.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "examples"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 
@@ -18,18 +22,23 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it
 numpydoc_show_class_members = False
 
+sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in gallery/
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_signature": False,
+    "capture_repr": (),
+    "plot_gallery": "True",
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = "whichvars"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["whichvars.css"]
+html_sidebars = {"**": []}  # all pages are in the bar at the top
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
-
-
-def add_optional_pages(app, docname, source):
-    """Pages that may not have been written yet: in the table of contents only if they are there."""
-    if docname == "index":
-        page = Path(app.srcdir) / "performance.md"
-        source[0] = source[0].replace("@performance\n", "performance\n" if page.exists() else "")
-
-
-def setup(app):
-    app.connect("source-read", add_optional_pages)

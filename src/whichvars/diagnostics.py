@@ -165,11 +165,17 @@ def disagreement(posterior: Any) -> str:
     if not len(apart):
         return ""
     pips = posterior.replicate_pips
+    tempers = "ParallelTempering" in posterior.sampler
+    remedy = (
+        "use more draws"
+        if tempers
+        else "use more draws, or ParallelTempering(), which crosses between such groups"
+    )
     j = int(np.argmax(np.ptp(pips, axis=0)))
     return (
         f"replicates disagree on {_count(len(apart), 'variable')}, most on {posterior.problem.names[j]!r}: inclusion "
         f"probabilities from {pips[:, j].min():.2f} to {pips[:, j].max():.2f}. They are in different groups of good "
-        "models: use more draws, or ParallelTempering(), which crosses between such groups"
+        f"models: {remedy}"
     )
 
 
@@ -242,11 +248,13 @@ def _verdict(posterior: Any) -> str:
     j = int(np.nanargmax(mcse))
     accuracy = (
         f"The least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a Monte "
-        f"Carlo error of {mcse[j]:.3f}"
+        f"Carlo error of {mcse[j]:.2g}"
     )
     if converged(mcse):
         digits = (
-            "to two digits"
+            "to three digits"
+            if mcse[j] < 0.0005
+            else "to two digits"
             if mcse[j] < 0.005
             else "about to the first digit"
             if mcse[j] > 0.02
@@ -254,7 +262,11 @@ def _verdict(posterior: Any) -> str:
         )
         good = f"Accurate enough: {accuracy[0].lower()}{accuracy[1:]}; read probabilities {digits}."
     else:
-        remedy = "Use more draws" if posterior.reweighting_ess is None else "Sample under these priors"
+        remedy = (
+            "Use more draws: four times as many halve it"
+            if posterior.reweighting_ess is None
+            else "Sample under these priors"
+        )
         good = (
             f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. {remedy}."
         )
@@ -286,7 +298,9 @@ def _agree(posterior: Any) -> list[str]:
     if posterior.rao_blackwell is not None:
         others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
     away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = "; ".join(f"{name} differ from them by up to {value:.3f}" for name, value in away.items())
+    text = "; ".join(
+        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
+    )
     caution = (
         " The exact ratios are biased where many models were not visited."
         if max(away.values()) > 0.05

@@ -6,18 +6,21 @@ import numpy as np
 from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL
 from whichvars.coefficients import KeptModels, batches, full_rank, precisions
+from whichvars.heredity import ConditionalPrior
 from whichvars.mixtures import read_table
 from whichvars.problem import Problem
 
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
-    """log p(γ) of each model, with its constant, (models,); −∞ where it is larger than allowed."""
-    prior = problem.target(0).prior
+    """log p(γ) of each model, with its constant, (models,); −∞ where it is larger than allowed or lacks a parent."""
+    prior, terms = problem.model_prior, problem.target(0).prior
     sizes = np.diff(kept.start)
-    owner = np.repeat(np.arange(len(kept)), sizes)
-    odds = np.bincount(owner, prior.log_odds[kept.members], len(kept))
-    constant = problem.model_prior.log_constant(problem.p, problem.max_size)
-    return np.where(sizes <= prior.max_size, odds + prior.log_size[sizes] + constant, -np.inf)
+    if isinstance(prior, ConditionalPrior):
+        value = prior.log_priors(kept.members, kept.start, problem.p)
+    else:
+        owner = np.repeat(np.arange(len(kept)), sizes)
+        value = np.bincount(owner, terms.log_odds[kept.members], len(kept)) + terms.log_size[sizes]
+    return np.where(sizes <= terms.max_size, value + prior.log_constant(problem.p, problem.max_size), -np.inf)
 
 
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:

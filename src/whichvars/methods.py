@@ -1,10 +1,12 @@
 """A paragraph for the methods section of a paper: data, priors, computation, accuracy, software, references."""
 
+import re
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from whichvars.heredity import ConditionalPrior
 from whichvars.priors import (
     BIC,
     BetaBinomial,
@@ -15,6 +17,7 @@ from whichvars.priors import (
     IndependentNormal,
     InverseGamma,
     LocalEmpiricalBayes,
+    ModelPrior,
 )
 from whichvars.problem import Problem
 
@@ -43,13 +46,62 @@ LAMNISOS = (
     "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable selection in "
     "regression models. Journal of Computational and Graphical Statistics 22, 729–748."
 )
-SAMPLERS = {
-    "AddDeleteSwap": ("Metropolis–Hastings moves that add, delete or swap variables", [GEORGE]),
+CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
+BROWN = (
+    "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
+    "Journal of the Royal Statistical Society B 60, 627–641."
+)
+SCALED = (
+    "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
+    "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69."
+)
+NEIGHBOURHOODS = (
+    "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
+    "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84."
+)
+TEMPERED = (
+    "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
+    "the Royal Statistical Society B 81, 489–517."
+)
+LADDER = (
+    "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
+    "Computational and Graphical Statistics 22, 649–664."
+)
+PARTICLES = (
+    "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
+    "Computing 23, 163–184."
+)
+SAMPLERS = {  # in words, and where it comes from
+    "AddDeleteSwap": ("Metropolis–Hastings moves that add, delete or swap variables", [BROWN]),
     "Lamnisos": ("an adaptive Metropolis–Hastings sampler", [LAMNISOS]),
     "IndividualAdaptation": ("individual adaptation, an adaptive Metropolis–Hastings sampler", [INDIVIDUAL]),
-    "ParallelTempering": ("parallel tempering with a ladder of temperatures that adapts", [INDIVIDUAL]),
-    "SequentialMonteCarlo": ("sequential Monte Carlo from the prior to the posterior", [INDIVIDUAL]),
+    "ASI": ("adaptively scaled individual adaptation", [SCALED]),
+    "PARNI": ("a pointwise adaptive random neighbourhood sampler with informed proposals", [NEIGHBOURHOODS]),
+    "TemperedGibbs": ("weighted tempered Gibbs sampling in continuous time", [TEMPERED]),
+    "Hybrid": (
+        "weighted tempered Gibbs sampling in continuous time, interrupted at random times by Metropolis–Hastings moves of "
+        "an adaptively scaled sampler",
+        [TEMPERED, SCALED],
+    ),
+    "ParallelTempering": (
+        "parallel tempering with a ladder of temperatures that adapts",
+        [INDIVIDUAL, LADDER],
+    ),
+    "SequentialMonteCarlo": (
+        "sequential Monte Carlo from the prior to the posterior",
+        [INDIVIDUAL, PARTICLES],
+    ),
 }
+
+
+def sources(sampler: str) -> list[str]:
+    """Where a sampler, and the moves it is made of, come from; `sampler` is as a posterior names it.
+
+    >>> len(sources("ParallelTempering(move=ASI(chains=1), rungs=6)"))
+    3
+    """
+    found = [SAMPLERS[name][1] for name in re.findall(r"(\w+)\(", sampler) if name in SAMPLERS]
+    return list(dict.fromkeys(source for part in found for source in part))
 
 
 def methods_paragraph(posterior: Any) -> str:
@@ -57,9 +109,9 @@ def methods_paragraph(posterior: Any) -> str:
     problem = posterior.problem
     slab, slab_sources = slab_words(problem)
     prior, prior_sources = prior_words(problem)
-    computation, sources = computation_words(posterior)
+    computation, computation_sources = computation_words(posterior)
     text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
-    listed = dict.fromkeys([*slab_sources, *prior_sources, *sources])
+    listed = dict.fromkeys([*slab_sources, *prior_sources, *computation_sources])
     return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
 
 
@@ -85,6 +137,8 @@ def slab_words(problem: Problem) -> tuple[str, list[str]]:
         g = (
             "variances g_j σ² that differ between variables"
             if isinstance(slab.g, tuple)
+            else "variance σ²"
+            if slab.g == 1
             else f"variance {slab.g:g} σ²"
         )
         return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance.", [
@@ -106,6 +160,18 @@ def prior_words(problem: Problem) -> tuple[str, list[str]]:
     """The prior on models, and where it comes from."""
     prior, p = problem.model_prior, problem.p
     expected = float(prior.inclusion(p).sum())
+    if isinstance(prior, ConditionalPrior):
+        text, found = _inclusion_words(prior.prior, p, expected)
+        waiting = sum(map(bool, prior.parents))
+        return (
+            f"{text} {waiting:,} of the variables, such as interactions, could be in only together with the variables they "
+            "are made of; these prior probabilities hold while they are.",
+            [CHIPMAN, *found],
+        )
+    return _inclusion_words(prior, p, expected)
+
+
+def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, list[str]]:
     if isinstance(prior, BetaBinomial):
         a, b = prior.parameters(p)
         return (
@@ -145,7 +211,7 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
             [],
         )
     name = posterior.sampler.split("(")[0]
-    words, sources = SAMPLERS.get(name, (f"the sampler {name}", []))
+    words = SAMPLERS[name][0] if name in SAMPLERS else f"the sampler {name}"
     replicates = 1 if posterior.replicate_pips is None else max(1, len(posterior.replicate_pips))
     runs = f"{replicates} independent runs" if replicates > 1 else "one run"
     settings = posterior.settings
@@ -159,7 +225,7 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
     return (
         f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
         f"all{warmup}; the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}.{again}",
-        sources,
+        sources(posterior.sampler),
     )
 
 

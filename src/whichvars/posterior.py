@@ -193,7 +193,7 @@ class Posterior:
                 "probability": models.frequency[:n],
                 "renormalised": renormalised[:n],
                 "log_marginal": models.log_marginal[:n],
-                "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[0]),
+                "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
                 "r_squared": [r_squared(self.problem, m) for m in models.members[:n]],
                 "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
             },
@@ -290,6 +290,10 @@ class Posterior:
         if estimator == "BMA":
             return self.kept
         if estimator == "HPM":
+            if not self.models.members:
+                raise DataError(
+                    "estimator='HPM': the run was too short to note a single model; use more draws"
+                )
             return KeptModels.of({self.models.members[0]: 1.0})
         if estimator == "MPM":
             return KeptModels.of({tuple(np.flatnonzero(self.pip >= 0.5).tolist()): 1.0})

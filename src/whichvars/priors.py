@@ -5,7 +5,7 @@ is worked out when a ``Problem`` is made.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -40,6 +40,12 @@ def _numbers(value: Any, name: str, owner: object, below_one: bool = False) -> f
     if not ordered or getattr(value, "ndim", 1) == 0:
         return _positive(value, name, owner, below_one)
     return tuple(_positive(v, f"{name}[{i}]", owner, below_one) for i, v in enumerate(value))
+
+
+def _written(prior: object) -> str:
+    """A prior as one would write it: only what was given."""
+    given = [(f.name, getattr(prior, f.name)) for f in fields(prior)]  # type: ignore[arg-type]
+    return f"{type(prior).__name__}({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
 
 def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndarray:
@@ -232,7 +238,7 @@ class InverseGamma:
 # ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FixedInclusion:
     r"""Each variable is in with its own known probability, independently: :math:`p(\gamma) = \prod_j
     h_j^{\gamma_j}(1-h_j)^{1-\gamma_j}`.
@@ -264,6 +270,8 @@ class FixedInclusion:
             object.__setattr__(self, "h", _numbers(self.h, "h", self, below_one=True))
         else:
             object.__setattr__(self, "size", _positive(self.size, "size", self))
+
+    __repr__ = _written
 
     def inclusion(self, p: int) -> np.ndarray:
         """Prior inclusion probability of each of p variables, shape (p,)."""
@@ -297,7 +305,7 @@ class FixedInclusion:
         return _draw_exchangeable(self, rng, p, max_size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BetaBinomial:
     r"""Hierarchical prior :math:`h \sim \mathrm{Beta}(a, b)`, each variable in with probability h.
 
@@ -330,6 +338,8 @@ class BetaBinomial:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, _positive(value, name, self))
+
+    __repr__ = _written
 
     def parameters(self, p: int) -> tuple[float, float]:
         """(a, b) for p variables."""
@@ -452,7 +462,7 @@ def default_model_prior(p: int) -> BetaBinomial:
     """Beta-binomial with expected size min(5, p/2).
 
     >>> default_model_prior(4)
-    BetaBinomial(a=None, b=None, size=2.0)
+    BetaBinomial(size=2.0)
     """
     return BetaBinomial(size=min(5.0, p / 2))
 

@@ -121,14 +121,14 @@ class Problem:
     >>> import whichvars as wv
     >>> data = wv.datasets.load_uscrime()
     >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
-    Problem(15 variables, 47 rows; GPrior(g=47.0), FixedInclusion(h=0.5, size=None), Gram engine)
+    Problem(15 variables, 47 rows; GPrior(g=47.0), FixedInclusion(h=0.5), Gram engine)
     """
 
     def __init__(
         self,
         X: Any,
-        y: Any,
-        *,
+        y: Any = None,
+        *others: Any,
         slab: Slab | None = None,
         model_prior: ModelPrior | None = None,
         noise: Jeffreys | InverseGamma | None = None,
@@ -141,6 +141,7 @@ class Problem:
         heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
+        _check_positions(X, y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
@@ -391,7 +392,7 @@ class Problem:
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47)).with_priors(slab=wv.HyperG())
-        Problem(15 variables, 47 rows; HyperG(a=3.0), BetaBinomial(a=None, b=None, size=5.0), Gram engine)
+        Problem(15 variables, 47 rows; HyperG(a=3.0), BetaBinomial(size=5.0), Gram engine)
         """
         new = copy.copy(self)
         if slab is not None:
@@ -500,6 +501,29 @@ class Problem:
 
 # --- checks and helpers
 # ----------------------------------------------------------------------------------------------------------
+
+
+def _check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
+    """What was given without a name: X and y, and nothing else."""
+    if others:
+        kind = (
+            "model_prior"
+            if isinstance(others[0], ModelPrior)
+            else "slab"
+            if isinstance(others[0], Slab)
+            else "…"
+        )
+        raise ArgumentTypeError(
+            f"Problem takes X and y by position and all else by name: write Problem(X, y, {kind}={others[0]!r})"
+        )
+    if y is None:
+        together = hasattr(X, "X") and hasattr(X, "y")
+        hint = (
+            "this is a data set that holds both: write Problem(data.X, data.y)"
+            if together
+            else "write Problem(X, y)"
+        )
+        raise ArgumentTypeError(f"Problem needs the response y beside the columns X; {hint}")
 
 
 def _check_choice(value: object, choices: tuple[str, ...], what: str) -> None:

@@ -1,7 +1,7 @@
 """Independent runs put together: a mean, and an error that notices when they disagree."""
 
 import numpy as np
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri
 
 
 def combine_replicates(
@@ -22,7 +22,7 @@ def combine_replicates(
     mcse_squared = within.copy()
     if replicates > 1:
         between = means.var(axis=0, ddof=1) / replicates
-        limit = f_distribution.ppf(0.99, replicates - 1, max(degrees * replicates, 1))
+        limit = fdtri(replicates - 1, max(degrees * replicates, 1), 0.99)
         disagree = between > limit * within
         mcse_squared[disagree] = between[disagree]
     return mean, np.where(mcse_squared > 0, np.sqrt(mcse_squared), np.nan)

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.heredity import ConditionalPrior
 from whichvars.inputs import find_columns
 from whichvars.marginals import log_marginals, log_priors
 from whichvars.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
@@ -177,16 +178,18 @@ def _slabs(problem: Problem, values: Any) -> tuple[str, list[tuple[float, Any]]]
 
 
 def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
-    """Expected sizes with the model priors they make."""
+    """Expected sizes with the model priors they make; None is the problem's own."""
     prior, p = problem.model_prior, problem.p
     own = float(prior.inclusion(p).sum())
+    if isinstance(prior, ConditionalPrior):
+        prior = prior.prior  # `with_priors` puts it under the same heredity again, at the size asked for
     if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
         if values is not None:
             raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
-        return [(own, prior)]
+        return [(own, None)]
     kind: Any = FixedInclusion if isinstance(prior, FixedInclusion) else BetaBinomial
     sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
-    return [(s, prior if s == own else kind(size=s)) for s in sizes]
+    return [(s, None if s == own else kind(size=s)) for s in sizes]
 
 
 def _grid(values: Any, factors: tuple[float, ...], own: float) -> list[float]:

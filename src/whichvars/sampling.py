@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars.budgets import parse_budget
-from whichvars.diagnostics import ACCEPTABLE
+from whichvars.diagnostics import ACCEPTABLE, disagreement
 from whichvars.enumeration import exact, number_of_models
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
@@ -378,9 +378,10 @@ def _warn_of_trouble(posterior: Posterior) -> None:
     worst = np.nanmax(posterior.mcse, initial=0.0)
     if worst > ACCEPTABLE:
         name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
+        why = disagreement(posterior) or "use more draws, or a larger budget"
         warnings.warn(
-            f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}. Use more "
-            "draws, or a larger budget; posterior.explain() says more",
+            f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}; {why}. "
+            "posterior.explain() says more",
             ConvergenceWarning,
             stacklevel=3,
         )

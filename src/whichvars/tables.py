@@ -8,6 +8,8 @@ import pandas as pd
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
 
+VERY_LARGE = "> 10 million"
+STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
 EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
 
 
@@ -34,16 +36,25 @@ def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
     }  # fmt: skip
     shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
     return pd.DataFrame(
-        {c: [forms[c].format(v) if np.isfinite(v) else "–" for v in table[c]] for c in shown},
+        {c: [_written(c, forms[c], v) for v in table[c]] for c in shown},
         index=table.index,
     )
+
+
+def _written(column: str, form: str, value: float) -> str:
+    if (
+        column == "ess" and 1e7 <= value < np.inf
+    ):  # averages of conditional probabilities may be that accurate
+        return VERY_LARGE
+    return form.format(value) if np.isfinite(value) else "–"
 
 
 def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
     """``repr`` of a posterior."""
     text = _compact(posterior, table.head(rows)).to_string()
     rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
-    return f"{heading(posterior)}\n{text}{rest}"
+    still = f"\n{STILL}" if _any_still(posterior, table.head(rows)) else ""
+    return f"{heading(posterior)}\n{text}{rest}{still}"
 
 
 def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
@@ -51,7 +62,14 @@ def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
     body = _compact(posterior, table.head(rows)).to_html(border=0)
     body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
     rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
-    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}</div>"
+    still = f"<p>{escape_html(STILL)}</p>" if _any_still(posterior, table.head(rows)) else ""
+    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}{still}</div>"
+
+
+def _any_still(posterior: Any, table: pd.DataFrame) -> bool:
+    """Whether a table has variables that never moved, although others did."""
+    still = table["mcse"].isna()
+    return bool(still.any() and not np.isnan(posterior.mcse).all())
 
 
 def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
@@ -99,6 +117,8 @@ def latex(posterior: Any, table: pd.DataFrame, caption: str | None, label: str |
 
 def _number(text: str) -> str:
     """A number as LaTeX sets it: powers of ten and minus signs in mathematics."""
+    if text == VERY_LARGE:
+        return "$> 10^7$"
     if "e" in text:
         digits, power = text.split("e")
         return rf"${digits} \times 10^{{{int(power)}}}$"

@@ -13,6 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 import whichvars as wv
+from support.branching import draw_additions_by_coins
+from whichvars._kernels.informed import set_estimate, set_scale
+from whichvars.samplers import asi, parni
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class UnderTest:
     prepare: called with the problem and the run after ``init`` where one_step needs it, for instance to set
         learned quantities to values that are not symmetric.
     tempers: whether the chains keep an inverse temperature that is set from outside (prior recovery, and
-        matrices away from 1).
+        matrices away from 1; at which temperatures: all that cost little). Those that move by rates do not: their rates are the posterior's.
     """
 
     settings: Any
@@ -43,6 +46,7 @@ class UnderTest:
     one_step: Any = None
     prepare: Callable[[Any, Any], None] | None = None
     tempers: bool = True
+    temperatures: tuple[float, ...] = (1.0, 0.3, 0.0)
 
 
 def uneven_probabilities(problem: Any, run: Any) -> None:
@@ -54,6 +58,15 @@ def uneven_probabilities(problem: Any, run: Any) -> None:
 
 def uneven_omega(problem: Any, run: Any) -> None:
     run.units[0].own[0][0] = -0.4
+
+
+def uneven_estimates(problem: Any, run: Any) -> None:
+    """π̂ as if learned, and ζ and ω; variables that enter are drawn by coins."""
+    own = run.units[0].own
+    set_estimate(own.informed, np.linspace(0.2, 0.7, problem.p))
+    set_scale(own.informed, 0.85)
+    own.floats[parni.LOGIT_OMEGA] = 0.4
+    asi.draw_additions = parni.draw_additions = draw_additions_by_coins
 
 
 frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=64)
@@ -99,6 +112,27 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
     ),
+    "asi": UnderTest(wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates),
+    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6),
+    "asi-1": UnderTest(wv.ASI(chains=1), cases="few"),
+    "asi-1-always": UnderTest(wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6),
+    "parni": UnderTest(
+        wv.PARNI(),
+        one_step=wv.PARNI(chains=1, memo_slots=64),
+        prepare=uneven_estimates,
+        temperatures=(1.0,),
+    ),
+    "parni-1-always": UnderTest(wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6),
+    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), tempers=False),
+    "tempered-gibbs-4-rates": UnderTest(
+        wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
+    ),
+    "hybrid": UnderTest(wv.Hybrid(), tempers=False),
+    "hybrid-4-rates": UnderTest(wv.Hybrid(table_bytes=1, memo_slots=64), cases="few", tempers=False),
+    "hybrid-fixed": UnderTest(
+        wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
+    ),
+    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
     "subset-gibbs": UnderTest(
         wv.SubsetGibbs(subset=4, anchors=2, chains=5), cases="reduced", draws=15_000, tempers=False
     ),

@@ -73,6 +73,8 @@ def result(sampler: str, case: Case) -> Scores:
 def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
     found = result(sampler, case)
     assert np.abs(found.pips).max(initial=0) < 4.5, found
+    assert np.abs(found.frequencies).max(initial=0) < 4.5, found
+    assert np.abs(found.averages).max(initial=0) < 4.5, found
     assert np.abs(found.sizes).max(initial=0) < 4.5, found
     assert np.abs(found.models).max(initial=0) < 4.5, found
 
@@ -81,14 +83,17 @@ def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
 def test_no_bias_over_all_cases(sampler: str) -> None:
     """What is too small to show in one case shows in all of them together."""
     found = [result(sampler, case) for case in cases_of(sampler)]
-    pips = np.concatenate([f.pips for f in found])
+    assert all(len(f.averages) for f in found), "every sampler averages conditional probabilities"
     rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
     # at least 0.6: reported errors are not much too large either
-    assert 0.6 < np.sqrt(np.mean(pips**2)) < SAMPLERS[sampler].rms, pips
+    for kind in ("pips", "frequencies", "averages"):
+        values = np.concatenate([getattr(f, kind) for f in found])
+        assert 0.6 < np.sqrt(np.mean(values**2)) < SAMPLERS[sampler].rms, (kind, values)
     assert np.sqrt(np.mean(rest**2)) < SAMPLERS[sampler].rms, rest
     # the cases are independent, the scores within one are not
     by_case = {  # and the least their standard deviation can be, as a few values may happen to lie close together
         "inclusion": (np.array([f.pips.mean() for f in found]), 0.3),
+        "conditional inclusion": (np.array([f.averages.mean() for f in found]), 0.3),
         "mean size": (np.array([f.mean_size for f in found]), 1.0),
     }
     for what, (values, least) in by_case.items():

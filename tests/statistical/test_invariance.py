@@ -17,7 +17,6 @@ from support.cases import PRIORS, SLABS, Case, truth
 
 TESTS = Path(__file__).resolve().parent.parent
 SEARCH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-TEMPERATURES = (1.0, 0.3, 0.0)
 WITH_MATRIX = [name for name, tested in SAMPLERS.items() if tested.one_step is not None]
 CASES = [
     *(Case("three", slab, "fixed") for slab in SLABS),
@@ -32,7 +31,7 @@ CASES = [
 
 @cache
 def matrices(sampler: str) -> dict[str, dict[str, list]]:
-    temperatures = TEMPERATURES if SAMPLERS[sampler].tempers else (1.0,)
+    temperatures = SAMPLERS[sampler].temperatures if SAMPLERS[sampler].tempers else (1.0,)
     done = subprocess.run(
         [sys.executable, "-m", "support.transition_matrix", sampler, *(c.id for c in CASES), "--temperatures"]
         + [f"{t:g}" for t in temperatures],

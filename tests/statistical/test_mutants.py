@@ -29,6 +29,9 @@ class Mutant(NamedTuple):
 ADS = "samplers/add_delete_swap.py"
 CHAIN = "_kernels/chain.py"
 PRIOR = "_kernels/size_prior.py"
+RATES = "_kernels/rate_table.py"
+GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
+ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
     "wrong sign in the ratio of an addition": Mutant(
         ADS,
@@ -102,6 +105,70 @@ MUTANTS = {
     "time before an entry counted": Mutant(
         "_kernels/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
     ),
+    "an interval between scans that follows the model": Mutant(
+        "_kernels/tally.py", "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + chain.ints[SIZE]", "check_averages"
+    ),
+    "the same in ASI": Mutant(
+        ASI, "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + ints[SIZE]", "check_averages"
+    ),
+    "rows of another model in a scan": Mutant(
+        CHAIN, "    if ints[SCANNED] > first:\n        ints[SCANNED] = first\n", "", "check_averages"
+    ),
+    "odds for probabilities in the averages": Mutant(
+        "_kernels/averages.py", "return odds / (1.0 + odds)", "return odds", "check_averages"
+    ),
+    "wrong rate of included variables": Mutant(
+        RATES, "1.0 + kappa * (1.0 + 1.0 / x)", "1.0 + kappa * (1.0 + x)", "check_jumps"
+    ),
+    "wrong rate of the others": Mutant(RATES, "x + kappa * (1.0 + x) if", "x + kappa if", "check_jumps"),
+    "a rate to models without mass": Mutant(RATES, " if x > 0.0 else 0.0", "", "check_jumps"),
+    "the same for variables that must stay": Mutant(
+        RATES, "0.0 if x == np.inf else 1.0 +", "1.0 +", "check_must_stay"
+    ),
+    "wrong conditional probability of included variables": Mutant(
+        RATES, "probabilities[j] = 1.0 / (1.0 + 1.0 / x)", "probabilities[j] = 1.0", "check_conditionals"
+    ),
+    "every visit weighs the same": Mutant(GIBBS, "+= 1.0 / total", "+= 1.0", "check_jumps"),
+    "holding time without the rate of draws": Mutant(
+        GIBBS, "+= 1.0 / total", "+= 1.0 / table.rows[place, TOTAL]", "check_jumps"
+    ),
+    "a flip chosen by the wrong part of a uniform": Mutant(
+        GIBBS, "choose_flip(table, place, u - floats[LAMBDA])", "choose_flip(table, place, u)", "check_jumps"
+    ),
+    "entering variable taken as uniform in the hybrid's ratio": Mutant(
+        HYBRID, "forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside",
+        "forward = (1.0 if size == 0 else third) / (p - size)", "check_hybrid_moves",
+    ),
+    "wrong chance of a deletion from the full model": Mutant(
+        HYBRID, "ratio = (1.0 if size + 1 == p else third)", "ratio = third", "check_hybrid_moves"
+    ),
+    "wrong chance of an addition to the null model": Mutant(
+        HYBRID, "backward = (1.0 if size == 1 else third)", "backward = third", "check_hybrid_moves"
+    ),
+    "share of what is out after a deletion": Mutant(
+        HYBRID, "share / (outside + share)", "share / outside", "check_hybrid_moves"
+    ),
+    "the reverse of a swap": Mutant(
+        HYBRID, "(leaving / (outside + leaving - entering))", "(leaving / outside)", "check_hybrid_moves"
+    ),
+    "wrong sign of ASI's additions": Mutant(
+        ASI, "log_ratio -= values[j, LOG_ODDS]", "log_ratio += values[j, LOG_ODDS]", "check_estimated"
+    ),
+    "wrong sign of ASI's deletions": Mutant(
+        ASI, "log_ratio += values[j, LOG_ODDS]", "log_ratio -= values[j, LOG_ODDS]", "check_hybrid_moves"
+    ),
+    "PARNI in a fixed order": Mutant(
+        PARNI, "out[i], out[other] = out[other], out[i]", "pass", "check_estimated"
+    ),
+    "PARNI without the odds of its estimate": Mutant(
+        PARNI, "if present else -own.informed.values[j, LOG_ODDS]", "if present else 0.0", "check_estimated"
+    ),
+    "PARNI always accepts": Mutant(
+        PARNI, "floats[LOG_RATIO] += math.log(z) - math.log(reverse)", "pass", "check_estimated"
+    ),
+    "PARNI goes back on half of its way": Mutant(
+        PARNI, "for i in range(own.ints[FLIPPED]):", "for i in range(1, own.ints[FLIPPED]):", "check_estimated"
+    ),
 }  # fmt: skip
 
 
@@ -123,13 +190,14 @@ def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
             )
             path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         folders[str(folder)] = name
+    arguments = [f if n == "none" else f"{f}={MUTANTS[n].caught_by}" for f, n in folders.items()]
     environment = os.environ | {
         "NUMBA_DISABLE_JIT": "1",
         "PYTHONPATH": str(TESTS),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "support.mutant_checks", *folders],
+        [sys.executable, "-m", "support.mutant_checks", *arguments],
         env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

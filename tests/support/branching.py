@@ -161,3 +161,26 @@ def law(function: Callable[[Branching], Hashable], most: int = 1_000_000) -> dic
         if not rng.advance():
             return {key: math.fsum(results[key]) for key in sorted(results)}
     raise RuntimeError(f"more than {most:,} paths")
+
+
+def draw_additions_by_coins(informed: Any, position: Any, rng: Any, out: Any) -> int:
+    """In place of ``_kernels.informed.draw_additions``, which takes logarithms of uniforms: a coin for each variable
+    that is out, with the same probability ζ min{1, odds}."""
+    zeta, count = informed.floats[0], 0
+    for j in range(len(position)):
+        if position[j] < 0 and rng.random() < zeta * informed.values[j, 0]:
+            out[count] = j
+            count += 1
+    return count
+
+
+def draw_entering_by_sums(informed: Any, position: Any, rng: Any) -> int:
+    """In place of ``_kernels.informed.draw_entering``, which tries until it finds a variable that is out: the same
+    law by running sums."""
+    out = [j for j in range(len(position)) if position[j] < 0]
+    u = rng.random() * float(sum(informed.values[j, 3] for j in out))
+    for j in out[:-1]:
+        if u < informed.values[j, 3]:
+            return j
+        u = u - informed.values[j, 3]
+    return out[-1]

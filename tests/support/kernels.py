@@ -8,7 +8,10 @@ import numba
 import numpy as np
 
 from whichvars._kernels.chain import (
+    ADDED,
+    DELETED,
     LOG_MARGINAL,
+    SCANNED,
     Chain,
     accept,
     change,
@@ -19,6 +22,7 @@ from whichvars._kernels.chain import (
 )
 from whichvars._kernels.jit import entry
 from whichvars._kernels.model_table import new_memo
+from whichvars._kernels.scan import scan, scan_odds
 from whichvars.problem import Problem
 
 
@@ -67,3 +71,33 @@ def log_marginal_of(problem: Problem, members: Sequence[int]) -> float:
         return -np.inf
     chain = chain_at(problem, members)
     return -np.inf if chain is None else float(chain.floats[LOG_MARGINAL])
+
+
+@entry
+def scan_odds_model(target, chain, work):
+    """``scan_odds`` for Python."""
+    return scan_odds(target, chain, work)
+
+
+@entry
+def walk_and_scan(target, chain, memo, kept, fresh, rng, steps):
+    """Random flips of one to three variables, some refused; a scan after each that uses the rows of the last
+    one, and one from scratch. Returns the number of log odds whose bits differ, and of flips made."""
+    p = chain.position.shape[0]
+    different = 0
+    made = 0
+    for _ in range(steps):
+        clear(chain)
+        first = int(rng.random() * p)
+        for i in range(1 + int(rng.random() * 3)):
+            change(target, chain, (first + i * 5) % p)
+        if evaluate(target, chain, memo) > -np.inf and rng.random() < 0.8:
+            made += chain.ints[ADDED] + chain.ints[DELETED]
+            accept(target, chain)
+        scan(target, chain, kept)
+        chain.ints[SCANNED] = 0
+        scan(target, chain, fresh)
+        for j in range(p):
+            if kept.log_odds[j] != fresh.log_odds[j]:
+                different += 1
+    return different, made

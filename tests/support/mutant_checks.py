@@ -1,20 +1,21 @@
 """Short exact checks of the kernels, for copies of the package that may be broken on purpose.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.mutant_checks copy-1 copy-2 …
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.mutant_checks copy-1 copy-2=check_walks …
 
-Each argument is a folder that holds a package ``whichvars``. Prints JSON: for each folder the names of the
-checks that fail, with the reason. Everything is deterministic, and right to rounding or wrong.
+Each argument is a folder that holds a package ``whichvars``, and the check to make if not all. Prints JSON: for
+each folder the names of the checks that fail, with the reason. Everything is deterministic, and right to rounding or wrong.
 """
 
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from support.branching import law
+from support.branching import draw_additions_by_coins, draw_entering_by_sums, law
 
 
 def close(found: Any, expected: Any, what: str) -> None:
@@ -197,7 +198,7 @@ def check_counts() -> None:
     run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
     unit = run.units[0]
     unit.tally = new_tally(5, len(unit.chain.slot), models=64, records=16, batches=8, batch_length=3)
-    runs.begin_counting(run)
+    runs.begin_counting(problem, run)
     inside = np.zeros((400, 5), int)
     for i in range(400):
         sampler.advance(problem, run, 0, 1)
@@ -210,6 +211,192 @@ def check_counts() -> None:
     assert unit.tally.model_count.sum() == 400
 
 
+def members_of(index: int) -> np.ndarray:
+    return np.flatnonzero([(index >> j) & 1 for j in range(3)])
+
+
+def model_of(chain: Any) -> int:
+    return sum(1 << int(j) for j in np.flatnonzero(chain.position >= 0))
+
+
+def three_variables() -> Any:
+    """Problems of three variables with the probabilities of their eight models."""
+    from support.paired import make_paired, model_priors
+
+    for slab in ("independent", "g-prior"):
+        for name in ("per variable", "beta-binomial"):
+            ours, theirs = model_priors(name, 3)
+            for parts in ({}, {"max_size": 2}, {"duplicate": True}):
+                case = make_paired(slab, n=12, columns=3, **parts)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # duplicates are meant
+                    yield case.problem(model_prior=ours), case.posterior(theirs).probabilities
+
+
+def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
+    """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
+    from whichvars._kernels.informed import set_estimate, set_scale
+    from whichvars.samplers import asi, hybrid
+
+    asi.draw_additions = draw_additions_by_coins
+    hybrid.draw_entering = draw_entering_by_sums
+    run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
+    (unit,) = run.units
+    unit.rng = rng
+    unit.floats[0] = 1.7  # λ
+    if unit.own is not None:
+        set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
+        set_scale(unit.own.informed, 0.85)
+        unit.own.ints[0, 0] = moves_left
+    sampler.advance(problem, run, 0, 1)
+    return unit, model_of(unit.chains[0])
+
+
+def check_jumps() -> None:
+    """With the mean holding times that the real code notes, the law of its jumps leaves π invariant; flips to models
+    without mass have rate 0."""
+    from whichvars.samplers import tempered_gibbs
+    from whichvars.samplers.hybrid import Hybrid
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
+    for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
+        for problem, pi in three_variables():
+            matrix, held = np.zeros((8, 8)), np.ones(8)
+            for start in np.flatnonzero(pi):
+
+                def jumped(
+                    rng: Any, start: int = start, problem: Any = problem, sampler: Any = sampler
+                ) -> Any:
+                    unit, end = jump_step(sampler, problem, start, rng, 0)
+                    return end, float(unit.totals()[1][0])
+
+                for (end, weight), chance in law(jumped).items():
+                    matrix[start, end] += chance
+                    held[start] = weight
+            assert np.all(matrix[:, pi == 0] == 0)
+            flow = (pi / held)[:, None] * matrix
+            close(flow, flow.T, "flows from model to model")
+            close(np.diag(matrix)[pi > 0], 1.7 * held[pi > 0], "the chance of a draw")
+
+
+def check_must_stay() -> None:
+    """Under heredity a parent does not leave before its children: its rate is 0, its probability 1."""
+    from support.paired import make_paired
+    from whichvars.samplers import tempered_gibbs
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    problem = make_paired(n=14, columns=3).problem(heredity={"x2": ["x0"]})
+    sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
+    ends = law(lambda rng: jump_step(sampler, problem, 0b101, rng, 0)[1])
+    assert set(ends) == {0b101, 0b111, 0b001}, ends
+    unit, _ = jump_step(sampler, problem, 0b101, np.random.default_rng(0), 0)
+    sums, weights = unit.totals()
+    assert sums[0, 0] == weights[0]
+    close(ends[0b101], 1.7 * weights[0], "the chance of staying is that of a draw")
+
+
+def check_conditionals() -> None:
+    """What the table holds of a model are its conditional inclusion probabilities."""
+    from whichvars.samplers import tempered_gibbs
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
+    bits = 1 << np.arange(3)
+    for problem, pi in three_variables():
+        for start in np.flatnonzero(pi):
+            unit, _ = jump_step(sampler, problem, start, np.random.default_rng(start), 0)
+            sums, weights = unit.totals()
+            with_j, without = pi[start | bits], pi[start & ~bits]
+            np.testing.assert_allclose(sums[0] / weights[0], with_j / (with_j + without), rtol=0, atol=1e-6)
+
+
+def check_hybrid_moves() -> None:
+    """π P = π for the Metropolis–Hastings kernel of the hybrid."""
+    from whichvars.samplers import tempered_gibbs
+    from whichvars.samplers.hybrid import Hybrid
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    sampler = Hybrid(chains=1, memo_slots=64, table_bytes=1)
+    for problem, pi in three_variables():
+        matrix = np.zeros((8, 8))
+        for start in np.flatnonzero(pi):
+
+            def moved(rng: Any, start: int = start, problem: Any = problem) -> int:
+                return jump_step(sampler, problem, start, rng, 1)[1]
+
+            for end, chance in law(moved).items():
+                matrix[start, end] = chance
+        close(matrix.sum(axis=1)[pi > 0], 1.0, "rows of the transition matrix")
+        np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=1e-12)
+        alive = matrix[np.ix_(pi > 0, pi > 0)]
+        assert np.all(np.linalg.matrix_power(alive, 8) > 0)
+
+
+def check_estimated() -> None:
+    """π P = π for one iteration of ASI and of PARNI with estimates as if learned."""
+    from whichvars._kernels.informed import set_estimate, set_scale
+    from whichvars.samplers import asi, parni
+    from whichvars.samplers import run as runs
+
+    runs.MODELS = runs.RECORDS = 64
+    asi.draw_additions = parni.draw_additions = draw_additions_by_coins
+    problem, pi = next(three_variables())
+    for sampler in (asi.ASI(chains=1, memo_slots=64), parni.PARNI(chains=1, memo_slots=64)):
+        matrix = np.zeros((8, 8))
+        for start in range(8):
+
+            def iterated(rng: Any, start: int = start, sampler: Any = sampler) -> int:
+                run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
+                (unit,) = run.units
+                unit.rng = rng
+                set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
+                set_scale(unit.own.informed, 0.85)
+                sampler.advance(problem, run, 0, 1)
+                return model_of(unit.chain)
+
+            for end, chance in law(iterated).items():
+                matrix[start, end] = chance
+        close(matrix.sum(axis=1), 1.0, "rows of the transition matrix")
+        np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=1e-12, err_msg=type(sampler).__name__)
+
+
+def check_averages() -> None:
+    """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
+    from support.paired import make_paired
+    from whichvars._kernels.averages import EVERY, SCANS
+    from whichvars._kernels.chain import SCANNED
+    from whichvars._kernels.scan import new_scan, scan_model
+    from whichvars.estimates import rao_blackwell
+    from whichvars.samplers import run as runs
+    from whichvars.samplers.add_delete_swap import AddDeleteSwap
+    from whichvars.samplers.asi import ASI
+
+    runs.MODELS = runs.RECORDS = 64
+    problem = make_paired(n=15, columns=5).problem()
+    for sampler in (AddDeleteSwap(memo_slots=64), ASI(chains=1, memo_slots=64)):
+        run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
+        if isinstance(sampler, ASI):
+            sampler.begin_counting(problem, run)
+            averages = run.units[0].averages
+        else:
+            runs.begin_counting(problem, run, rao_blackwell=True)
+            averages = run.units[0].tally.averages
+        unit, every = run.units[0], int(averages.ints[EVERY])
+        work, sums, scans = new_scan(problem.target(8), 8), np.zeros(5), 0
+        for i in range(1, 60 * every + 1):
+            sampler.advance(problem, run, 0, 1)
+            if i % every == 0:
+                unit.chain.ints[SCANNED] = 0
+                scan_model(problem.target(8), unit.chain, work)
+                sums += 1 / (1 + np.exp(-work.log_odds))
+                scans += 1
+        assert averages.ints[SCANS] == scans
+        found = rao_blackwell(run)
+        assert found is not None
+        np.testing.assert_allclose(found.pip, sums / scans, rtol=1e-6)  # groups are kept in single precision
+
+
 CHECKS: tuple[Callable[[], None], ...] = (
     check_enumeration,
     check_walks,
@@ -217,11 +404,17 @@ CHECKS: tuple[Callable[[], None], ...] = (
     check_proposals,
     check_transitions,
     check_counts,
+    check_jumps,
+    check_must_stay,
+    check_conditionals,
+    check_hybrid_moves,
+    check_estimated,
+    check_averages,
 )
 
 
-def failures(folder: str) -> dict[str, str]:
-    """Run all checks on the package in `folder`."""
+def failures(folder: str, wanted: str = "") -> dict[str, str]:
+    """Run all checks, or the one that is wanted, on the package in `folder`."""
     for name in list(sys.modules):
         if name.split(".")[0] == "whichvars" or name in ("support.paired", "support.kernels"):
             del sys.modules[name]
@@ -232,6 +425,8 @@ def failures(folder: str) -> dict[str, str]:
         assert str(whichvars.__file__).startswith(folder), whichvars.__file__
         failed = {}
         for check in CHECKS:
+            if wanted not in ("", check.__name__):
+                continue
             try:
                 check()
             except Exception as error:
@@ -243,4 +438,5 @@ def failures(folder: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    json.dump({folder: failures(folder) for folder in sys.argv[1:]}, sys.stdout)
+    asked = [argument.split("=") for argument in sys.argv[1:]]
+    json.dump({folder: failures(folder, *wanted) for folder, *wanted in asked}, sys.stdout)

@@ -36,14 +36,17 @@ class AtTemperature:
 class Scores:
     """Estimate less truth, over its standard error."""
 
-    pips: np.ndarray  # by the errors that the runs report
+    pips: np.ndarray  # by the errors that the runs report, as are the next two
+    frequencies: np.ndarray  # the same from shares of draws
+    averages: np.ndarray  # and from means of conditional probabilities; empty where there are none
     sizes: np.ndarray  # by the spread between runs, as are the rest
     models: np.ndarray
     mean_size: float
 
     @property
     def all(self) -> np.ndarray:
-        return np.concatenate([self.pips, self.sizes, self.models, [self.mean_size]])
+        parts = self.pips, self.frequencies, self.averages, self.sizes, self.models, [self.mean_size]
+        return np.concatenate(parts)
 
 
 def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -54,25 +57,47 @@ def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.sign(t) * stats.norm.isf(np.maximum(stats.t.sf(np.abs(t), runs - 1), 1e-300))
 
 
+def _by_reported_errors(
+    pips: list[Any], errors: list[Any], truth: np.ndarray, certain: np.ndarray
+) -> np.ndarray:
+    """Scores of means over runs by the errors that the runs report."""
+    found, mcse = np.array(pips), np.array(errors)
+    stuck = np.isnan(mcse)
+    assert not np.any(stuck & ~certain), "a variable that should move never did"
+    known = ~stuck.any(axis=0)
+    return (found.mean(axis=0) - truth)[known] / (np.sqrt((mcse[:, known] ** 2).sum(axis=0)) / RUNS)
+
+
 def scores(
-    problem: wv.Problem, sampler: Any, truth: OraclePosterior, *, draws: int, start: Any, seed: int
+    problem: wv.Problem,
+    sampler: Any,
+    truth: OraclePosterior,
+    *,
+    draws: int,
+    start: Any,
+    seed: int,
+    conditional: bool = True,
 ) -> Scores:
-    """RUNS independent runs of one replicate each, scored against the truth."""
+    """RUNS independent runs of one replicate each, scored against the truth.
+
+    conditional: whether conditional inclusion probabilities, which are the posterior's, belong to this truth.
+    """
     posteriors = [
         wv.sample(
             problem, sampler, draws=draws, replicates=1, threads=1, seed=1000 * seed + run, start=start, progress=False
         )
         for run in range(RUNS)
     ]  # fmt: skip
-    pips = np.array([p.pip for p in posteriors])
-    errors = np.array([p.mcse for p in posteriors])
-    stuck = np.isnan(errors)
     certain = np.minimum(truth.pips, 1 - truth.pips) < 1e-3  # may well never move in a run
-    assert not np.any(stuck & ~certain), "a variable that should move never did"
-    known = ~stuck.any(axis=0)
-    pip_scores = (pips.mean(axis=0) - truth.pips)[known] / (
-        np.sqrt((errors[:, known] ** 2).sum(axis=0)) / RUNS
-    )
+    pip_scores = {"averages": np.zeros(0)}
+    kinds = {"pips": ("pip", "mcse"), "frequencies": ("frequencies", "frequency_mcse")}
+    if not conditional:
+        kinds["pips"] = kinds["frequencies"]
+    elif posteriors[0].rao_blackwell is not None:
+        kinds["averages"] = ("rao_blackwell", "rao_blackwell_mcse")
+    for kind, names in kinds.items():
+        values, errors = ([getattr(p, name) for p in posteriors] for name in names)
+        pip_scores[kind] = _by_reported_errors(values, errors, truth.pips, certain)
 
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE
@@ -88,7 +113,7 @@ def scores(
     k = np.arange(sizes.shape[1])
     mean_size = _between((sizes @ k)[:, None], np.array([truth.size_distribution @ k]))
     return Scores(
-        pips=pip_scores,
+        **pip_scores,
         sizes=_between(sizes[:, common], truth.size_distribution[common]),
         models=_between(models, truth.probabilities[best]),
         mean_size=float(mean_size[0]),

@@ -178,7 +178,9 @@ def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch
 
 
 def test_inaccurate_runs_exit_with_3_and_say_so(call: Call, wide: Path) -> None:
-    result = call("fit", wide, "-y", "y", "--draws", 60, "--replicates", 2, code=3)
+    result = call(
+        "fit", wide, "-y", "y", "--draws", 10, "--replicates", 2, "--sampler", "add-delete-swap", code=3
+    )
     assert "NOT accurate yet" in result.output
     assert json.loads(Path("wide-run/settings.json").read_text())["result"]["converged"] is False
 
@@ -318,17 +320,17 @@ def test_a_directory_that_cannot_be_written_is_noticed_before_the_run(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("whichvars.cli.runs.tempfile.TemporaryFile", refuse)
-    monkeypatch.setattr(wv, "exact", lambda problem: pytest.fail("it ran"))
+    monkeypatch.setattr(wv, "sample", lambda problem, **options: pytest.fail("it ran"))
     assert "cannot write to small-run: Permission denied" in call("fit", small, "-y", "y", code=2).stderr
 
 
 def test_interrupts_leave_a_message_and_no_directory(
     call: Call, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(problem: Any) -> None:
+    def interrupt(problem: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(wv, "exact", interrupt)
+    monkeypatch.setattr(wv, "sample", interrupt)
     assert "interrupted; nothing was written" in call("fit", small, "-y", "y", code=130).stderr
     assert not Path("small-run").exists()
 

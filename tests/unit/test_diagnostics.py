@@ -17,7 +17,8 @@ from whichvars.replicates import combine_replicates
 @pytest.fixture(scope="module")
 def run():
     case = make_paired("g-prior", n=30, columns=8, seed=3)
-    return wv.sample(case.problem(model_prior=wv.FixedInclusion(h=0.4)), draws=20_000, seed=4, progress=False)
+    problem = case.problem(model_prior=wv.FixedInclusion(h=0.4))
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=20_000, seed=4, progress=False)
 
 
 def stuck(run, pips, variables=(0,)):
@@ -125,6 +126,11 @@ def test_disagreement_has_the_number_and_the_remedy(run):
     assert apart.diagnostics().loc["x0", "note"] == "replicates disagree"
     assert text in apart.explain()
     assert "Not accurate enough yet" in apart.explain()
+    with pytest.warns(wv.ConvergenceWarning) as caught:
+        sampling._warn_of_trouble(apart)
+    (warning,) = caught  # one and not two
+    assert text in str(warning.message)
+    assert "'x0' has a Monte Carlo error of" in str(warning.message)
 
 
 # --- words

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+import whichvars as wv
+from whichvars.cli.data import export
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```pycon\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page(page):
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    export.callback("uscrime", Path("crime.csv"), overwrite=False)  # the file that the tutorial begins with
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
@@ -20,3 +25,12 @@ def test_page(page):
     runner.run(test, out=output.append)
     assert runner.tries > 0
     assert not runner.failures, "".join(output)
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"\b\w+\b", reference))
+    assert set(wv.__all__) <= names
+    methods = {name for name in vars(wv.Posterior) if not name.startswith("_")}
+    assert {name for name in methods if callable(getattr(wv.Posterior, name))} <= names
+    assert set(wv.datasets.__all__) <= names

@@ -158,7 +158,7 @@ def counted(problem: Problem, sampler: AddDeleteSwap, warmup: int, chunks: list[
     """The tally of a run in chunks, looked at between them."""
     run = new_run(problem, sampler, **room)
     sampler.advance(problem, run, 0, warmup)
-    begin_counting(run)
+    begin_counting(problem, run)
     for chunk in chunks:
         sampler.advance(problem, run, 0, chunk)
         settle(run.units[0].chain, run.units[0].tally)

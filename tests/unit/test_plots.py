@@ -333,6 +333,19 @@ def test_what_a_sampler_does_not_learn_is_named(sampled):
         wv.plot_changes(sampled)
 
 
+def test_samplers_that_learn_in_other_ways(crime):
+    scaled = wv.sample(crime, wv.ASI(), draws=4000, replicates=2, progress=False)
+    drawn = wv.plot_adaptation(scaled, show="probabilities").lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, np.concatenate([p["add_probability"] for p in scaled.adaptation]))
+    hybrid = wv.sample(crime, draws=2000, replicates=2, progress=False)
+    with pytest.raises(
+        wv.DataError, match=r"Hybrid has no add probability; IndividualAdaptation\(\) or ASI\(\)"
+    ):
+        wv.plot_adaptation(hybrid)
+    with pytest.raises(wv.DataError, match="Hybrid has no changes proposed"):
+        wv.plot_changes(hybrid)
+
+
 def test_what_is_too_short_or_too_small_is_not_drawn(crime):
     posterior = wv.sample(crime, wv.IndividualAdaptation(), draws=1, warmup=0, replicates=2, progress=False)
     with pytest.raises(wv.DataError, match="too short for a trace"):

@@ -506,10 +506,10 @@ def test_engine_is_chosen_by_size(monkeypatch):
 def test_tables_of_mixtures_grow_with_capacity():
     problem = wv.Problem(X, Y, slab=wv.HyperG())
     first = problem.target(1).slab.table
-    assert len(first) == 2
+    assert len(first) == 3  # sizes 0 and 1, and 2 for what a scan asks of its neighbours
     grown = problem.target(3).slab.table
-    assert len(grown) == 4
-    assert (grown[:2] == first).all()
+    assert len(grown) == 5
+    assert (grown[:3] == first).all()
     assert problem.target(99).slab.table.shape[0] == P + 1
 
 
@@ -518,7 +518,7 @@ def test_tables_of_mixtures_grow_with_capacity():
     [
         (
             {},
-            "Problem(5 variables, 20 rows; IndependentNormal(g=1.0), BetaBinomial(a=None, b=None, size=2.5), Gram engine)",
+            "Problem(5 variables, 20 rows; IndependentNormal(g=1.0), BetaBinomial(size=2.5), Gram engine)",
         ),
         (
             {
@@ -527,7 +527,7 @@ def test_tables_of_mixtures_grow_with_capacity():
                 "engine": "columns",
                 "model_prior": wv.FixedInclusion(0.5),
             },
-            "Problem(4 variables, 1 always included, 20 rows; GPrior(g='n'), FixedInclusion(h=0.5, size=None), column engine)",
+            "Problem(4 variables, 1 always included, 20 rows; GPrior(g='n'), FixedInclusion(h=0.5), column engine)",
         ),
     ],
 )
@@ -763,3 +763,17 @@ def test_any_data_is_read_or_refused_with_reason(data):
     except WhichvarsError:
         return
     check_finite_target(problem)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((X, Y, wv.GPrior(5)), r"all else by name: write Problem\(X, y, slab=GPrior\(g=5.0\)\)"),
+        ((X, Y, wv.BetaBinomial(size=2)), r"Problem\(X, y, model_prior=BetaBinomial\(size=2.0\)\)"),
+        ((wv.datasets.load_uscrime(),), r"a data set that holds both: write Problem\(data.X, data.y\)"),
+        ((X,), r"needs the response y beside the columns X; write Problem\(X, y\)"),
+    ],
+)
+def test_what_is_given_by_position(given, message):
+    with pytest.raises(ArgumentTypeError, match=message):
+        wv.Problem(*given)

@@ -93,13 +93,16 @@ def test_runs_that_differ_have_not_converged(sampled):
     verdict = words.verdict(posterior)
     assert not verdict.sound
     text = " ".join(verdict.sentences)
-    assert "is .16 (" in text
+    assert "Not accurate enough yet" in text
+    assert "Monte Carlo error of 0.16" in text
     assert "ParallelTempering()" in text
 
 
 def test_tempering_is_not_advised_to_those_who_temper(sampled):
-    posterior = dataclasses.replace(invented(sampled, [0.5], mcse=0.2), sampler="ParallelTempering(rungs=3)")
-    assert "ParallelTempering" not in " ".join(words.verdict(posterior).sentences)
+    posterior = invented(sampled, [0.5], spread=0.8, mcse=0.2)
+    assert "or ParallelTempering()" in " ".join(words.verdict(posterior).sentences)
+    posterior = dataclasses.replace(posterior, sampler="ParallelTempering(rungs=3)")
+    assert "ParallelTempering()" not in " ".join(words.verdict(posterior).sentences)
 
 
 def test_one_run_is_not_enough(sampled):
@@ -113,15 +116,18 @@ def test_variables_that_never_moved_and_warnings_are_mentioned(sampled):
     posterior = invented(sampled, [0.99])
     mcse = np.full(7, 0.001)
     mcse[2:] = np.nan
-    posterior = dataclasses.replace(posterior, mcse=mcse, warnings=("something was odd",))
+    posterior = dataclasses.replace(
+        posterior, mcse=mcse, frequencies=np.array([1.0, 0.5, 0, 0, 0, 0, 0]), warnings=("something was odd",)
+    )
     text = " ".join(words.verdict(posterior).sentences)
-    assert "Five variables were in always or never" in text
+    assert "5 variables never came up" in text
     assert text.endswith("something was odd.")
 
 
 def test_nothing_moved(sampled):
     posterior = dataclasses.replace(invented(sampled, [1.0], spread=0), mcse=np.full(7, np.nan))
-    assert "No Monte Carlo error could be computed." in words.verdict(posterior).sentences
+    assert not words.verdict(posterior).sound
+    assert "Nothing moved: all draws are of one model" in " ".join(words.verdict(posterior).sentences)
     assert "Two independent runs gave the same inclusion probabilities." in words.verdict(posterior).sentences
     assert "agrees with itself to within .01" in words.answer(posterior)
 

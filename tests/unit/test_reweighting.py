@@ -75,7 +75,7 @@ def test_collinear_models_lose_their_weight():
 def sampled():
     case = make_paired("g-prior", n=30, columns=8, seed=3)
     problem = case.problem(model_prior=wv.FixedInclusion(h=0.4))
-    return wv.exact(problem), wv.sample(problem, draws=32_768, seed=4, progress=False)
+    return wv.exact(problem), wv.sample(problem, wv.AddDeleteSwap(), draws=32_768, seed=4, progress=False)
 
 
 NEW = {"slab": wv.GPrior(40.0), "model_prior": wv.BetaBinomial(size=3)}

@@ -81,7 +81,7 @@ def test_all_iterations_are_counted(problem: wv.Problem, sampler: str) -> None:
     masks = np.zeros((len(posterior.models.members), 8))
     for row, members in zip(masks, posterior.models.members):
         row[list(members)] = 1
-    np.testing.assert_allclose(posterior.models.frequency @ masks, posterior.pip, atol=1e-12)
+    np.testing.assert_allclose(posterior.models.frequency @ masks, posterior.frequencies, atol=1e-12)
     np.testing.assert_allclose(
         np.bincount(masks.sum(axis=1).astype(int), posterior.models.frequency, minlength=9),
         posterior.sizes,
@@ -89,11 +89,17 @@ def test_all_iterations_are_counted(problem: wv.Problem, sampler: str) -> None:
     )
 
 
-def test_odd_lengths(problem: wv.Problem) -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_odd_lengths(problem: wv.Problem, sampler: str) -> None:
+    settings = SAMPLERS[sampler].settings
     for draws, warmup in [(1, 0), (1, 1), (2, 0), (63, 5), (64, 0), (65, 1), (127, 0), (128, 0), (129, 0)]:
-        posterior = run(problem, draws=draws, warmup=warmup, replicates=2)
-        assert posterior.iterations == 2 * (draws + warmup)
-        assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.pip.sum())
+        posterior = run(problem, settings, draws=draws, warmup=warmup, replicates=2)
+        each = -(-draws // settings.chains) + -(-warmup // settings.chains)
+        assert posterior.iterations == 2 * settings.chains * each
+        assert posterior.frequencies is not None
+        assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.frequencies.sum())
+        assert np.all((posterior.pip >= 0) & (posterior.pip <= 1))
 
 
 # --- progress
@@ -122,7 +128,7 @@ def test_watching_changes_nothing(problem: wv.Problem, monkeypatch: pytest.Monke
     calls: list[Report] = []
     ticks = iter(range(10**9))
     monkeypatch.setattr("whichvars.progress.time.monotonic", lambda: float(next(ticks)))
-    watched = run(problem, chunk=17, progress=calls.append)
+    watched = run(problem, chunk=3, progress=calls.append)
     assert len(calls) > 20
     assert_same(watched, run(problem))
 
@@ -298,7 +304,8 @@ def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> N
         posterior = run(
             problem, Recorder(interrupt_at=6), draws=1000, warmup=100, replicates=4, chunk=100, threads=1
         )
-    assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.pip.sum())
+    assert posterior.frequencies is not None
+    assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.frequencies.sum())
     assert posterior.replicate_pips is not None
     assert posterior.replicate_pips.sum(axis=1).min() > 0
 

@@ -311,9 +311,11 @@ def test_fewer_particles_than_groups_and_parts() -> None:
 # --- arguments
 
 
-@pytest.mark.parametrize("option", [{"draws": 100}, {"warmup": 0}, {"start": "null"}])
+@pytest.mark.parametrize(
+    "option", [{"draws": 100}, {"warmup": 0}, {"start": "null"}, {"budget": "1s"}, {"target_mcse": 0.01}]
+)
 def test_sample_refuses_what_does_not_apply(option: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="takes no draws, warmup or start"):
+    with pytest.raises(DataError, match="takes no draws, warmup, start, budget or target_mcse"):
         wv.sample(problem(PLAIN), wv.SequentialMonteCarlo(particles=10), progress=False, **option)
 
 

@@ -1,5 +1,7 @@
 """The summary as a table, in the terminal, in a notebook and in LaTeX; the methods paragraph."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.special import stdtr
@@ -54,7 +56,7 @@ def test_summary_without_coefficients():
 def run():
     data = wv.datasets.load_growth()
     problem = wv.Problem(data.X, data.y, slab=wv.GPrior("bric"), model_prior=wv.BetaBinomial(size=7))
-    return wv.sample(problem, draws=20_000, seed=1, progress=False)
+    return wv.sample(problem, wv.AddDeleteSwap(), draws=20_000, seed=1, progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
@@ -72,6 +74,23 @@ def test_printed_in_a_terminal(run):
     html = run._repr_html_()
     assert html.count("<tr") == 31
     assert "… and 11 more" in html
+
+
+def test_what_never_moved_and_what_is_very_accurate_is_said(run):
+    assert "never in" not in repr(run)
+    best = int(np.argmax(run.pip))
+    mcse = run.mcse.copy()
+    mcse[best] = np.nan
+    still = dataclasses.replace(run, mcse=mcse)
+    assert repr(still).splitlines()[-1].startswith("mcse –: never in, or never out; diagnostics()")
+    assert "never in, or never out" in still._repr_html_()
+    nothing = dataclasses.replace(run, mcse=np.full_like(mcse, np.nan))
+    assert "nothing moved" in repr(nothing)
+    assert "never in" not in repr(nothing)
+    mcse[best] = 1e-7
+    accurate = dataclasses.replace(run, mcse=mcse)
+    assert "> 10 million" in repr(accurate)
+    assert "$> 10^7$" in accurate.to_latex(rows=1)
 
 
 def test_what_is_shown_unasked_takes_no_time(run, monkeypatch):
@@ -134,8 +153,8 @@ def test_methods_name_the_computation(run):
         "g = 1681",
         "expected model size of 7 variables",
         "add, delete or swap",
-        f"4 independent runs of {run.iterations:,} iterations",
-        "George, E. I.",
+        f"4 independent runs (seed 1) of {run.iterations:,} iterations",
+        "Brown, P. J.",
         f"inclusion probability was {np.nanmax(run.mcse):.2g}",
     ):
         assert words in text

@@ -196,7 +196,7 @@ def test_counts_equal_a_naive_recount(rungs: int, move: str) -> None:
         if i >= warmup:
             visited.append(mask(unit.chain.position))
         if i == warmup - 1:
-            begin_counting(run)
+            begin_counting(target, run)
     settle(unit.chain, unit.tally)
     inside = np.array([[m >> j & 1 for j in range(target.p)] for m in visited])
     np.testing.assert_array_equal(unit.tally.batch_counts.sum(axis=0), inside.sum(axis=0))
@@ -237,7 +237,7 @@ def test_only_the_top_rung_is_counted_in_the_record() -> None:
     target = problem(PLAIN)
     sampler = wv.ParallelTempering(rungs=3)
     run = start_run(target, sampler)
-    begin_counting(run)
+    begin_counting(target, run)
     seen = []
     for _ in range(60):
         advance_run(target, sampler, run, 1, None, 1)
@@ -265,7 +265,7 @@ def test_growing_in_the_middle_of_a_sweep_changes_nothing(
     for capacity in (6 if case.data == "growing" else 1, target.max_columns + 6):
         small_first_capacity(monkeypatch, capacity)
         run = start_run(target, sampler)
-        begin_counting(run)
+        begin_counting(target, run)
         grown.append(run.units[0].capacity())
         advance_run(target, sampler, run, 1500, None, 1)
         unit = run.units[0]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.averages import EVERY, NEXT_SCAN, Averages, add_scan, grow_averages, no_averages
-from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE, Chain
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.target import Target
 
@@ -116,12 +116,20 @@ def start_counting(chain, tally):
         tally.entered[chain.order[i]] = 0
 
 
-def start_counting_draws(tally: Tally) -> None:
-    """Warm-up is over: count draws from now on."""
+def start_counting_draws(tally: Tally, chains: list[Chain]) -> None:
+    """Warm-up is over: count draws from now on, the chains' current models being the first."""
     ints = tally.ints
     ints[COUNTING] = BY_DRAWS
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
+    for chain in chains:
+        note_draw(chain, tally)
+
+
+@entry
+def note_draw(chain, tally):
+    """``count_draw`` for Python."""
+    count_draw(chain, tally)
 
 
 @inlined

@@ -27,7 +27,7 @@ COMMAND = "whichvars fit data.csv --response y"
 NEXT_STEPS = """\
 import whichvars as wv
 posterior = wv.sample(wv.Problem(X, y), seed=0)  # X: DataFrame, y: response
-print(posterior.summary(), posterior.top_models(5).to_string(), sep="\\n")"""
+print(posterior.explain(), posterior, sep="\\n")"""
 
 
 @click.command()
@@ -54,8 +54,8 @@ def demo(out: Path, quick: bool) -> None:
     for line in (COMMAND, "", *NEXT_STEPS.splitlines()):  # as it is, to be copied: no wrapping
         console.print("  " + line, soft_wrap=True, markup=False)
     console.print(
-        "\nwhichvars fit --help lists the options. In Python, the priors are arguments of wv.Problem, and for up to "
-        "about 20 columns wv.exact(wv.Problem(X, y)) gives the exact answer.\n"
+        "\nwhichvars fit --help lists the options. In Python, the priors are arguments of wv.Problem, and "
+        'posterior.report("report.html") makes the page that fit makes.\n'
     )
 
 
@@ -65,17 +65,17 @@ def _compile_kernels(console: "Console") -> None:
 
     directory = cache_directory()
     if directory is not None and all(
-        any(directory.rglob(f"{module}.*.nbi")) for module in ("enumeration", "add_delete_swap")
+        any(directory.rglob(f"{module}.*.nbi")) for module in ("enumeration", "hybrid")
     ):
         return
     if directory is None:
         console.print(
             "\nThe compiled parts cannot be kept, as no cache directory can be written: they are compiled in "
-            "every process (about 20 s). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
+            "every process (about half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
         )
     else:
         console.print(
-            "\nFirst run: the inner loops are compiled for this machine and kept. This takes about 20 s, once."
+            "\nFirst run: the inner loops are compiled for this machine and kept. This takes about half a minute, once."
         )
     import whichvars as wv
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from whichvars.problem import Problem
 
 NOT_ACCURATE = 3  # exit code
-ENUMERATE = 15  # most variables for which "auto" looks at every model
 SHOWN = 15  # variables in the table
 MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = (
     1 << 21,
@@ -56,7 +55,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @data_options
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
-    help=f"auto looks at every model if there are at most {ENUMERATE} variables.",
+    help="auto looks at every model if there are at most a million (20 variables), else it is hybrid.",
 )  # fmt: skip
 @click.option("--draws", type=float, help="Iterations of each replicate; a million if not given.")
 @click.option(
@@ -102,7 +101,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     make_directory(out)
     started = time.perf_counter()
     try:
-        if sampled and not (options["sampler"] == "auto" and problem.p <= ENUMERATE):
+        if sampled:
             posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             posterior = _enumerate(problem, quiet)
@@ -189,10 +188,17 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
 
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
+    from whichvars.sampling import choose
 
-    say(f"{problem.p:,} variables, {problem.n:,} rows.", quiet)
-    if not quiet:
-        _say_cost(problem, arguments)
+    chosen = arguments["sampler"]
+    if chosen == "auto":
+        chosen = choose(problem, arguments.get("draws"), arguments.get("budget")).sampler
+    if chosen is None:
+        _say_models(problem, quiet)
+    else:
+        say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
+        if not quiet:
+            _say_cost(problem, arguments | {"sampler": chosen})
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)
 
@@ -212,16 +218,21 @@ def _say_cost(problem: "Problem", arguments: dict[str, Any]) -> None:
 
 def _enumerate(problem: "Problem", quiet: bool) -> "Posterior":
     import whichvars as wv
-    from whichvars.cli.cost import in_memory, in_time
-    from whichvars.enumeration import MAX_MODELS, count_models
 
-    total = count_models(problem.p, problem.max_size)
+    _say_models(problem, quiet)
+    with notes(quiet):
+        return wv.exact(problem)
+
+
+def _say_models(problem: "Problem", quiet: bool) -> None:
+    from whichvars.cli.cost import in_memory, in_time
+    from whichvars.enumeration import MAX_MODELS, number_of_models
+
+    total = number_of_models(problem)
     say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, all of which are looked at.", quiet)
     if MANY_MODELS < total <= MAX_MODELS:
         expected = f"{in_time(total / MODELS_A_SECOND)}; {in_memory(total * BYTES_A_MODEL)} of memory"
         say(f"Expected, roughly: {expected}.", quiet)
-    with notes(quiet):
-        return wv.exact(problem)
 
 
 def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -> dict[str, Any]:

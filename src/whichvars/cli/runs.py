@@ -44,10 +44,8 @@ def largest_error(posterior: "Posterior") -> float:
 
 
 def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
-    """Whether every inclusion probability is as accurate as was asked for, or to within 0.05."""
-    from whichvars.sampling import ACCEPTABLE
-
-    return largest_error(posterior) <= (ACCEPTABLE if target is None else target)
+    """Whether every inclusion probability is as accurate as was asked for, or as ``converged`` asks."""
+    return posterior.converged if target is None else largest_error(posterior) <= target
 
 
 # --- writing
@@ -92,7 +90,7 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
 
 def write_report(posterior: "Posterior", path: Path) -> Path | None:
     """The report, where the packages it needs are installed."""
-    if missing_for_report() or not hasattr(posterior, "report"):
+    if missing_for_report():
         return None
     posterior.report(path)
     return path
@@ -179,6 +177,8 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
         },
         "result": {
             "sampler": posterior.sampler,
+            "chosen": posterior.chosen,
+            "stopped": posterior.stopped,
             "iterations": posterior.iterations,
             "cpu_seconds": posterior.cpu_seconds,
             "mean_size": posterior.mean_size,

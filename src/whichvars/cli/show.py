@@ -101,7 +101,9 @@ def inclusion_table(
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
     if posterior.models.exact:
         return f"{pip:6.1%}"
-    known = f"{100 * error:.1f}" if error > 0 else "?"  # NaN: it never came in or never left
+    known = "?"  # it never came in or never left
+    if error > 0:
+        known = f"{100 * error:.2f}" if error >= 0.00005 else "<0.01"
     return f"{100 * pip:5.1f} {signs(console)[2]} {known}%"
 
 

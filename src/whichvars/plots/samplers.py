@@ -32,7 +32,8 @@ def plot_adaptation(
     *,
     show: Literal["odds", "probabilities", "mutation_rate"] = "odds",
 ) -> "Axes":
-    r"""What an individually adapting sampler learned, every replicate.
+    r"""What a sampler that adapts variable by variable learned, every replicate: ``IndividualAdaptation``, ``ASI`` and
+    tempering around them. Others, such as ``Hybrid``, have no A and D.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def plot_adaptation(
     check_choice(show, ("odds", "probabilities", "mutation_rate"), "show")
     if show == "mutation_rate":
         return _mutation_rate(posterior, ax)
-    learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation()")
+    learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation() or ASI()")
     add, delete = (
         np.array([np.atleast_2d(part[key])[-1] for part in learned])  # of the rung at the target, the last
         for key in ("add_probability", "delete_probability")
@@ -117,7 +118,7 @@ def _learned_probabilities(
 
 
 def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
-    learned = learned_by_replicate(posterior, "mutation_rate_along_run", "IndividualAdaptation()")
+    learned = learned_by_replicate(posterior, "mutation_rate_along_run", "IndividualAdaptation() or ASI()")
     if max(len(part["mutation_rate_along_run"]) for part in learned) < 2:
         raise NothingToDrawError("there is nothing to draw: the run was too short for rates; use more draws")
     ax = new_axes(ax, 8.0, 3.2)
@@ -149,7 +150,9 @@ def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     'log'
     """
     check_posterior(posterior)
-    learned = learned_by_replicate(posterior, "changes_proposed", "IndividualAdaptation() or Lamnisos()")
+    learned = learned_by_replicate(
+        posterior, "changes_proposed", "IndividualAdaptation(), ASI(), PARNI() or Lamnisos()"
+    )
     counts = []
     for key in ("changes_proposed", "changes_accepted"):
         total = np.zeros(max(len(part[key]) for part in learned))

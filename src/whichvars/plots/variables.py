@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 50  # variables that a chart with a row for each can hold
 NAMED = 20  # variables named where there are too many to name all
 NOTABLE = 0.1  # inclusion probability from which a point stands out
+LABEL_INCHES = 0.2  # that the number of a model takes
 NARROWEST = 0.4  # column of a model, of the width it would have were all as probable
 ERRORS = "± 2 Monte Carlo standard errors"
 PIP = "posterior inclusion probability"
@@ -198,7 +199,8 @@ def plot_models(
                 edgecolor="white", linewidth=0.4,
             )  # fmt: skip
     name_rows(ax, [posterior.problem.names[j] for j in rows], fontsize=9)
-    wide = np.flatnonzero(np.diff(edges) > 0.025)
+    inches = ax.get_window_extent().width / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+    wide = np.flatnonzero(np.diff(edges) > LABEL_INCHES / inches)
     ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
     held = posterior.models.frequency[: len(members)].sum()
     kind = "probability" if posterior.models.exact else "draws"

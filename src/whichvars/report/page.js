@@ -17,7 +17,7 @@
   const written = (kind, value) => {
     if (value === null) return "—";
     if (kind === "name") return value;
-    if (kind === "count") return Math.round(value).toLocaleString("en");
+    if (kind === "count") return value < 1e7 ? Math.round(value).toLocaleString("en") : ">10,000,000";
     if (kind === "number") return String(Number(value.toPrecision(3))).replace("-", "−");
     if (value > 0 && value < 0.0005) return "<0.001";
     if (value >= 0.9995 && value < 1) return ">0.999";

@@ -104,6 +104,8 @@ def written(kind: str, value: str | float | None) -> str:
 
     >>> written("probability", 0.12345), written("probability", 0.00001), written("probability", 0.9998)
     ('0.123', '<0.001', '>0.999')
+    >>> written("count", 15_243_032_606_593.0)  # averages of conditional probabilities may be that accurate
+    '>10,000,000'
     >>> written("error", None), written("error", 0.0123), written("count", 12345.0), written("number", -0.0123)
     ('—', '0.012', '12,345', '−0.0123')
     """
@@ -112,7 +114,7 @@ def written(kind: str, value: str | float | None) -> str:
     if isinstance(value, str):
         return value
     if kind == "count":
-        return f"{value:,.0f}"
+        return f"{value:,.0f}" if value < 1e7 else ">10,000,000"
     if kind == "number":
         return f"{value:.3g}".replace("-", "−")
     if 0 < value < 0.0005:

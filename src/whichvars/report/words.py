@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whichvars.diagnostics import ACCEPTABLE
 from whichvars.posterior import Posterior
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
@@ -68,15 +67,6 @@ def within(difference: float) -> str:
     return f".{hundredths:02d}" if hundredths < 100 else "1"
 
 
-def decimal(value: float) -> str:
-    """Two significant digits, without the nought before the point.
-
-    >>> decimal(0.05), decimal(0.1234), decimal(0.00123)
-    ('.05', '.12', '.0012')
-    """
-    return f"{float(f'{value:.2g}'):f}".rstrip("0").lstrip("0")
-
-
 def listed(names: list[str], most: int = MOST_NAMES) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
@@ -135,36 +125,22 @@ def answer(posterior: Posterior) -> str:
 
 
 def verdict(posterior: Posterior) -> Verdict:
-    """Whether the probabilities can be relied on, and why."""
+    """Whether the probabilities can be relied on, and why: what ``explain`` says but for the answer itself."""
+    why = posterior.explain().splitlines()[1:]
     if posterior.models.exact:
-        why = f"All {posterior.iterations:,} models were visited, so that the probabilities have no Monte Carlo error."
-        return Verdict(True, "Exact", "the probabilities are exact", (why,))
-    worst = float(np.nanmax(posterior.mcse, initial=0.0))
+        return Verdict(True, "Exact", "the probabilities are exact", tuple(why))
     spread = _spread(posterior)
-    accurate = posterior.converged
-    sentences = [*_agreement(posterior, spread), _accuracy(posterior, worst)]
-    never = int(np.isnan(posterior.mcse).sum())
-    if never:
-        verb = "variable was" if never == 1 else "variables were"
-        sentences.append(
-            f"{number(never).capitalize()} {verb} in always or never, as far as the sampler went; how uncertain that is cannot "
-            "be told from the run."
-        )
-    if not accurate:
-        sentences.append("Sample longer: four times as many iterations halve the error.")
-        if "ParallelTempering" not in posterior.sampler:
-            sentences.append(
-                "If the runs stay apart, ParallelTempering() crosses between groups of good models."
-            )
-    sentences += [f"{warning.rstrip('.')}." for warning in posterior.warnings]
+    sentences = (*_agreement(posterior, spread), *why)
     if spread is None:
         clause = "there was a single run, so that nothing says whether the sampler would find this again"
-        return Verdict(False, "One run only", clause, tuple(sentences))
-    if not accurate:
+        return Verdict(False, "One run only", clause, sentences)
+    if not posterior.converged:
         clause = f"but the sampler has not converged yet, its runs differ by up to {within(spread)}"
-        return Verdict(False, "Not converged", clause, tuple(sentences))
+        return Verdict(False, "Not converged", clause, sentences)
     clause = f"the sampler agrees with itself to within {within(spread)}"
-    return Verdict(True, "Converged", clause, tuple(sentences))
+    if np.isnan(posterior.mcse).all():
+        return Verdict(False, "Nothing moved", clause, sentences)
+    return Verdict(True, "Converged", clause, sentences)
 
 
 def _spread(posterior: Posterior) -> float | None:
@@ -184,17 +160,6 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     return [
         f"{runs} independent runs gave inclusion probabilities that differ by up to {within(spread)} (most for {name})."
     ]
-
-
-def _accuracy(posterior: Posterior, worst: float) -> str:
-    if worst == 0:
-        return "No Monte Carlo error could be computed."
-    name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
-    judged = "small enough" if posterior.converged else "too large"
-    return (
-        f"The largest Monte Carlo standard error of an inclusion probability is {decimal(worst)} ({name}); that is {judged}, "
-        f"the limit being {decimal(ACCEPTABLE)}."
-    )
 
 
 def sources(posterior: Posterior) -> tuple[str, list[str]]:

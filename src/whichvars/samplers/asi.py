@@ -53,6 +53,8 @@ from whichvars.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.run import Run, check_between
 
+GAP = 1e-3  # ζ counts as so far below its upper bound at least: or its logit could never come back from there
+
 
 @dataclass(frozen=True)
 class ASI:
@@ -156,7 +158,7 @@ def learn_scale(informed, acceptance, target, step):
     """Step 3."""
     epsilon = 0.1 / informed.values.shape[0]
     zeta = informed.floats[ZETA]
-    logit = math.log((zeta - epsilon) / (1.0 - zeta - epsilon)) + step * (acceptance - target)
+    logit = math.log((zeta - epsilon) / max(1.0 - zeta - epsilon, GAP)) + step * (acceptance - target)
     logit = min(max(logit, SMALLEST_LOGIT), -SMALLEST_LOGIT)
     set_zeta(informed, epsilon + (1.0 - 2.0 * epsilon) / (1.0 + math.exp(-logit)))
 

@@ -11,8 +11,10 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 
 P is one of two with equal chance: that of ``asi.py``; or add/delete/swap whose entering variable is drawn by
 .7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
-is older counts half each time) and λ and m are chosen so that about as much time goes into moves as into
-scans: by counts of events and not by clocks, so that results repeat. Afterwards nothing is adapted.
+is older counts half each time) and λ and m are chosen: m so that a burst of moves takes about as long as an
+event, and λ by the share u of events at models not in the table, min{4, .15 + 8u} times the mean of Z. Where flips come
+from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests on
+counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
 """
 
 import math
@@ -175,8 +177,8 @@ class Hybrid:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         k = float(np.mean([chain.ints[COLUMNS] for chain in unit.chains]))
         cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
-        moves = int(np.clip(2 * cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
-        share = min(1.0, 0.15 + misses) if self.draw_rate is None else self.draw_rate
+        moves = int(np.clip(cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
+        share = min(4.0, 0.15 + 8 * misses) if self.draw_rate is None else self.draw_rate
         unit.own.counts[MOVES] = moves
         unit.floats[LAMBDA] = rate * share
 
@@ -188,7 +190,7 @@ class Hybrid:
         unit.forget()
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0
-        start_counting_draws(unit.tally)
+        start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)

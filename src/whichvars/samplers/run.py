@@ -85,12 +85,12 @@ class Run:
 
 def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ sums / Σ weights and the variance of that ratio, from independent rows. Shapes (rows, p), (rows,)."""
-    total = weights.sum()
+    total, rows = weights.sum(), np.count_nonzero(weights)
     mean = sums.sum(axis=0) / total
-    if len(weights) < 2:
+    if rows < 2:
         return mean, np.zeros_like(mean)
     residuals = sums - mean * weights[:, None]
-    return mean, (residuals**2).sum(axis=0) * len(weights) / (len(weights) - 1) / total**2
+    return mean, (residuals**2).sum(axis=0) * rows / (rows - 1) / total**2
 
 
 @dataclass(frozen=True)

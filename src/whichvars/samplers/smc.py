@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from whichvars._kernels.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.averages import NANOSECONDS, scan_cost
 from whichvars._kernels.chain import (
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
@@ -40,12 +41,13 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.changes import ITERATION, describe_changes
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.model_table import Memo, new_memo
+from whichvars._kernels.scan import new_scan, scan_model
 from whichvars._kernels.tally import Tally, new_tally
 from whichvars.errors import DataError
 from whichvars.problem import Problem
 from whichvars.samplers.any_move import MoveState, learn_deferred, new_move_state, read_move, step
 from whichvars.samplers.individual import IndividualAdaptation
-from whichvars.samplers.run import Estimate, Run, as_rows, check_between
+from whichvars.samplers.run import Estimate, RaoBlackwell, Run, as_rows, check_between, place_chain
 from whichvars.seeding import stream
 from whichvars.starts import prior_draws
 
@@ -288,6 +290,32 @@ class SequentialMonteCarlo:
             out["delete_probability"] = groups[0].state.adaptation.values[:, DELETE].copy()
         return out
 
+    def _rao_blackwell(self, problem: Problem, run: Run) -> RaoBlackwell:
+        """Conditional inclusion probabilities, averaged over as many of the particles, evenly spaced, as scans are
+        worth the iterations made."""
+        groups: list[ParticleGroup] = run.units
+        chain, memo = groups[0].chain, groups[0].memo
+        models = [g.members[i, :size].astype(np.int64) for g in groups for i, size in enumerate(g.sizes)]
+        target = problem.target(len(chain.slot))
+        columns = float(np.mean([len(m) for m in models]))
+        made = self.particles * self.steps * len(run.shared.temperatures)
+        most = max(1, int(made * NANOSECONDS / scan_cost(target, columns, columns)))
+        known: dict[bytes, np.ndarray] = {}
+        total, every = np.zeros(problem.p), -(-len(models) // most)
+        work = new_scan(target, len(chain.slot), 0)
+        for model in models[::every]:
+            key = np.sort(model).tobytes()
+            if key not in known:
+                chain = place_chain(problem, chain, memo, model)
+                if len(chain.slot) > len(work.squares):
+                    target = problem.target(len(chain.slot))
+                    work = new_scan(target, len(chain.slot), 0)
+                scan_model(target, chain, work)
+                known[key] = expit(work.log_odds)
+            total += known[key]
+        groups[0].chain = chain
+        return RaoBlackwell(total / len(models[::every]), np.zeros(problem.p), 0)
+
     def estimate(self, problem: Problem, run: Run, replicate: int) -> Estimate:
         """From the particles at t = 1, which have equal weights."""
         counts = self._counts(run)
@@ -324,6 +352,7 @@ class SequentialMonteCarlo:
             ),
             iterations=self.particles * self.steps * len(run.shared.temperatures),
             log_evidence=run.shared.log_evidence,
+            rao_blackwell=self._rao_blackwell(problem, run),
             troubles=run.troubles(),
             warnings=message if few else (),
         )

@@ -64,7 +64,6 @@ from whichvars.samplers.tempered_gibbs import (
 )
 
 ANCHORS = 100  # where not given, at most
-TURN = 16  # steps of one chain before the next one's turn: few, so that a short warm-up reaches all chains
 
 
 @dataclass
@@ -145,7 +144,6 @@ class SubsetGibbs:
     def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
         size, n_anchors = self.counts(problem.p)
         unit = new_jump_unit(problem, seed, starts, self.memo_slots, 0, self.floor / problem.p)
-        unit.turn_length = unit.left = TURN
         unit.own = new_subset(problem.target(0), self.chains, n_anchors, size, len(unit.scan.pivot))
         _choose_anchors(problem, unit)
         return Run([unit], Stage(), barrier=FIRST_STAGE)

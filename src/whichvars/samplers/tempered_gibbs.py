@@ -71,8 +71,12 @@ from whichvars.samplers.estimated import check_chains
 from whichvars.samplers.run import MODELS, RECORDS, RaoBlackwell, Run, batches_for, check_between, place_chain
 from whichvars.seeding import stream
 
-TURN = 2048  # steps of one chain before the next one's turn
+FIRST_TURN, TURN = (
+    64,
+    2048,
+)  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
+CACHE_BYTES = 64 << 20  # of products of columns
 
 # places in JumpUnit.floats
 LAMBDA = 0
@@ -99,8 +103,8 @@ class JumpUnit:
     weights: np.ndarray  # (chains,): holding times
     own: Any = None
     turn: int = 0  # whose turn it is
-    left: int = TURN  # steps left of it
-    turn_length: int = TURN
+    left: int = FIRST_TURN  # steps left of it
+    length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
     events: int = 0  # since ``weights`` were last set to 0
 
     @property
@@ -148,7 +152,10 @@ def new_jump_unit(
     capacity = problem.first_capacity()
     chains = []
     for start in starts:
-        chain = place_chain(problem, new_chain(problem.target(capacity), capacity), memo, start)
+        new = new_chain(problem.target(capacity), capacity, CACHE_BYTES if not chains else 0)
+        if chains:  # products of columns are the same for all
+            new = new._replace(gram_cache=chains[0].gram_cache)
+        chain = place_chain(problem, new, memo, start)
         capacity = len(chain.slot)
         chains.append(chain)
     return JumpUnit(
@@ -165,7 +172,7 @@ def new_jump_unit(
 
 
 def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
-    """`steps` steps in all, the chains taking turns of ``turn_length`` steps, however the steps are divided into
+    """`steps` steps in all, the chains taking turns, however the steps are divided into
     calls."""
     while steps > 0:
         c = unit.turn
@@ -183,7 +190,9 @@ def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *setti
             unit.make_room(problem, c)
         elif unit.left == 0:
             unit.turn = (c + 1) % len(unit.chains)
-            unit.left = unit.turn_length
+            if unit.turn == 0:
+                unit.length = min(2 * unit.length, TURN)
+            unit.left = unit.length
             unit.chains[unit.turn].ints[SCANNED] = 0  # the rows kept are those of another chain
 
 
@@ -254,7 +263,7 @@ class TemperedGibbs:
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.events = 0
-        start_counting_draws(unit.tally)
+        start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)

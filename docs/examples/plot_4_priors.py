@@ -1,0 +1,31 @@
+"""
+How much the prior decides
+==========================
+
+The same models under other priors, without computing anything again.
+"""
+
+import matplotlib.pyplot as plt
+
+import whichvars as wv
+
+data = wv.datasets.load_uscrime()
+posterior = wv.sample(wv.Problem(data.X, data.y))  # the default priors
+table = posterior.sensitivity(
+    g=[1 / 4, 1, 4, 16], prior_size=[1, 2, 5, 10], variables=["Ineq", "Ed", "Po1", "Time"]
+)
+print(table.drop(columns=["ess", "enough"]).round(2).to_string())
+
+# %%
+# ``Ineq`` is in whatever the prior says; how probable ``Time`` is, the prior decides.
+
+fig, axes = plt.subplots(1, 4, figsize=(9, 2.8), sharey=True, layout="constrained")
+for ax, name in zip(axes, ["Ineq", "Ed", "Po1", "Time"]):
+    for g, part in table[name].groupby(level="g"):
+        ax.plot(part.index.get_level_values("prior_size"), part, "o-", label=f"g = {g:g}")
+    ax.set(title=name, xscale="log", ylim=(-0.02, 1.02), xlabel="prior size")
+    ax.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    ax.minorticks_off()
+axes[0].set_ylabel("inclusion probability")
+axes[-1].legend(frameon=False, fontsize=8)
+plt.show()
