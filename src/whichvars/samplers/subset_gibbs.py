@@ -167,7 +167,8 @@ class SubsetGibbs:
         if run.iterations > 0:
             self.merge(problem, run)
         run.warmup, run.barrier, run.shared.learning = run.iterations, None, False
-        start_counting_draws(run.units[0].tally)
+        unit: JumpUnit = run.units[0]
+        start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)
