@@ -32,6 +32,7 @@ _HOME = {
     "samplers.asi": ["ASI"],
     "samplers.parni": ["PARNI"],
     "samplers.tempered_gibbs": ["TemperedGibbs"],
+    "samplers.subset_gibbs": ["SubsetGibbs"],
     "samplers.hybrid": ["Hybrid"],
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.lamnisos import Lamnisos
     from whichvars.samplers.parni import PARNI
     from whichvars.samplers.smc import SequentialMonteCarlo
+    from whichvars.samplers.subset_gibbs import SubsetGibbs
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample

@@ -133,4 +133,7 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
     ),
     "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
+    "subset-gibbs": UnderTest(
+        wv.SubsetGibbs(subset=4, anchors=2, chains=5), cases="reduced", draws=15_000, tempers=False
+    ),
 }

@@ -28,6 +28,7 @@ SAMPLERS = {
         "asi": "ASI",
         "parni": "PARNI",
         "tempered-gibbs": "TemperedGibbs",
+        "subset-gibbs": "SubsetGibbs",
         "hybrid": "Hybrid",
         "tempering": "ParallelTempering",
         "smc": "SequentialMonteCarlo",

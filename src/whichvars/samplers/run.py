@@ -86,7 +86,7 @@ class Run:
 def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ sums / Σ weights and the variance of that ratio, from independent rows. Shapes (rows, p), (rows,)."""
     total, rows = weights.sum(), np.count_nonzero(weights)
-    mean = sums.sum(axis=0) / total
+    mean = sums.sum(axis=0) / max(total, 1e-300)
     if rows < 2:
         return mean, np.zeros_like(mean)
     residuals = sums - mean * weights[:, None]
