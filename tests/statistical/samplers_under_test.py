@@ -25,6 +25,7 @@ class UnderTest:
     settings: run against enumeration and, at inverse temperature 0, against the prior.
     cases: "full", every slab with every model prior and all hard cases; "reduced", every slab once and half of the
         hard cases; "few", a third of those.
+    quick: only the "few" cases in ``make test``; the others in ``make test-slow``.
     draws: counted iterations of each run (None: the tests' own number). With several chains, so many that batches
         are long beside the chains' memory: reported errors rest on it.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
@@ -41,6 +42,7 @@ class UnderTest:
 
     settings: Any
     cases: Literal["full", "reduced", "few"] = "reduced"
+    quick: bool = False
     draws: int | None = None
     rms: float = 1.3
     one_step: Any = None
@@ -73,26 +75,30 @@ frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=6
 
 SAMPLERS: dict[str, UnderTest] = {
     "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap()),
-    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0)),
+    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0), quick=True),
     "ads-small-memo": UnderTest(
-        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4)
+        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick=True
     ),
-    "ads-no-memo": UnderTest(wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0)),
+    "ads-no-memo": UnderTest(
+        wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick=True
+    ),
     "lamnisos": UnderTest(
-        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega
+        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega, quick=True
     ),
     "rapa": UnderTest(
         wv.IndividualAdaptation(), cases="full", rms=1.6, one_step=frozen, prepare=uneven_probabilities
     ),
-    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6),
+    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick=True),
     "ia-coins-frozen": UnderTest(
-        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen
+        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen, quick=True
     ),
-    "rapa-5": UnderTest(wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6),
+    "rapa-5": UnderTest(
+        wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick=True
+    ),
     "rapa-25": UnderTest(
         wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370), cases="few", draws=250_000
     ),
-    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False),
+    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False, quick=True),
     "pt-ia-3": UnderTest(
         wv.ParallelTempering(wv.IndividualAdaptation(w=0), rungs=2, chains=3, merge_every=500),
         cases="few",
@@ -121,9 +127,10 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.PARNI(chains=1, memo_slots=64),
         prepare=uneven_estimates,
         temperatures=(1.0,),
+        quick=True,
     ),
     "parni-1-always": UnderTest(wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6),
-    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), tempers=False),
+    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), tempers=False, quick=True),
     "tempered-gibbs-4-rates": UnderTest(
         wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
     ),
@@ -134,6 +141,10 @@ SAMPLERS: dict[str, UnderTest] = {
     ),
     "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
     "subset-gibbs": UnderTest(
-        wv.SubsetGibbs(subset=4, anchors=2, chains=5), cases="reduced", draws=15_000, tempers=False
+        wv.SubsetGibbs(subset=4, anchors=2, chains=5),
+        cases="reduced",
+        draws=15_000,
+        tempers=False,
+        quick=True,
     ),
 }

@@ -53,6 +53,12 @@ def cases_of(sampler: str) -> list[Case]:
     return CASES[SAMPLERS[sampler].cases]
 
 
+def quick_cases_of(sampler: str) -> list[Case]:
+    """Those that ``make test`` runs."""
+    cases = cases_of(sampler)
+    return [c for c in cases if c in CASES["few"]] if SAMPLERS[sampler].quick else cases
+
+
 @cache
 def result(sampler: str, case: Case) -> Scores:
     tested = SAMPLERS[sampler]
@@ -68,7 +74,11 @@ def result(sampler: str, case: Case) -> Scores:
 
 @pytest.mark.parametrize(
     ("sampler", "case"),
-    [pytest.param(s, c, id=f"{s}-{c.id}") for s in SAMPLERS for c in cases_of(s)],
+    [
+        pytest.param(s, c, id=f"{s}-{c.id}", marks=[] if c in quick_cases_of(s) else pytest.mark.slow)
+        for s in SAMPLERS
+        for c in cases_of(s)
+    ],
 )
 def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
     found = result(sampler, case)
@@ -82,7 +92,7 @@ def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_no_bias_over_all_cases(sampler: str) -> None:
     """What is too small to show in one case shows in all of them together."""
-    found = [result(sampler, case) for case in cases_of(sampler)]
+    found = [result(sampler, case) for case in quick_cases_of(sampler)]
     assert all(len(f.averages) for f in found), "every sampler averages conditional probabilities"
     rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
     # at least 0.6: reported errors are not much too large either
