@@ -76,7 +76,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     total = number_of_models(problem)
     if total > max_models:
         raise TooLargeError(
-            f"{problem.p} variables give over {float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
+            f"{problem.p} variables give {'over ' if total > 1 << 62 else ''}{float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
             "or set max_size"
         )
     started = cpu_clock()

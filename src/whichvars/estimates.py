@@ -14,6 +14,8 @@ from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
 from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio_of_sums
 
+ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
+
 
 def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
     """PIPs of one replicate, the variance of each by batch means, and the degrees of freedom; all its chains
@@ -171,9 +173,11 @@ def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndar
         sums = np.concatenate([part.sums for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         mean, variance = ratio_of_sums(sums, weights)
-        return mean, np.where(variance > 0, np.sqrt(variance), np.nan)
-    means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
-    return combine_replicates(means, variances, min(part.degrees for part in parts))
+        mcse = np.where(variance > 0, np.sqrt(variance), np.nan)
+    else:
+        means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
+        mean, mcse = combine_replicates(means, variances, min(part.degrees for part in parts))
+    return mean, np.hypot(mcse, ROUNDING)
 
 
 class Look(NamedTuple):
@@ -207,6 +211,11 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
     pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
     averaged = combine_rao_blackwell(looks)
+    if (
+        averaged is not None
+    ):  # a variable that moved while its conditional probability did not: known but for rounding
+        known = np.isnan(averaged[1]) & ~np.isnan(mcse)
+        averaged = averaged[0], np.where(known, ROUNDING, averaged[1])
     if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
         pip, mcse = averaged
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]

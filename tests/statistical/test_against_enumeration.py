@@ -89,10 +89,13 @@ def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
     assert np.abs(found.models).max(initial=0) < 4.5, found
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    "sampler",
+    [pytest.param(s, marks=pytest.mark.slow if SAMPLERS[s].quick else []) for s in SAMPLERS],
+)
 def test_no_bias_over_all_cases(sampler: str) -> None:
     """What is too small to show in one case shows in all of them together."""
-    found = [result(sampler, case) for case in quick_cases_of(sampler)]
+    found = [result(sampler, case) for case in cases_of(sampler)]
     assert all(len(f.averages) for f in found), "every sampler averages conditional probabilities"
     rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
     # at least 0.6: reported errors are not much too large either

@@ -116,7 +116,7 @@ def test_particles(posterior):
         posterior.problem, wv.SequentialMonteCarlo(particles=100, steps=3), replicates=2, progress=False
     )
     found = run.to_arviz()["posterior"]
-    np.testing.assert_allclose(found["gamma"].mean(["chain", "draw"]), run.pip)
+    np.testing.assert_allclose(found["gamma"].mean(["chain", "draw"]), run.frequencies)
 
 
 def test_unequal_records_are_cut_to_the_shortest(posterior):

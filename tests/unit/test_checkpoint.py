@@ -523,6 +523,7 @@ import numpy as np, whichvars as wv
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rng = np.random.default_rng(0)
 problem = wv.Problem(rng.normal(size=(40, 8)), rng.normal(size=40))
+wv.sample(problem, wv.AddDeleteSwap(), draws=10, replicates=1, progress=False)  # compiled code is kept in files too
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
-from whichvars._kernels.scan import Scan, new_scan, no_scan, scan
+from whichvars._kernels.scan import Scan, new_scan, no_scan, tempered_scan
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
@@ -84,8 +84,9 @@ def probability(log_odds):
 
 @kernel
 def add_scan(target, chain, averages):
-    """Scan the chain's model and add its conditional probabilities. Returns what ``scan`` does: 0 if done."""
-    needed = scan(target, chain, averages.scan)
+    """Scan the chain's model, at its temperature, and add its conditional probabilities. Returns what ``scan`` does: 0
+    if done."""
+    needed = tempered_scan(target, chain, averages.scan)
     if needed == 0:
         add_probabilities(averages, averages.scan.log_odds)
     return needed

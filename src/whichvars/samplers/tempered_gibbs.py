@@ -76,7 +76,7 @@ FIRST_TURN, TURN = (
     2048,
 )  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
-CACHE_BYTES = 64 << 20  # of products of columns
+CACHE_BYTES = 16 << 20  # of products of columns
 
 # places in JumpUnit.floats
 LAMBDA = 0
