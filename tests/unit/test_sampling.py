@@ -260,7 +260,7 @@ def test_a_start_without_mass_names_its_variables(sampler: str) -> None:
     settings = SAMPLERS[sampler].settings
     with pytest.raises(wv.DataError, match=r"'b', 'twin'.*collinear"):
         run(collinear, settings, start=["b", "twin"])
-    bounded = wv.Problem(X[:, :3], rng.normal(size=20), names=names[:3], max_size=1)
+    bounded = wv.Problem(rng.normal(size=(20, 4)), rng.normal(size=20), names=list("abcd"), max_size=1)
     with pytest.raises(wv.DataError, match=r"'a', 'c'.*larger than allowed"):
         run(bounded, settings, start=["a", "c"])
     for kind in ("prior", "screening", "forward", "mixed"):  # random starts find a model that has mass
