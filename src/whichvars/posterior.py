@@ -524,7 +524,7 @@ class Posterior:
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
-        >>> posterior = wv.sample(wv.Problem(data.X, data.y), draws=2000, seed=0, progress=False)
+        >>> posterior = wv.sample(wv.Problem(data.X, data.y), wv.AddDeleteSwap(), draws=2000, seed=0, progress=False)
         >>> dict(posterior.to_arviz(variables=["Ed", "Po1"])["posterior"].sizes)
         {'chain': 4, 'draw': 2000, 'variable': 2}
         """

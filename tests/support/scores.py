@@ -84,7 +84,8 @@ def scores(
     """
     posteriors = [
         wv.sample(
-            problem, sampler, draws=draws, replicates=1, threads=1, seed=1000 * seed + run, start=start, progress=False
+            problem, sampler, draws=draws, replicates=1, threads=1, seed=1000 * seed + run, start=start, progress=False,
+            rao_blackwell=conditional,
         )
         for run in range(RUNS)
     ]  # fmt: skip

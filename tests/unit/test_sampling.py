@@ -327,7 +327,13 @@ def test_an_error_in_a_worker_comes_through(problem: wv.Problem) -> None:
 # --- Monte Carlo errors
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        pytest.param(s, marks=pytest.mark.slow if t.quick or s.startswith("pt-") else [])
+        for s, t in SAMPLERS.items()
+    ],
+)
 def test_reported_errors_are_honest(problem: wv.Problem, sampler: str) -> None:
     exact = wv.exact(problem)
     z = []

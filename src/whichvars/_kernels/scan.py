@@ -50,6 +50,7 @@ from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
 STEEPEST = 600.0  # bound of the log of finite odds
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
+CLOSE_FIT = 1e-4  # 1 − R² below which it is not
 GOOD_ENOUGH = 1e6  # the same for odds: the rates made of them may be off by one in 10⁸
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
@@ -191,11 +192,15 @@ def _scan(target, chain, work, t, as_odds):
     if sound:
         smallest = _invert(chain.head, chain.head_inverse, k, work.inverse_factor, work.squares)
         inflation = 0.0
+        unexplained = slab.s_null
         for i in range(k):
             column = chain.column[i]
+            unexplained -= chain.head_solved[i] * chain.head_solved[i]
             inflation = max(
                 inflation, work.squares[i] * (target.design.diagonal[column] + slab.ridge[column])
             )
+        if unexplained < CLOSE_FIT * slab.s_null:  # what is left of y is itself known to few digits
+            inflation = np.inf
         if work.widest == 1 and inflation < (GOOD_ENOUGH if as_odds else WELL_CONDITIONED):
             _deletions_by_inverse(target, chain, work, t)
         elif slab.code == INDEPENDENT or smallest >= 2.0 * SMALLEST_TOLERANCE:
@@ -284,25 +289,22 @@ def _deletions_by_inverse(target, chain, work, t):
     slab, prior = target.slab, target.prior
     inverse_factor, squares, solved = work.inverse_factor, work.squares, chain.head_solved
     explained = 0.0
+    half = 0.0
     for r in range(k):
         explained += solved[r] * solved[r]
-    residual = _bounded(1.0 - explained / slab.s_null)
+        half += slab.half_log_g[chain.column[r]]
+    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    residual = 1.0 - explained / slab.s_null
     current = chain.floats[LOG_MARGINAL]
     for i in range(k):
         b = 0.0
         for r in range(i, k):
             b += inverse_factor[i, r] * solved[r]
         less = _bounded(residual + b * b / squares[i] / slab.s_null)
+        without = half - slab.half_log_g[chain.column[i]]
+        value = log_marginal(slab, k - 1, less, without, log_determinant + 0.5 * math.log(squares[i]))
         j = chain.order[i]
-        if slab.code == INDEPENDENT:
-            difference = (
-                0.5 * math.log(squares[i])
-                - slab.half_log_g[chain.column[i]]
-                + 0.5 * slab.nu * math.log(less / residual)
-            )
-        else:
-            difference = current - log_marginal(slab, k - 1, less, 0.0, 0.0)
-        work.log_odds[j] = _log_odds(prior, j, size - 1, t, difference)
+        work.log_odds[j] = _log_odds(prior, j, size - 1, t, current - value)
 
 
 @inlined
