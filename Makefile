@@ -22,8 +22,8 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m whichvars demo
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks papers
+	$(BIN)/ruff format --check src tests benchmarks papers
 	$(BIN)/mypy
 
 test: lint

@@ -9,8 +9,8 @@ best of many settings looks better than it is, so it runs again beside add/delet
 as often; what is concluded rests on those runs alone.
 """
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import whichvars as wv
 from benchmarks import references
 from benchmarks.common import Table, environment, number
 from benchmarks.problems import build
+from benchmarks.runs import once, side_by_side
 
 TAUS = (0.25, 0.35, 0.45, 0.55, 0.65)
 FEW_TAUS = (0.25, 0.45)
@@ -29,7 +30,7 @@ PAPER_MH = 0.0071
 SEED = 500
 PILOT_PARTICLES = 100
 
-Sized = Callable[[int], tuple[Any, dict[str, int]]]  # size → sampler, arguments of sample()
+Sized = Callable[[int], tuple[Any, dict[str, Any]]]  # size → sampler, arguments of sample()
 
 
 def _by_draws(sampler: Any) -> Sized:
@@ -72,14 +73,13 @@ def wmse(pips: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return (np.asarray(pips) - truth) ** 2 @ (truth / truth.sum())
 
 
-def once(problem: wv.Problem, sampler: Any, seed: int, **size: int) -> wv.Posterior:
-    """One run: a single replicate on a single thread."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", wv.ConvergenceWarning)
-        return wv.sample(problem, sampler, replicates=1, threads=1, seed=seed, progress=False, **size)
+def floor_of(truth: references.Reference) -> float:
+    """What the reference's own error adds to every WMSE."""
+    weights = truth.pip / truth.pip.sum()
+    return max(float(np.nan_to_num(e) ** 2 @ weights) for e in (truth.mcse, truth.between))
 
 
-def plan(full: bool, scale: float) -> list[dict[str, Any]]:
+def plan(taus: Sequence[float], scale: float) -> list[dict[str, Any]]:
     """The paper's settings: add/delete/swap, then by τ tempering and SMC."""
 
     def scaled(size: int) -> int:
@@ -88,7 +88,7 @@ def plan(full: bool, scale: float) -> list[dict[str, Any]]:
     settings: list[dict[str, Any]] = [
         {"method": "MH", "tau": None, "draws": scaled(MH_DRAWS), "warmup": scaled(MH_WARMUP)}
     ]
-    for tau in TAUS if full else FEW_TAUS:
+    for tau in taus:
         settings.append(
             {"method": f"PT, m = {RUNGS}", "tau": tau, "draws": scaled(PT_DRAWS), "warmup": scaled(PT_WARMUP)}
         )
@@ -100,17 +100,40 @@ def plan(full: bool, scale: float) -> list[dict[str, Any]]:
 
 
 def run_setting(problem: wv.Problem, setting: dict[str, Any], seed: int) -> wv.Posterior:
+    """A run of one of the paper's settings, with PIPs by frequency as there."""
+    size = {key: setting[key] for key in ("draws", "warmup") if key in setting}
     if setting["method"].startswith("MH"):
-        return once(problem, wv.AddDeleteSwap(), seed, draws=setting["draws"], warmup=setting["warmup"])
+        return once(problem, wv.AddDeleteSwap(), seed, rao_blackwell=False, **size)
     move = wv.IndividualAdaptation(tau=setting["tau"])
+    sampler: Any
     if setting["method"].startswith("PT"):
         sampler = wv.ParallelTempering(move, rungs=RUNGS)
-        return once(problem, sampler, seed, draws=setting["draws"], warmup=setting["warmup"])
-    return once(
-        problem,
-        wv.SequentialMonteCarlo(particles=setting["particles"], steps=setting["steps"], move=move),
-        seed,
-    )
+    else:
+        sampler = wv.SequentialMonteCarlo(particles=setting["particles"], steps=setting["steps"], move=move)
+    return once(problem, sampler, seed, rao_blackwell=False, **size)
+
+
+def run_settings(
+    problem: wv.Problem,
+    truth: np.ndarray,
+    settings: list[dict[str, Any]],
+    runs: int,
+    threads: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[dict[str, Any]]:
+    """The settings with their WMSE, after `runs` runs in which they took turns; and, as the second row,
+    add/delete/swap for as long as tempering took."""
+    found = []
+    for run in range(runs):
+        say(f"the paper's figure: run {run + 1} of {runs}")
+        found.append(side_by_side([partial(run_setting, problem, s, SEED + run) for s in settings], threads))
+    rows = [{**s, **_summary(list(f), truth)} for s, f in zip(settings, zip(*found))]
+    seconds = float(np.mean([r["cpu_seconds"] for r in rows if r["method"].startswith("PT")]))
+    draws = size_for(problem, CONTEST[BASELINE][0], CONTEST[BASELINE][1], seconds, rao_blackwell=False)
+    equal = {"method": "MH, CPU time of PT", "tau": None, "draws": draws, "warmup": draws // 10}
+    again = side_by_side([partial(run_setting, problem, equal, SEED + run) for run in range(runs)], threads)
+    rows.insert(1, {**equal, **_summary(again, truth)})
+    return rows
 
 
 def _summary(posteriors: list[wv.Posterior], truth: np.ndarray) -> dict[str, Any]:
@@ -126,12 +149,12 @@ def _summary(posteriors: list[wv.Posterior], truth: np.ndarray) -> dict[str, Any
     }
 
 
-def size_for(problem: wv.Problem, sized: Sized, pilot: int, budget: float) -> int:
+def size_for(problem: wv.Problem, sized: Sized, pilot: int, budget: float, rao_blackwell: bool = True) -> int:
     """The size at which a run takes `budget` CPU seconds: pilots, since a memo makes long runs faster."""
     size = pilot
     for _ in range(6):
         sampler, arguments = sized(size)
-        spent = once(problem, sampler, SEED - 1, **arguments).cpu_seconds
+        spent = once(problem, sampler, SEED - 1, rao_blackwell, **arguments).cpu_seconds
         if spent > 0.7 * budget:
             return max(2, int(size * budget / spent))
         size = max(2, int(size * min(8.0, 0.9 * budget / max(spent, 1e-3))))
@@ -207,25 +230,11 @@ def measure(
             say(f"{stored}; now made from a run of two minutes")
             stored = references.make(problem, 2.0)
         truth = stored
-    weights = truth.pip / truth.pip.sum()
-    floor = max(float(np.nan_to_num(e) ** 2 @ weights) for e in (truth.mcse, truth.between))
-
-    settings = plan(full, scale)
-    found: list[list[wv.Posterior]] = [[] for _ in settings]
+    floor = floor_of(truth)
     for sized, _ in CONTEST.values():  # compile
         sampler, arguments = sized(50)
         once(problem, sampler, 0, **arguments)
-    for run in range(runs):
-        say(f"the paper's figure: run {run + 1} of {runs}")
-        for place, setting in enumerate(settings):
-            found[place].append(run_setting(problem, setting, SEED + run))
-    rows = [{**s, **_summary(f, truth.pip)} for s, f in zip(settings, found)]
-    # add/delete/swap for as long as tempering took
-    seconds = float(np.mean([r["cpu_seconds"] for r in rows if r["method"].startswith("PT")]))
-    draws = size_for(problem, CONTEST[BASELINE][0], CONTEST[BASELINE][1], seconds)
-    equal = {"method": "MH, CPU time of PT", "tau": None, "draws": draws, "warmup": draws // 10}
-    equal_runs = [run_setting(problem, equal, SEED + run) for run in range(runs)]
-    rows.insert(1, {**equal, **_summary(equal_runs, truth.pip)})
+    rows = run_settings(problem, truth.pip, plan(TAUS if full else FEW_TAUS, scale), runs, say=say)
 
     contest: dict[str, list[wv.Posterior]] = {name: [] for name in CONTEST}
     sizes = {}

@@ -10,14 +10,13 @@ because the mean squared error of a chain falls like 1/time, the product does no
 the run is long enough. Errors are against a stored reference, whose own squared error is subtracted.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import whichvars as wv
-from benchmarks import problems
+from benchmarks import problems, runs
 from benchmarks.common import Table, environment, number
 from benchmarks.references import Reference, load
 
@@ -66,11 +65,7 @@ LARGE_FLOOR = 0.5  # and above which no number is given
 
 def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, averages: bool = True) -> wv.Posterior:
     """One run: a single replicate on a single thread."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", wv.ConvergenceWarning)
-        return wv.sample(
-            problem, sampler, draws=draws, replicates=1, threads=1, seed=seed, rao_blackwell=averages, progress=False
-        )  # fmt: skip
+    return runs.once(problem, sampler, seed, averages, draws=draws)
 
 
 def calibrate(problem: wv.Problem, sampler: Any, budget: float, averages: bool = True) -> int:

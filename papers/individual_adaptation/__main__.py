@@ -1,0 +1,104 @@
+"""``python -m papers.individual_adaptation [--full] [FIGURE…]``."""
+
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from benchmarks.common import ROOT
+from papers.individual_adaptation import page
+from papers.individual_adaptation.geo import load_geo
+from papers.individual_adaptation.study import FULL, QUICK, Study
+from whichvars.errors import DataError
+
+FIGURES = (
+    "tecator_mutation",
+    "tecator_ess",
+    "tecator_traces",
+    "tecator_pips",
+    "tecator_changes",
+    "tecator_adaptation",
+    "boston_models",
+    "boston_wmse",
+    "pcr_pips",
+    "pcr_sizes",
+    "pcr_traces",
+    "pcr_time",
+    "pcr_screening",
+)
+OUT = ROOT / "papers" / "individual_adaptation" / "results"
+
+
+def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
+    """Make the figures, and the page of all that are in the folder."""
+    for name in figures:
+        started = time.monotonic()
+        study.say(name)
+        section = import_module(f"papers.individual_adaptation.{name}").make(study)
+        study.write(name, section, command, started)
+        study.say(f"{name}: {time.monotonic() - started:.0f} s")
+    return page.write_page(study.out, FIGURES)
+
+
+@click.command()
+@click.argument("figures", nargs=-1, type=click.Choice(FIGURES), metavar="[FIGURE]...")
+@click.option(
+    "--full", is_flag=True, help="The paper's sizes: hours. Without it, about 15 minutes on 2 cores."
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=OUT, help="Folder for the results."
+)
+@click.option("--docs", is_flag=True, help="Copy the page and its pictures into docs/paper, too.")
+@click.option(
+    "--page-only", is_flag=True, help="Make nothing; write the page (and --docs) from what is there."
+)
+@click.option(
+    "--genes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="GEO series matrix file of the PCR data, gzipped or not; a simulated design if not given.",
+)
+@click.option(
+    "--response", help="For --genes: CSV file of sample and value, or a characteristic of the samples."
+)
+def main(
+    figures: tuple[str, ...],
+    full: bool,
+    out: Path,
+    docs: bool,
+    page_only: bool,
+    genes: Path | None,
+    response: str | None,
+) -> None:
+    """Make the tables and figures of "Individual adaptation" again: all of them, or those named.
+
+    \b
+    tecator_mutation tecator_ess tecator_traces tecator_pips tecator_changes tecator_adaptation
+    boston_models boston_wmse pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
+    """
+    if (genes is None) != (response is None):
+        raise click.UsageError("--genes and --response go together: the matrix does not hold the response")
+    try:
+        study = Study(
+            FULL if full else QUICK,
+            out,
+            lambda text: click.echo(text, err=True),
+            load_geo(genes, response) if genes is not None and response is not None else None,
+        )
+    except DataError as error:
+        raise click.ClickException(str(error)) from error
+    words = ["python -m papers.individual_adaptation", *(["--full"] if full else [])]
+    words += ["--genes", genes.name] if genes is not None else []
+    if page_only:
+        written = page.write_page(out, FIGURES)
+    else:
+        written = make(study, figures or FIGURES, " ".join([*words, *figures]))
+    click.echo(f"written: {written.name} and what it shows, in {out.name}/")
+    if docs:
+        size = page.copy_to_docs(out)
+        click.echo(f"docs/paper: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    sys.exit(main(prog_name="python -m papers.individual_adaptation"))

@@ -1,0 +1,99 @@
+"""PCR: how long the paper's 24·10⁶ iterations at six temperatures take."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import environment, number
+from papers.individual_adaptation import pcr_runs, published
+from papers.individual_adaptation.pcr_runs import PRIORS
+from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+
+TITLE = "PCR: time"
+AIM = 180.0  # seconds
+Row = dict[str, Any]
+
+
+def judge(rows: list[Row], threads: int, load: float) -> list[Claim]:
+    """From the longest part that was timed of each setting."""
+    out = []
+    for prior, chains in dict.fromkeys((r["prior"], r["chains"]) for r in rows):
+        timed = [r for r in rows if (r["prior"], r["chains"]) == (prior, chains)]
+        last = max(timed, key=lambda r: r["part"])
+        busy = load > 0.5 * threads
+        out.append(
+            Claim(
+                f"{published.PCR_ITERATIONS:,} iterations × {published.PCR_RUNGS} temperatures take under {AIM / 60:g} minutes, {prior}, r = {chains}",
+                published.NOT_GIVEN,
+                f"{number(last['whole_seconds'])} s on {threads} threads, extrapolated from {last['part']:.3g} of it ({number(last['seconds'])} s)",
+                bool(last["whole_seconds"] < AIM),
+                f"CPU time of the whole: {number(last['whole_cpu'])} s, that is {number(last['whole_cpu'] / threads)} s on {threads} cores if both are busy "
+                "all the time"
+                + (f"; the machine was busy with other work (load {load:.1f}), so the seconds are too many" if busy else ""),
+                fairer=True,
+            )
+        )  # fmt: skip
+    return out
+
+
+def make(study: Study) -> Section:
+    section = Section(TITLE, [pcr_runs.about(study)])
+    load = environment()["load_at_start"]
+    rows: list[Row] = []
+    for prior in PRIORS:
+        target = pcr_runs.problem(study, prior)
+        for chains in published.PCR_CHAINS:
+            study.say(f"PCR: time, {prior}, r = {chains}")
+            for part in (study.effort.timed_part / 4, study.effort.timed_part):
+                whole = max(1000, round(published.PCR_ITERATIONS * part))
+                started = time.monotonic()
+                posterior = study.sample(
+                    target,
+                    pcr_runs.sampler(chains),
+                    draws=whole * 10 // 11,
+                    warmup=whole // 11,
+                    replicates=1,
+                    seed=pcr_runs.SEED,
+                    rao_blackwell=False,
+                )
+                seconds = time.monotonic() - started
+                factor = published.PCR_ITERATIONS / posterior.iterations
+                rows.append(
+                    {
+                        "prior": prior,
+                        "chains": chains,
+                        "part": part,
+                        "iterations": posterior.iterations,
+                        "mean_size": round(posterior.mean_size, 2),
+                        "seconds": round(seconds, 2),
+                        "cpu_seconds": round(posterior.cpu_seconds, 2),
+                        "whole_seconds": round(seconds * factor, 1),
+                        "whole_cpu": round(posterior.cpu_seconds * factor, 1),
+                    }
+                )
+    study.table(
+        section,
+        "pcr_time",
+        rows,
+        f"Two parts of the whole, so that one sees whether time is in proportion; {study.effort.threads} threads.",
+    )
+    figure, axes = new_figure(width=7.0, height=3.2)
+    ax = axes[0, 0]
+    names = list(dict.fromkeys((r["prior"], r["chains"]) for r in rows))
+    for shift, shade, which in ((-0.2, "#56B4E9", 0), (0.2, "#0072B2", 1)):
+        of_each = [[r for r in rows if (r["prior"], r["chains"]) == name][which] for name in names]
+        ax.bar(
+            np.arange(len(names)) + shift,
+            [r["whole_seconds"] for r in of_each],
+            0.4,
+            color=shade,
+            label=f"from {of_each[0]['part']:.3g} of it",
+        )
+    ax.axhline(AIM, color="#D55E00", linewidth=1, label="3 minutes")
+    ax.set_xticks(range(len(names)), [f"{prior}\nr = {chains}" for prior, chains in names], fontsize=8)
+    ax.set_ylabel("seconds for the whole")
+    ax.legend(fontsize=8, frameon=False)
+    study.picture(section, "pcr_time", figure, "Time of the paper's whole run, extrapolated.")
+    section.claims = judge(rows, study.effort.threads, load)
+    return section

@@ -1,0 +1,182 @@
+"""What all figures and tables of the paper share: sizes, runs that several of them use, files, claims."""
+
+import csv
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+import whichvars as wv
+from benchmarks import references
+from benchmarks.common import environment, number, plain
+from benchmarks.problems import build
+from benchmarks.runs import quiet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+MILLION = 1_000_000
+PICTURE_DPI = 110
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is computed. The defaults are the paper's sizes."""
+
+    name: str = "full"
+    tecator_draws: int = MILLION  # and a tenth of it as warm-up
+    tecator_runs: int = 10
+    all_taus: bool = True
+    adaptation_runs: int = 10
+    trace_draws: int = 4000
+    model_draws: int = 20 * MILLION  # a replicate, for the table of models
+    wmse_runs: int = 60
+    wmse_scale: float = 1.0
+    wmse_taus: tuple[float, ...] = (0.25, 0.35, 0.45, 0.55, 0.65)
+    pcr_part: float = 1.0  # of the paper's 24·10⁶ iterations
+    timed_part: float = 0.1  # of the same, from which their time is extrapolated
+    pcr_p: int = 22_576
+    screen: int = 2000
+    threads: int = 2
+
+
+FULL = Effort()
+QUICK = Effort(
+    name="quick",
+    tecator_runs=2,
+    model_draws=2 * MILLION,
+    wmse_runs=3,
+    wmse_taus=(0.25, 0.45),
+    pcr_part=1 / 20,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement: the paper's number and ours.
+
+    `agrees` is None where the two cannot be compared; `why` says what was asked of ours, or why not. `fairer` marks what
+    the paper does not claim: the same question under another measure.
+    """
+
+    statement: str
+    paper: str
+    ours: str
+    agrees: bool | None
+    why: str
+    fairer: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.fairer:
+            return {True: "holds", False: "**does not hold**", None: "not judged"}[self.agrees]
+        return {True: "agrees", False: "**differs**", None: "not comparable"}[self.agrees]
+
+
+@dataclass
+class Section:
+    """What a figure or table comes to: texts, files and claims."""
+
+    title: str
+    text: list[str] = field(default_factory=list)
+    figures: list[tuple[str, str]] = field(default_factory=list)  # name of the PNG file, caption
+    tables: list[tuple[str, str]] = field(default_factory=list)  # name of the CSV file, caption
+    claims: list[Claim] = field(default_factory=list)
+
+
+@dataclass
+class Study:
+    """One making of the figures: how large, where to, and what was computed already."""
+
+    effort: Effort
+    out: Path
+    say: Callable[[str], None] = lambda text: None
+    gene_data: Any = None  # the real matrix, as a Dataset, where the user has it
+    done: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, key: str, compute: Callable[[], T]) -> T:
+        """What `compute` returns, computed the first time only: figures that rest on the same runs share them."""
+        if key not in self.done:
+            self.done[key] = compute()
+        return self.done[key]
+
+    def problem(self, name: str) -> wv.Problem:
+        """One of the benchmarks' problems."""
+        return build(name)
+
+    def truth(self, name: str) -> references.Reference:
+        """The stored reference of a problem."""
+        stored = references.load(name, self.problem(name))
+        if isinstance(stored, str):
+            raise FileNotFoundError(f"{name}: {stored}")
+        return stored
+
+    def sample(self, problem: wv.Problem, sampler: Any, **arguments: Any) -> wv.Posterior:
+        """A run without a word, on all threads of the study."""
+        with quiet():
+            return wv.sample(problem, sampler, threads=self.effort.threads, progress=False, **arguments)
+
+    def picture(self, section: Section, name: str, figure: "Figure", caption: str) -> None:
+        """Write a figure as PNG and SVG."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        figure.savefig(self.out / f"{name}.png", dpi=PICTURE_DPI)
+        figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
+        section.figures.append((f"{name}.png", caption))
+
+    def table(self, section: Section, name: str, rows: Sequence[dict[str, Any]], caption: str = "") -> None:
+        """Write rows as CSV; with a caption, the page shows them too."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        with (self.out / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(plain(row) for row in rows)
+        section.tables.append((f"{name}.csv", caption))
+
+    def write(self, name: str, section: Section, command: str, started: float) -> Path:
+        """Keep a section, so that the page can be made of all that were ever made."""
+        content = {
+            "environment": environment(),
+            "command": command,
+            "mode": self.effort.name,
+            "seconds": time.monotonic() - started,
+            **asdict(section),
+        }
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / f"{name}.json"
+        path.write_text(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return path
+
+
+def new_figure(
+    columns: int = 1, rows: int = 1, width: float = 4.2, height: float = 3.4, **sharing: Any
+) -> Any:
+    """A figure that opens no window, and its axes, shape (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **sharing)
+
+
+def between(value: float, low: float, high: float) -> bool:
+    """Whether low ≤ value ≤ high; False for NaN."""
+    return bool(low <= value <= high)
+
+
+def worst_difference(pips: np.ndarray) -> float:
+    """Largest difference of a PIP between any two runs; shape (runs, p)."""
+    return float((np.max(pips, axis=0) - np.min(pips, axis=0)).max())
+
+
+def times(value: float) -> str:
+    """A ratio in words.
+
+    >>> times(2.345), times(0.5)
+    ('2.3 times', '0.50 times')
+    """
+    return f"{number(value, 2)} times"

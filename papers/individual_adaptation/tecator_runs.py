@@ -1,0 +1,82 @@
+"""Runs on Tecator that several figures rest on; by ``benchmarks.tecator``, which has the settings."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import whichvars as wv
+from benchmarks import tecator
+from benchmarks.common import plain
+from benchmarks.runs import once, side_by_side
+from papers.individual_adaptation.study import Study
+
+BOLD, CALM = 10.0, 1.0  # φ₀: the paper gives none; its figures are met with 10, our default is 1
+COLOURS = {1: "#0072B2", 5: "#D55E00", 25: "#009E73"}  # by number of chains
+Row = dict[str, Any]
+
+
+def grid(study: Study, draws: int) -> list[Row]:
+    """Both competitors and every τ × r × w × φ₀, means over runs."""
+    effort = study.effort
+
+    def compute() -> list[Row]:
+        study.say(f"Tecator: all settings, {effort.tecator_runs} runs of {draws:,} iterations")
+        problem, truth = study.problem("tecator"), study.truth("tecator").pip
+        result = tecator.replicate(
+            effort.all_taus,
+            effort.tecator_runs,
+            draws,
+            draws // 10,
+            problem,
+            study.say,
+            effort.threads,
+            truth,
+        )
+        return plain(result["rows"])
+
+    return study.once(f"tecator grid {draws}", compute)
+
+
+def chosen(rows: list[Row], **having: Any) -> list[Row]:
+    """The rows of individual adaptation that have these settings, by τ."""
+    found = [
+        r for r in rows if r["sampler"] == "ia" and all(r[key] == value for key, value in having.items())
+    ]
+    return sorted(found, key=lambda r: r["tau"])
+
+
+def best(rows: list[Row], **having: Any) -> Row:
+    """The row of individual adaptation with the largest mean ESS."""
+    return max(chosen(rows, **having), key=lambda r: r["mean_ess"])
+
+
+def several(study: Study, settings: list[Row], runs: int = 1) -> list[list[wv.Posterior]]:
+    """Posteriors of individual adaptation, PIPs by frequency, in the order of the settings."""
+    draws = study.effort.tecator_draws
+    problem = study.problem("tecator")
+    jobs = [
+        partial(
+            once, problem, tecator.sampler_of(s), tecator.SEED + 50 + run, False, draws=draws, warmup=draws // 10
+        )
+        for s in settings
+        for run in range(runs)
+    ]  # fmt: skip
+    found = side_by_side(jobs, study.effort.threads)
+    return [found[i * runs : (i + 1) * runs] for i in range(len(settings))]
+
+
+def by_tau(study: Study, phi0: float, taus: tuple[float, ...] = (0.35, 0.45, 0.55)) -> list[wv.Posterior]:
+    """A run at each τ."""
+
+    def compute() -> list[wv.Posterior]:
+        study.say(f"Tecator: a run at each of τ = {', '.join(f'{t:g}' for t in taus)}, φ₀ = {phi0:g}")
+        return [
+            runs[0] for runs in several(study, [{"sampler": "ia", "tau": tau, "phi0": phi0} for tau in taus])
+        ]
+
+    return study.once(f"tecator by tau {phi0} {taus}", compute)
+
+
+def odds(probability: np.ndarray) -> np.ndarray:
+    return probability / (1 - probability)
