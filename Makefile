@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test test-slow test-browser lint bench docs clean
+.PHONY: demo test test-slow test-browser lint bench paper docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
@@ -10,7 +10,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-$(VENV)/.installed-docs: $(VENV)/.installed
+$(VENV)/.installed-# about 15 minutes on two cores; the paper's own sizes: make paper ARGS=--full
+paper: $(VENV)/.installed
+	$(BIN)/python -m papers.individual_adaptation $(ARGS)
+
+docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
@@ -38,6 +42,10 @@ test-browser: $(VENV)/.installed-browser
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# about 15 minutes on two cores; the paper's own sizes: make paper ARGS=--full
+paper: $(VENV)/.installed
+	$(BIN)/python -m papers.individual_adaptation $(ARGS)
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, calibration, tecator, boston, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, calibration, tecator, boston, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -20,6 +20,9 @@ from benchmarks import (
     startup,
     tecator,
 )
+from benchmarks.peers import contest, exchange
+from benchmarks.peers.bms import BMS
+from benchmarks.peers.particles_smc import Particles
 
 
 def say(text: str) -> None:
@@ -216,6 +219,73 @@ def boston_command(
     for line in boston.conclusion(common.plain(result)):
         print(line)
     say(f"written to {where.name}")
+
+
+@main.command("peers")
+@click.option("--budget", default=4.0, show_default=True, help="CPU seconds of the longest runs.")
+@click.option("--runs", default=4, show_default=True, help="Runs per program and budget.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=contest.DEFAULT_WORKLOADS)
+@click.option("--rscript", default="Rscript", show_default=True, help="For BMS.")
+@click.option(
+    "--environments",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the environments of Python programs that need one of their own; without it they are skipped.",
+)
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="PROBLEM:NAME=FOLDER",
+    help="Results of any other program: pips.csv and seconds.txt, or subfolders with these.",
+)
+@click.option(
+    "--export",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Only write data.csv and settings.json of each problem there, for other programs.",
+)
+@output
+def peers_command(
+    budget: float,
+    runs: int,
+    names: list[str],
+    rscript: str,
+    environments: Path | None,
+    files: tuple[str, ...],
+    export: Path | None,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """Other programs beside ours: error x CPU seconds, worst error, time to a worst error of .02."""
+    if export is not None:
+        for name in names:
+            exchange.write_workload(exchange.workload(name), export / name)
+            print(f"{name}: data.csv and settings.json")
+        return
+    given = given_files(files, names)
+    peers: list[contest.Peer] = [BMS(rscript), Particles(environments)]
+    result = contest.measure(names, peers, given, budget, runs, say)
+    where = common.write_result("peers", result, out)
+    common.present(result, contest.tables, markdown)
+    print(contest.about(result))
+    say(f"written to {where.name}")
+
+
+def given_files(files: tuple[str, ...], names: list[str]) -> dict[str, dict[str, list[exchange.Outcome]]]:
+    """Results of other programs by problem and name."""
+    given: dict[str, dict[str, list[exchange.Outcome]]] = {}
+    for text in files:
+        key, equals, folder = text.partition("=")
+        problem, colon, name = key.partition(":")
+        if not (equals and colon and name):
+            raise click.UsageError(f"--file {text}: write PROBLEM:NAME=FOLDER")
+        if problem not in names:
+            raise click.UsageError(f"--file {text}: {problem!r} is not one of {', '.join(names)}")
+        try:
+            outcomes = exchange.read_outcomes(Path(folder), list(problems.build(problem).names))
+        except exchange.BadFileError as error:
+            raise click.UsageError(str(error)) from error
+        given.setdefault(problem, {})[name] = outcomes
+    return given
 
 
 @main.command("page")

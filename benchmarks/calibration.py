@@ -141,9 +141,9 @@ def picture(result: dict[str, Any], path: Path) -> None:
     axes[0].set(xlabel="probability given", ylabel="share that is in", title="Are the probabilities kept?")
     axes[0].set_ylim(-0.03, 1.03)
     expected = result["sets"] / BINS
-    band = binom.ppf([0.025, 0.975], result["sets"], 1 / BINS)
+    band = np.asarray(binom.ppf([0.025, 0.975], result["sets"], 1 / BINS))
     for axis, (name, ranks) in zip(axes[1:], result["ranks"].items()):
-        axis.axhspan(*band, color="0.9")
+        axis.axhspan(float(band[0]), float(band[1]), color="0.9")
         axis.axhline(expected, color="0.6", linewidth=1)
         counts = np.bincount(np.array(ranks) * BINS // (DRAWS + 1), minlength=BINS)
         axis.bar((np.arange(BINS) + 0.5) / BINS, counts, 0.9 / BINS, color="#0072B2")

@@ -11,7 +11,7 @@ import sys
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,7 +77,7 @@ def rate(posterior: wv.Posterior) -> float:
 
 
 def in_turns(
-    measures: dict[str, Callable[[int], float]], base: str, repeats: int
+    measures: Mapping[str, Callable[..., float]], base: str, repeats: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Values of each measure, and their ratios to `base` repeat by repeat. Each measure gets the repeat's
     number."""

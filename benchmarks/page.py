@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import boston, calibration, compare, engine, soak, tecator
 from benchmarks.common import ROOT, Table, measured_at, read_result
+from benchmarks.peers import contest
 
 PAGE = ROOT / "docs" / "performance.md"
 RELIABILITY = ROOT / "docs" / "reliability.md"
@@ -32,10 +33,11 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "engine": (engine.tables, _engine),
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
+    "peers": (contest.tables, contest.about),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "engine", "tecator", "boston")
+PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 import whichvars as wv
 from benchmarks.common import ROOT
 from whichvars import datasets
+from whichvars.datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Named:
 
     about: str
     build: Callable[[], wv.Problem]
+    data: Callable[[], Dataset] | None = None  # what it is built from, for programs that are not ours
 
 
 def _tecator() -> wv.Problem:
@@ -46,15 +49,23 @@ def _boston(scale: str) -> wv.Problem:
     )
 
 
+def _ar_data() -> Dataset:
+    return datasets.simulate_ar(n=500, p=5000, correlation=0.6, snr=2.0, seed=0)
+
+
 def _ar() -> wv.Problem:
-    data = datasets.simulate_ar(n=500, p=5000, correlation=0.6, snr=2.0, seed=0)
+    data = _ar_data()
     return wv.Problem(
         data.X, data.y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(size=10), scale="unit"
     )
 
 
+def _blocks_data() -> Dataset:
+    return datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=0)
+
+
 def _blocks() -> wv.Problem:
-    data = datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=0)
+    data = _blocks_data()
     return wv.Problem(
         data.X, data.y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(size=5), scale="unit"
     )
@@ -70,31 +81,48 @@ def _uscrime() -> wv.Problem:
     return wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
 
 
-def _fine_mapping() -> wv.Problem:
+def _frame(X: np.ndarray, y: np.ndarray, note: str, effects: np.ndarray | None = None) -> Dataset:
+    table = pd.DataFrame(
+        X, columns=[f"x{j}" for j in range(X.shape[1])]
+    )  # the names a Problem gives to an array
+    truth = None if effects is None else pd.Series(effects, table.columns)
+    return Dataset(table, pd.Series(y, name="y"), note, truth)
+
+
+def _fine_mapping_data() -> Dataset:
     """susieR's N3finemapping (BSD-3): human genotypes, the first of two simulated phenotypes."""
     with np.load(ROOT / "benchmarks" / "data" / "n3finemapping.npz", allow_pickle=False) as data:
-        X, y = data["X"].astype(float), data["Y"][:, 0].astype(float)
+        return _frame(data["X"].astype(float), data["Y"][:, 0].astype(float), "N3finemapping")
+
+
+def _fine_mapping() -> wv.Problem:
+    X, y = _fine_mapping_data()[:2]
     return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=5 / X.shape[1]))
 
 
-def _factors() -> wv.Problem:
-    """Five latent factors drive all columns; effects of unequal size; a beta-binomial prior."""
+def _factors_data() -> Dataset:
+    """Five latent factors drive all columns; effects of unequal size."""
     rng = np.random.default_rng(20)
     n, p = 150, 800
     X = rng.normal(size=(n, 5)) @ rng.normal(size=(5, p)) + 1.5 * rng.normal(size=(n, p))
     X /= X.std(axis=0)
     effects = np.zeros(p)
     effects[rng.choice(p, 8, replace=False)] = [0.9, -0.8, 0.6, 0.5, -0.45, 0.35, 0.3, -0.25]
-    y = X @ effects + rng.normal(size=n)
+    return _frame(X, X @ effects + rng.normal(size=n), "five factors", effects)
+
+
+def _factors() -> wv.Problem:
+    """A beta-binomial prior."""
+    X, y = _factors_data()[:2]
     return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=5))
 
 
-def _clusters() -> wv.Problem:
-    """Clusters of 2 to 12 near copies (correlation .97 with their centre), neighbours related; a beta-binomial
-    prior and a g-prior, so that models are bounded by n."""
+def _clusters_data() -> Dataset:
+    """Clusters of 2 to 12 near copies (correlation .97 with their centre), neighbours related."""
     rng = np.random.default_rng(30)
     n, p = 100, 3000
-    centre, columns = rng.normal(size=n), []
+    centre = rng.normal(size=n)
+    columns: list[np.ndarray] = []
     while len(columns) < p:
         centre = 0.5 * centre + math.sqrt(0.75) * rng.normal(size=n)
         size = int(rng.integers(2, 13))
@@ -102,40 +130,50 @@ def _clusters() -> wv.Problem:
     X = np.array(columns[:p]).T
     effects = np.zeros(p)
     effects[rng.choice(p, 6, replace=False)] = [1.2, -1.0, 0.8, 0.6, -0.5, 0.4]
-    y = X @ effects + rng.normal(size=n)
+    return _frame(X, X @ effects + rng.normal(size=n), "clusters of near copies", effects)
+
+
+def _clusters() -> wv.Problem:
+    """A beta-binomial prior and a g-prior, so that models are bounded by n."""
+    X, y = _clusters_data()[:2]
     return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.BetaBinomial(size=4))
 
 
 PROBLEMS: dict[str, Named] = {
-    "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator),
+    "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator, datasets.load_tecator),
     "boston104": Named(
         "Boston, the paper's design: n = 506, p = 104, independent slab g = 100, h = 5/p, products not rescaled",
         lambda: _boston("none"),
+        datasets.load_boston,
     ),
     "boston104-standardised": Named(
         "Boston, all columns standardised: n = 506, p = 104, independent slab g = 100, h = 5/p",
         lambda: _boston("unit"),
+        datasets.load_boston,
     ),
     "ar5000": Named(
-        "simulated: n = 500, p = 5,000, AR(.6) columns, ten effects at snr 2, independent slab g = 1, h = 10/p", _ar
+        "simulated: n = 500, p = 5,000, AR(.6) columns, ten effects at snr 2, independent slab g = 1, h = 10/p", _ar, _ar_data
     ),
     "blocks22576": Named(
         "simulated: n = 60, p = 22,576, blocks of 20 columns correlated .9, two effects, independent slab g = 1, h = 5/p",
         _blocks,
+        _blocks_data,
     ),
-    "fls": Named("growth of 72 countries (FLS): p = 41, g-prior g = 1681, h = ½", _growth),
+    "fls": Named("growth of 72 countries (FLS): p = 41, g-prior g = 1681, h = ½", _growth, datasets.load_growth),
     "n3finemapping": Named(
-        "fine mapping (N3finemapping): n = 574, p = 1,001 genotypes with copies, independent slab g = 1, h = 5/p", _fine_mapping
+        "fine mapping (N3finemapping): n = 574, p = 1,001 genotypes with copies, independent slab g = 1, h = 5/p", _fine_mapping, _fine_mapping_data
     ),
     "factors800": Named(
         "simulated, not used for tuning: n = 150, p = 800, five factors, independent slab g = 1, beta-binomial of mean size 5",
         _factors,
+        _factors_data,
     ),
     "clusters3000": Named(
         "simulated, not used for tuning: n = 100, p = 3,000, clusters of near copies, g-prior g = n, beta-binomial of mean size 4",
         _clusters,
+        _clusters_data,
     ),
-    "uscrime": Named("US crime: n = 47, p = 15, g-prior g = 47, h = ½; its reference is exact", _uscrime),
+    "uscrime": Named("US crime: n = 47, p = 15, g-prior g = 47, h = ½; its reference is exact", _uscrime, datasets.load_uscrime),
 }  # fmt: skip
 
 DEFAULT = (

@@ -1,0 +1,486 @@
+"""The paper's figures run at a tiny size and write their files; its claims are judged rightly, both ways."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import whichvars as wv
+from whichvars.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # papers/ is no part of the installed package
+
+from papers.individual_adaptation import (  # noqa: E402
+    boston_models,
+    boston_wmse,
+    geo,
+    page,
+    pcr_pips,
+    pcr_runs,
+    pcr_screening,
+    pcr_sizes,
+    pcr_time,
+    pcr_traces,
+    published,
+    tecator_adaptation,
+    tecator_changes,
+    tecator_ess,
+    tecator_mutation,
+    tecator_pips,
+    tecator_traces,
+)
+from papers.individual_adaptation.__main__ import FIGURES, main, make  # noqa: E402
+from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study  # noqa: E402
+
+TINY = Effort(
+    name="tiny",
+    tecator_draws=2000,
+    tecator_runs=1,
+    all_taus=False,
+    adaptation_runs=2,
+    trace_draws=200,
+    model_draws=2000,
+    wmse_runs=2,
+    wmse_scale=0.0005,
+    wmse_taus=(0.25, 0.45),
+    pcr_part=1 / 20_000,
+    timed_part=1 / 20_000,
+    pcr_p=200,
+    screen=40,
+    threads=2,
+)
+SLOW = "boston_wmse"  # its sequential Monte Carlo compiles for long
+
+
+def files_of(out: Path, name: str) -> dict[str, Any]:
+    """The section that a figure wrote, all its files being there and none of them empty."""
+    section = json.loads((out / f"{name}.json").read_text())
+    for file, caption in section["figures"]:
+        assert caption
+        assert (out / file).stat().st_size > 5000
+        assert (out / file).with_suffix(".svg").stat().st_size > 5000
+    for file, _ in section["tables"]:
+        with (out / file).open(newline="") as opened:
+            columns, *rows = csv.reader(opened)
+        assert rows
+        assert all(len(row) == len(columns) for row in rows)
+    assert section["figures"]
+    assert section["tables"]
+    assert section["claims"]
+    return section
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All figures but the slow one."""
+    out = tmp_path_factory.mktemp("paper")
+    make(Study(TINY, out), tuple(name for name in FIGURES if name != SLOW), "a test")
+    return out
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != SLOW])
+def test_every_figure_writes_its_files(tiny: Path, name: str) -> None:
+    section = files_of(tiny, name)
+    assert section["mode"] == "tiny"
+    assert section["environment"]["commit"]
+
+
+@pytest.mark.slow
+def test_the_wmse_figure_writes_its_files(tmp_path: Path) -> None:
+    make(Study(TINY, tmp_path), (SLOW,), "a test")
+    files_of(tmp_path, SLOW)
+
+
+def test_the_page_has_every_claim_and_says_where_it_comes_from(tiny: Path) -> None:
+    text = (tiny / "README.md").read_text()
+    sections = page.read_sections(tiny, FIGURES)
+    for section in sections.values():
+        assert f"## {section['title']}" in text
+        assert section["environment"]["commit"] in text
+        assert section["environment"]["date"] in text
+        for claim in section["claims"]:
+            assert claim["statement"].replace("|", "\\|") in text
+            assert claim["why"].replace("|", "\\|") in text
+        for file, _ in section["figures"]:
+            assert f"]({file})" in text
+    assert "`a test`" in text
+    assert f"Not made: {SLOW}" in text
+
+
+def test_the_documentation_gets_a_small_copy(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = tmp_path / "paper"
+    docs.mkdir()
+    (docs / "old.png").write_text("from before")
+    size = page.copy_to_docs(tiny, docs)
+    assert size < 2_000_000
+    assert (docs / "index.md").read_text() == (tiny / "README.md").read_text()
+    shown = set(re.findall(r"\]\((\w+\.png)\)", (docs / "index.md").read_text()))
+    assert {file.name for file in docs.iterdir()} == shown | {"index.md"}
+    monkeypatch.setattr(page, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="more than 1,000"):
+        page.copy_to_docs(tiny, docs)
+    assert (docs / "index.md").exists()
+
+
+def test_runs_are_shared_between_figures(tmp_path: Path) -> None:
+    study = Study(TINY, tmp_path)
+    calls: list[int] = []
+    for _ in range(2):
+        study.once("x", lambda: calls.append(1))
+    assert calls == [1]
+
+
+def test_quick_is_the_paper_but_for_the_number_of_runs_and_the_pcr_iterations() -> None:
+    assert QUICK.tecator_draws == FULL.tecator_draws == 1_000_000
+    assert FULL.tecator_runs == FULL.adaptation_runs == QUICK.adaptation_runs == 10
+    assert QUICK.wmse_scale == FULL.wmse_scale == 1.0
+    assert (FULL.wmse_runs, FULL.pcr_part) == (60, 1.0)
+    assert FULL.timed_part == QUICK.timed_part == 0.1
+    assert (FULL.pcr_p, FULL.screen) == (published.PCR_P, published.SCREEN) == (22_576, 2000)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    runner = CliRunner()
+    assert "tecator_ess" in runner.invoke(main, ["--help"]).output
+    wrong = runner.invoke(main, ["figure_99"])
+    assert wrong.exit_code == 2
+    matrix = tmp_path / "m.txt"
+    matrix.write_text("nothing")
+    assert "go together" in runner.invoke(main, ["--genes", str(matrix)]).output
+    bad = runner.invoke(main, ["--genes", str(matrix), "--response", "x"])
+    assert bad.exit_code == 1
+    assert "not a GEO series matrix file" in bad.output.replace("\n", " ")
+
+
+def test_page_only_writes_the_page_again(tiny: Path) -> None:
+    before = (tiny / "README.md").read_text()
+    (tiny / "README.md").unlink()
+    run = CliRunner().invoke(main, ["--page-only", "--out", str(tiny)])
+    assert run.exit_code == 0, run.output
+    assert (tiny / "README.md").read_text() == before
+
+
+# --- claims
+# ----------------------------------------------------------------------------------------------------------
+
+
+def verdicts(claims: list[Claim]) -> list[bool | None]:
+    return [claim.agrees for claim in claims]
+
+
+def test_verdicts_in_words() -> None:
+    def words(agrees: bool | None, fairer: bool) -> str:
+        return Claim("s", "p", "o", agrees, "w", fairer).verdict
+
+    assert [words(a, False) for a in (True, False, None)] == ["agrees", "**differs**", "not comparable"]
+    assert [words(a, True) for a in (True, False, None)] == ["holds", "**does not hold**", "not judged"]
+
+
+def test_the_page_counts_and_lists_what_does_not_hold() -> None:
+    claims = [
+        Claim("one", "1", "1", True, "x"),
+        Claim("two", "1", "2", False, "x"),
+        Claim("three", "1", "2", None, "x"),
+        Claim("four", "-", "5 s", False, "slow", fairer=True),
+        Claim("five", "-", "1 s", True, "fast", fairer=True),
+    ]
+    text = "\n".join(page.tally(claims))
+    assert "3 claims 1 agree, 1 differ, and 1 cannot" in text
+    assert "Of 2 questions" in text
+    assert "- four: 5 s (slow)." in text
+    assert "five" not in text
+    assert "not** hold" not in "\n".join(page.tally(claims[:3] + claims[4:]))
+
+
+def ess_rows(
+    mean: float, minimum: float, seconds: float, error: float, peak: float = 0.45
+) -> list[dict[str, Any]]:
+    base = {"mean_ess": 30_000, "minimum_ess": 5000, "cpu_seconds": 1.0, "squared_error": 1e-6}
+    rows: list[dict[str, Any]] = [
+        {"sampler": "ads", **base, "ratio_to_ads": 1.0},
+        {"sampler": "lamnisos", **base, "mean_ess": 38_000},
+    ]
+    for phi0 in (1.0, 10.0):
+        for tau in (0.25, 0.45, 0.65):
+            here = mean if tau == peak else mean / 2
+            rows.append({
+                "sampler": "ia", "tau": tau, "chains": 5, "w": 0.5, "phi0": phi0, "mean_ess": here, "minimum_ess": minimum,
+                "cpu_seconds": seconds, "squared_error": error, "ratio_to_ads": here / 30_000, "ratio_to_lamnisos": here / 38_000,
+            })  # fmt: skip
+    return rows
+
+
+def test_tecator_ess_both_ways() -> None:
+    good = tecator_ess.judge(ess_rows(190_000, 6000, 2.0, 1e-7), 1_000_000)
+    assert verdicts(good) == [True] * 9
+    assert good[3].ours == "6.33"
+    bad = tecator_ess.judge(ess_rows(120_000, 600, 5.0, 1e-6, peak=0.65), 1_000_000)
+    assert verdicts(bad) == [True, True, False, False, False, False, False, False, False]
+    assert "drifts" in bad[6].why
+    assert "does not hold" in bad[8].why
+    # ESS per 10⁶ iterations, whatever the length of the runs
+    assert verdicts(tecator_ess.judge(ess_rows(190_000, 6000, 2.0, 1e-7), 100_000))[:3] == [False] * 3
+
+
+def rates(distance: dict[tuple[float, int], float]) -> list[dict[str, Any]]:
+    return [
+        {"sampler": "ia", "tau": tau, "chains": r, "w": w, "phi0": 10.0, "mutation_rate": tau + d}
+        for (w, r), d in distance.items()
+        for tau in (0.35, 0.45, 0.55, 0.85)
+    ]
+
+
+def test_tecator_mutation_both_ways() -> None:
+    short = rates({(0.0, 1): 0.1, (0.5, 1): 0.05, (0.0, 25): 0.2})
+    learning, faster = tecator_mutation.judge(short, rates({(0.0, 1): 0.01}), (10, 100))
+    assert "0.10 in 10 iterations, 0.010 in 100" in learning.ours
+    assert learning.why.endswith("; nearer in the longer run")
+    assert "RAPA is nearer than IA, 25 chains are no nearer" in faster.why
+    worse, _ = tecator_mutation.judge(short, rates({(0.0, 1): 0.3}), (10, 100))
+    assert worse.why.endswith("no nearer in the longer run")
+
+
+def test_other_tecator_claims_both_ways() -> None:
+    truth = np.array([0.1, 0.5, 0.9])
+    near, far = np.tile(truth, (3, 1)), np.tile(truth, (3, 1))
+    far[0, 1] += 0.2
+    assert verdicts(tecator_pips.judge(near, near, truth)) == [True, True]
+    assert verdicts(tecator_pips.judge(far, near, truth)) == [False, False]
+    assert verdicts(tecator_pips.judge(near + 0.06, near, truth)) == [
+        True,
+        False,
+    ]  # all wrong in the same way
+
+    def counts(mode: int) -> np.ndarray:
+        return np.exp(-0.1 * (np.arange(40) - mode) ** 2)
+
+    assert verdicts(tecator_changes.judge(counts(13), counts(9))) == [True]
+    assert verdicts(tecator_changes.judge(counts(9), counts(13))) == [False]
+    one = np.ones(3)
+    assert verdicts(tecator_adaptation.judge(0.95 * one, 0.99 * one, 0.1, 0.2)) == [True, True]
+    assert verdicts(tecator_adaptation.judge(0.5 * one, 0.99 * one, 1.0, 0.2)) == [False, False]
+    assert verdicts(tecator_adaptation.judge(0.95 * one, 0.8 * one, 1.0, 0.2)) == [False, False]
+    assert verdicts(tecator_traces.judge({"a": 0.5, "b": 0.6, "ia": 0.2}, 10)) == [True]
+    assert verdicts(tecator_traces.judge({"a": 0.5, "b": 0.1, "ia": 0.2}, 10)) == [False]
+    assert tecator_traces.correlation(np.tile([0.0, 1.0], 500), 1) == pytest.approx(-1, abs=0.01)
+    assert tecator_traces.correlation(np.ones(10), 1) == 1.0
+
+
+def test_boston_models_both_ways() -> None:
+    paper = np.array([share for _, share in published.MODELS])
+    assert verdicts(boston_models.judge(paper, 14.9, paper)) == [True] * 4
+    off = paper.copy()
+    off[1] = 0.2
+    assert verdicts(boston_models.judge(off, 15.0, paper)) == [True, False, False, False]
+    assert verdicts(boston_models.judge(paper + 0.021, 14.8, paper))[0] is False
+
+
+def test_the_papers_models_are_those_of_its_table() -> None:
+    names = list(wv.datasets.load_boston().X.columns)
+    assert len(published.MODELS) == len(published.COMPUTED) == 13
+    assert len(names) == 104
+    for members, _ in published.MODELS:
+        assert list(members) == sorted(set(members))
+        assert all(1 <= j <= 104 for j in members)
+    assert len({members for members, _ in published.MODELS}) == 13
+    assert [names[j - 1] for j in (5, 6, 8, 13)] == ["NOX", "RM", "DIS", "LSTAT"]
+
+
+def wmse_rows(simple: float, tempered: float, k50: float, k25: tuple[float, float]) -> list[dict[str, Any]]:
+    def line(method: str, tau: float | None, wmse: float, seconds: float) -> dict[str, Any]:
+        return {"method": method, "tau": tau, "wmse": wmse, "cpu_seconds": seconds, "runs": 3}
+
+    return [
+        line("MH", None, simple, 2.0),
+        line("MH, CPU time of PT", None, simple / 2, 4.0),
+        line("PT, m = 8", 0.25, tempered, 4.0),
+        line("PT, m = 8", 0.45, 2 * tempered, 4.0),
+        line("SMC, K = 25", 0.25, k25[0], 4.0),
+        line("SMC, K = 25", 0.45, k25[1], 4.0),
+        line("SMC, K = 50", 0.25, k50, 4.0),
+        line("SMC, K = 50", 0.45, 2 * k50, 4.0),
+    ]
+
+
+def test_boston_wmse_both_ways() -> None:
+    good = wmse_rows(0.007, 0.001, 0.002, (0.005, 0.01))
+    assert verdicts(boston_wmse.judge(good, 1.0)) == [True] * 6
+    assert boston_wmse.judge(good, 0.1)[0].agrees is None  # too few iterations to compare the number
+    bad = wmse_rows(0.001, 0.004, 0.02, (0.05, 0.04))
+    assert verdicts(boston_wmse.judge(bad, 1.0)) == [False] * 6
+    per_second = wmse_rows(0.007, 0.003, 0.006, (0.005, 0.01))  # better per iteration, not for its time
+    per_second[1]["wmse"] = 0.002
+    assert verdicts(boston_wmse.judge(per_second, 1.0)) == [True, True, True, True, False, False]
+
+
+def test_pcr_claims_both_ways() -> None:
+    same = np.tile([0.9, 0.1, 0.0, 0.5], (3, 1))
+    apart = same.copy()
+    apart[0, 0] = 0.3
+    key = pcr_runs.HIERARCHICAL
+    assert verdicts(pcr_pips.judge({(key, 5): same}, {key: same[:2]}, 1.0)) == [True, True]
+    assert verdicts(pcr_pips.judge({(key, 5): apart}, {key: same[:2]}, 1.0)) == [False, False]
+    unsure = pcr_pips.judge({(key, 5): same}, {key: apart[:2]}, 0.05)  # the judge does not agree with itself
+    assert verdicts(unsure) == [True, None]
+    assert "too few" in pcr_pips.judge({(key, 5): apart}, {key: same[:2]}, 0.05)[0].why
+
+    means = {(pcr_runs.HIERARCHICAL, 5): [19.6, 20.5], (pcr_runs.FIXED, 5): [4.0, 8.5]}
+    default = dict.fromkeys(pcr_runs.PRIORS, 5.0)
+    assert verdicts(pcr_sizes.judge(means, default, real=True)) == [True, False]
+    assert verdicts(pcr_sizes.judge(means, default, real=False)) == [None, None]
+
+    def timed(seconds: float) -> list[dict[str, Any]]:
+        return [
+            {"prior": key, "chains": 5, "part": part, "seconds": seconds * part, "whole_seconds": seconds, "whole_cpu": 300.0}
+            for part in (0.025, 0.1)
+        ]  # fmt: skip
+
+    assert verdicts(pcr_time.judge(timed(170.0), 2, 0.0)) == [True]
+    assert verdicts(pcr_time.judge(timed(190.0), 2, 0.0)) == [False]
+    assert "busy with other work" in pcr_time.judge(timed(190.0), 2, 6.0)[0].why
+    assert "150 s on 2 cores" in pcr_time.judge(timed(190.0), 2, 0.0)[0].why
+    assert "no drift" in pcr_traces.judge([0.1, -0.2])[0].why
+    assert "on its way" in pcr_traces.judge([0.1, -0.9])[0].why
+    assert pcr_traces.drift(np.array([0.0, 0.0, 2.0, 2.0])) == pytest.approx(2.0)
+
+
+def test_screening_counts_and_claims() -> None:
+    pip = np.array([0.9, 0.2, 0.2, 0.06, 0.02, 0.0])
+    found = pcr_screening.lost(pip, np.array([0, 1, 3]))
+    assert found == {0.5: (1, 1), 0.1: (3, 2), 0.05: (4, 3), 0.01: (5, 3)}
+    assert verdicts(pcr_screening.judge(found, (5.0, 6.0), 3, real=False)) == [None, True, True, True, None]
+    none_lost = pcr_screening.lost(pip, np.arange(6))
+    assert verdicts(pcr_screening.judge(none_lost, (5.0, 4.0), 6, real=True)) == [
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
+    empty = pcr_screening.lost(np.zeros(6), np.array([0]))
+    assert verdicts(pcr_screening.judge(empty, (0.0, 0.0), 1, real=False))[1:4] == [None] * 3
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 8)) * np.arange(1, 9) + 100
+    assert pcr_screening.best_marginal(X, -X[:, 5] + 0.1 * X[:, 2], 1).tolist() == [5]
+    correlation = np.abs(np.corrcoef(X.T, X[:, 0])[-1, :-1])
+    assert set(pcr_screening.best_marginal(X, X[:, 0], 3)) == set(np.argsort(-correlation)[:3])
+
+
+def test_the_stand_in_has_the_papers_size() -> None:
+    design = pcr_runs.simulated(400)
+    assert design.X.shape == (published.PCR_N, 400)
+    assert (design.truth != 0).sum() > 5
+    assert design.truth.abs().max() == 1.0
+
+
+# --- the gene expression matrix
+# ----------------------------------------------------------------------------------------------------------
+
+MATRIX = """!Series_title\t"A few mice"
+!Sample_geo_accession\t"GSM1"\t"GSM2"\t"GSM3"\t"GSM4"
+!Sample_characteristics_ch1\t"scd1: 1.5"\t"scd1: 2.5"\t"scd1: 0.5"\t"scd1: -1"
+!Sample_characteristics_ch1\t"strain: BTBR"\t"strain: B6"\t"strain: B6"\t"strain: B6"
+!series_matrix_table_begin
+"ID_REF"\t"GSM1"\t"GSM2"\t"GSM3"\t"GSM4"
+"1415670_at"\t7.25\t7.5\t7.125\t6
+"1415671_at"\t-1\t0\t1e1\t2
+!series_matrix_table_end
+"""
+
+
+def matrix(folder: Path, text: str = MATRIX, zipped: bool = False) -> Path:
+    path = folder / ("m.txt.gz" if zipped else "m.txt")
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_series_matrix_is_read(tmp_path: Path, zipped: bool) -> None:
+    data = geo.load_geo(matrix(tmp_path, zipped=zipped), "scd1")
+    assert data.X.shape == (4, 2)
+    assert data.X.loc["GSM3", "1415671_at"] == 10.0
+    assert data.y.tolist() == [1.5, 2.5, 0.5, -1.0]
+    assert data.y.index.equals(data.X.index)
+    response = tmp_path / "pcr.csv"
+    response.write_text("sample,value\nGSM4,4\nGSM1,1\nGSM2,2\n")  # no GSM3, another order
+    data = geo.load_geo(matrix(tmp_path, zipped=zipped), str(response))
+    assert list(data.X.index) == ["GSM1", "GSM2", "GSM4"]
+    assert data.y.tolist() == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("!series_matrix_table_begin", "!begin"), "not a GEO series matrix file"),
+        (("!series_matrix_table_end", ""), "ends too early"),
+        (
+            ("\t7.5\t", "\tnull\t"),
+            r"probe '1415670_at' \(line 7\), sample 'GSM2': 'null' is not a finite number",
+        ),
+        (("\t7.5\t", "\t\t"), "'' is not a finite number"),
+        (("\t7.5\t", "\t"), "has 3 values for 4 samples"),
+        (('_at"\t-1', '_at"\tinf'), "'inf' is not a finite number"),
+        (("1415671_at", "1415670_at"), "probe '1415670_at' occurs more than once"),
+        (('"ID_REF"\t"GSM1"\t"GSM2"', '"ID_REF"\t"GSM1"\t"GSM1"'), "sample 'GSM1' occurs more than once"),
+    ],
+)
+def test_a_damaged_matrix_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in MATRIX
+    with pytest.raises(DataError, match=message):
+        geo.read_matrix(matrix(tmp_path, MATRIX.replace(*change)))
+
+
+def test_other_bad_gene_files(tmp_path: Path) -> None:
+    path = matrix(tmp_path, zipped=True)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match="gzipped file is damaged"):
+        geo.read_matrix(path)
+    path.write_bytes(b"\xff\xfe\x00binary")
+    with pytest.raises(DataError, match="not UTF-8"):
+        geo.read_matrix(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        geo.read_matrix(tmp_path / "nowhere")
+    good = matrix(tmp_path)
+    with pytest.raises(DataError, match=r"neither a CSV file nor a characteristic .*scd1, strain"):
+        geo.load_geo(good, "gpat")
+    with pytest.raises(DataError, match="'BTBR' of sample 'GSM1' is not a number"):
+        geo.load_geo(good, "strain")
+    response = tmp_path / "r.csv"
+    for text, message in (
+        ("a,1\nb,2\n", "only 0 of the 4 samples"),
+        ("GSM1,1\nGSM1,2\n", "'GSM1' occurs more than once"),
+        ("GSM1,1,x\n", "row 1 has 3 columns"),
+    ):
+        response.write_text(text)
+        with pytest.raises(DataError, match=message):
+            geo.load_geo(good, str(response))
+
+
+def test_the_real_matrix_takes_the_place_of_the_simulated_one(tmp_path: Path) -> None:
+    data = geo.load_geo(matrix(tmp_path), "scd1")
+    study = Study(TINY, tmp_path, gene_data=data)
+    assert pcr_runs.data(study) is data
+    assert "The real matrix: GEO series matrix m.txt: n = 4, p = 2." in pcr_runs.about(study)
+
+
+def test_a_section_without_claims_makes_a_page(tmp_path: Path) -> None:
+    study = Study(TINY, tmp_path)
+    section = Section("Nothing")
+    study.table(section, "t", [{"a": 1.23456, "b": None}, {"a": 2.0, "c": "x|y"}], "A table")
+    study.write("pcr_time", section, "c", 0.0)
+    text = page.write_page(tmp_path, FIGURES).read_text()
+    assert "| 1.235 | – | – |" in text
+    assert "x\\|y" in text
