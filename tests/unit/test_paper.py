@@ -321,6 +321,8 @@ def test_boston_wmse_both_ways() -> None:
     assert boston_wmse.judge(good, 0.1)[0].agrees is None  # too few iterations to compare the number
     bad = wmse_rows(0.001, 0.004, 0.02, (0.05, 0.04))
     assert verdicts(boston_wmse.judge(bad, 1.0)) == [False] * 6
+    at_any_tau = wmse_rows(0.007, 0.001, 0.002, (0.005, 0.006))  # "only at small τ" is then wrong
+    assert verdicts(boston_wmse.judge(at_any_tau, 1.0)) == [True, True, True, False, True, True]
     per_second = wmse_rows(0.007, 0.003, 0.006, (0.005, 0.01))  # better per iteration, not for its time
     per_second[1]["wmse"] = 0.002
     assert verdicts(boston_wmse.judge(per_second, 1.0)) == [True, True, True, True, False, False]
