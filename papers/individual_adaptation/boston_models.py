@@ -7,6 +7,7 @@ from benchmarks import boston
 from benchmarks.common import number
 from papers.individual_adaptation import published
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "Boston: the most probable models"
 CLOSE = 0.02  # between two probabilities of a model
@@ -97,7 +98,7 @@ def make(study: Study) -> Section:
     )
     figure, axes = new_figure(width=6.4, height=3.6)
     place = np.arange(len(rows))
-    for shift, key, colour in ((-0.25, "paper", "#767676"), (0, "hybrid", "#0072B2"), (0.25, "IA-PT", "#D55E00")):  # fmt: skip
+    for shift, key, colour in ((-0.25, "paper", GREY), (0, "hybrid", BLUE), (0.25, "IA-PT", ORANGE)):  # fmt: skip
         axes[0, 0].bar(place + shift, [row[key] for row in rows], 0.25, color=colour, label=key)
     axes[0, 0].set(xlabel="model, in the order of the paper's table", ylabel="probability", xticks=place)
     axes[0, 0].set_xticklabels([str(k + 1) for k in place])

@@ -8,6 +8,7 @@ from benchmarks import boston
 from benchmarks.common import number, plain
 from papers.individual_adaptation import published
 from papers.individual_adaptation.study import Claim, Section, Study, between, new_figure, times
+from whichvars.plots.drawing import AMBER, BLUE, GREEN, INK, ORANGE, PALE, PURPLE, SKY
 
 TITLE = "Boston: WMSE of SMC, parallel tempering and simple MH"
 FACTOR = 3.0  # the mean over a few runs of so skewed a quantity is not known better
@@ -105,12 +106,12 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(width=6.4, height=4.2)
     ax = axes[0, 0]
     methods = [m for m in dict.fromkeys(r["method"] for r in rows) if not m.startswith("MH")]
-    for method, colour in zip(methods, ("#222222", "#CC79A7", "#E69F00", "#56B4E9", "#009E73", "#D55E00")):
+    for method, colour in zip(methods, (INK, PURPLE, AMBER, SKY, GREEN, ORANGE)):
         some = [r for r in rows if r["method"] == method]
         ax.plot([r["tau"] for r in some], [r["wmse"] for r in some], "o-", color=colour, label=method)
     for r, style in zip((r for r in rows if r["method"].startswith("MH")), ("--", ":")):
-        ax.axhline(r["wmse"], color="#0072B2", linestyle=style, label=r["method"])
-    ax.axhline(boston.floor_of(truth), color="#D9D9D9", label="the reference's own error")
+        ax.axhline(r["wmse"], color=BLUE, linestyle=style, label=r["method"])
+    ax.axhline(boston.floor_of(truth), color=PALE, label="the reference's own error")
     ax.set(xlabel="target τ", ylabel="WMSE", yscale="log")
     ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     study.picture(

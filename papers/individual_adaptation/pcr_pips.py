@@ -7,7 +7,15 @@ import numpy as np
 from benchmarks.common import number
 from papers.individual_adaptation import pcr_runs, published
 from papers.individual_adaptation.pcr_runs import PRIORS
-from papers.individual_adaptation.study import Claim, Section, Study, new_figure, worst_difference
+from papers.individual_adaptation.study import (
+    Claim,
+    Section,
+    Study,
+    label_outer,
+    new_figure,
+    worst_difference,
+)
+from whichvars.plots.drawing import BLUE, GREEN, GREY, ORANGE
 
 TITLE = "PCR: inclusion probabilities of three runs"
 CLOSE = 0.1
@@ -64,22 +72,19 @@ def make(study: Study) -> Section:
     for place, ((prior, chains), runs) in enumerate(pips.items()):
         ax = axes.flat[place]
         index = np.arange(1, runs.shape[1] + 1)
-        for run, colour in zip(runs, ("#0072B2", "#D55E00", "#009E73")):
+        for run, colour in zip(runs, (BLUE, ORANGE, GREEN)):
             shown = run > 1e-3
             ax.plot(index[shown], run[shown], ".", color=colour, markersize=4, alpha=0.7, rasterized=True)
         ax.set_title(f"{prior}, r = {chains}", fontsize=10)
         ax.set_ylim(0, 1.03)
         for row, (i, j) in enumerate(((0, 1), (0, 2))):
             ax = pairs[row, place]
-            ax.plot([0, 1], [0, 1], color="#767676", linewidth=0.8)
-            ax.plot(runs[i], runs[j], "o", color="#0072B2", markersize=3, alpha=0.6, rasterized=True)
+            ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
+            ax.plot(runs[i], runs[j], "o", color=BLUE, markersize=3, alpha=0.6, rasterized=True)
             ax.set(xlabel=f"run {i + 1}", ylabel=f"run {j + 1}")
             if row == 0:
                 ax.set_title(f"{prior}, r = {chains}", fontsize=10)
-    for ax in axes[1]:
-        ax.set_xlabel("variable")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("inclusion probability")
+    label_outer(axes, "variable", "inclusion probability")
     study.picture(
         section,
         "pcr_pips",

@@ -6,6 +6,7 @@ from papers.individual_adaptation import pcr_runs, published
 from papers.individual_adaptation.pcr_runs import HIERARCHICAL
 from papers.individual_adaptation.published import LEVELS
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "PCR: the screening study"
 CHAINS = published.PCR_CHAINS[0]
@@ -82,14 +83,14 @@ def make(study: Study) -> Section:
     ax = axes[0, 0]
     stays = np.zeros(len(pip), bool)
     stays[kept] = True
-    ax.plot([0, 1], [0, 1], color="#767676", linewidth=0.8)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
     ax.plot(
         pip[stays],
         screened[stays],
         "o",
         markersize=4,
         alpha=0.6,
-        color="#0072B2",
+        color=BLUE,
         label="kept",
         rasterized=True,
     )
@@ -99,7 +100,7 @@ def make(study: Study) -> Section:
         "x",
         markersize=4,
         alpha=0.6,
-        color="#D55E00",
+        color=ORANGE,
         label="screened out",
         rasterized=True,
     )

@@ -5,6 +5,7 @@ import numpy as np
 from papers.individual_adaptation import pcr_runs, published
 from papers.individual_adaptation.pcr_runs import FIXED, HIERARCHICAL, PRIORS
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from whichvars.plots.drawing import BLUE, GREEN, INK, ORANGE
 
 TITLE = "PCR: the model size"
 SLACK = 0.5  # beyond the range of the paper's three runs
@@ -38,7 +39,7 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(2, 2, width=5.0, height=2.8, sharex=True)
     rows = []
     for ax, ((prior, chains), found) in zip(axes.flat, runs.items()):
-        for run, (posterior, colour) in enumerate(zip(found, ("#0072B2", "#D55E00", "#009E73"))):
+        for run, (posterior, colour) in enumerate(zip(found, (BLUE, ORANGE, GREEN))):
             shares = posterior.sizes[: longest + 1]
             ax.plot(shares, "o-", color=colour, markersize=3, linewidth=1, label=f"run {run + 1}")
             rows += [
@@ -46,7 +47,7 @@ def make(study: Study) -> Section:
                 for k, s in enumerate(shares)
             ]
         other = pcr_runs.by_default(study, prior).sizes[: longest + 1]
-        ax.plot(other, color="#222222", linewidth=1, linestyle=":", label="our default")
+        ax.plot(other, color=INK, linewidth=1, linestyle=":", label="our default")
         ax.set_title(f"{prior}, r = {chains}", fontsize=10)
         ax.set_ylabel("probability")
     for ax in axes[1]:

@@ -9,6 +9,7 @@ from benchmarks.common import environment, number
 from papers.individual_adaptation import pcr_runs, published
 from papers.individual_adaptation.pcr_runs import PRIORS
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from whichvars.plots.drawing import BLUE, ORANGE, SKY
 
 TITLE = "PCR: time"
 AIM = 180.0  # seconds
@@ -81,7 +82,7 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(width=7.0, height=3.2)
     ax = axes[0, 0]
     names = list(dict.fromkeys((r["prior"], r["chains"]) for r in rows))
-    for shift, shade, which in ((-0.2, "#56B4E9", 0), (0.2, "#0072B2", 1)):
+    for shift, shade, which in ((-0.2, SKY, 0), (0.2, BLUE, 1)):
         of_each = [[r for r in rows if (r["prior"], r["chains"]) == name][which] for name in names]
         ax.bar(
             np.arange(len(names)) + shift,
@@ -90,7 +91,7 @@ def make(study: Study) -> Section:
             color=shade,
             label=f"from {of_each[0]['part']:.3g} of it",
         )
-    ax.axhline(AIM, color="#D55E00", linewidth=1, label="3 minutes")
+    ax.axhline(AIM, color=ORANGE, linewidth=1, label="3 minutes")
     ax.set_xticks(range(len(names)), [f"{prior}\nr = {chains}" for prior, chains in names], fontsize=8)
     ax.set_ylabel("seconds for the whole")
     ax.legend(fontsize=8, frameon=False)

@@ -5,7 +5,8 @@ import numpy as np
 from benchmarks.common import number
 from papers.individual_adaptation import pcr_runs
 from papers.individual_adaptation.published import NOT_GIVEN
-from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from papers.individual_adaptation.study import Claim, Section, Study, label_outer, new_figure
+from whichvars.plots.drawing import BLUE, GREEN, ORANGE
 
 TITLE = "PCR: traces of the model size"
 
@@ -38,7 +39,7 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(2, 2, width=5.6, height=2.4, sharex="col")
     rows, drifts = [], []
     for ax, ((prior, chains), found) in zip(axes.flat, runs.items()):
-        for run, (posterior, colour) in enumerate(zip(found, ("#0072B2", "#D55E00", "#009E73"))):
+        for run, (posterior, colour) in enumerate(zip(found, (BLUE, ORANGE, GREEN))):
             trace = posterior.trace
             assert trace is not None
             mean = trace.groupby("iteration")["size"].mean()  # over the chains at the target
@@ -49,10 +50,7 @@ def make(study: Study) -> Section:
                 for i, s in zip(mean.index.to_list(), mean)
             ]
         ax.set_title(f"{prior}, r = {chains}", fontsize=10)
-    for ax in axes[1]:
-        ax.set_xlabel("iteration of each chain, after warm-up")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("model size, mean of chains")
+    label_outer(axes, "iteration of each chain, after warm-up", "model size, mean of chains")
     axes[0, 0].legend(fontsize=8, frameon=False)
     study.picture(
         section, "pcr_traces", figure, "Model size along the runs, averaged over the r chains at the target."

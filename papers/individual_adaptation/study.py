@@ -163,6 +163,14 @@ def new_figure(
     return figure, figure.subplots(rows, columns, squeeze=False, **sharing)
 
 
+def label_outer(axes: Any, x: str, y: str) -> None:
+    """Names of the axes, at the lowest and the leftmost of several."""
+    for ax in axes[-1]:
+        ax.set_xlabel(x)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(y)
+
+
 def between(value: float, low: float, high: float) -> bool:
     """Whether low ≤ value ≤ high; False for NaN."""
     return bool(low <= value <= high)

@@ -7,6 +7,7 @@ from benchmarks.tecator import odds_against_odds
 from papers.individual_adaptation import published, tecator_runs
 from papers.individual_adaptation.study import Claim, Section, Study, between, new_figure
 from papers.individual_adaptation.tecator_runs import BOLD, odds
+from whichvars.plots.drawing import BLUE, INK, SKY
 
 TITLE = "Tecator: what was learned"
 SLOPE, CORRELATION = (0.9, 1.1), 0.98
@@ -49,12 +50,12 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(3, 1, width=4.2, height=3.8)
     variables = np.arange(1, add.shape[1] + 1)
     for ax, values, name in ((axes[0, 0], add, "A"), (axes[0, 1], delete, "D")):
-        ax.plot(variables, values[0], "o", markersize=3, color="#0072B2", label="one run")
+        ax.plot(variables, values[0], "o", markersize=3, color=BLUE, label="one run")
         ax.fill_between(
             variables,
             values.min(axis=0),
             values.max(axis=0),
-            color="#56B4E9",
+            color=SKY,
             alpha=0.35,
             label=f"{runs} runs",
         )
@@ -64,8 +65,8 @@ def make(study: Study) -> Section:
     inner = (pips > 0) & (pips < 1)
     x, y = odds(pips[inner]), (add / delete)[inner]
     ends = np.array([x.min(), x.max()])
-    ax.plot(ends, ends, color="#222222", linewidth=0.9)
-    ax.plot(x, y, "o", markersize=3, alpha=0.4, markeredgewidth=0, color="#0072B2")
+    ax.plot(ends, ends, color=INK, linewidth=0.9)
+    ax.plot(x, y, "o", markersize=3, alpha=0.4, markeredgewidth=0, color=BLUE)
     ax.set(xscale="log", yscale="log", xlabel="PIP / (1 − PIP)", ylabel="A / D")
     study.picture(
         section,

@@ -4,8 +4,9 @@ import numpy as np
 
 from benchmarks.tecator import proposal_sizes
 from papers.individual_adaptation import published, tecator_runs
-from papers.individual_adaptation.study import Claim, Section, Study, between, new_figure
+from papers.individual_adaptation.study import Claim, Section, Study, between, label_outer, new_figure
 from papers.individual_adaptation.tecator_runs import BOLD, CALM
+from whichvars.plots.drawing import BLUE, GREY, PALE
 
 TITLE = "Tecator: number of changes proposed"
 TAUS = (0.35, 0.45, 0.55)
@@ -48,8 +49,8 @@ def make(study: Study) -> Section:
             proposed, accepted = (count / counts[phi0, tau][0].sum() for count in counts[phi0, tau])
             ax = axes[line, place]
             number = np.arange(len(proposed))
-            ax.bar(number, proposed, color="#D9D9D9", edgecolor="#767676", linewidth=0.4, label="proposed")
-            ax.bar(number, accepted, color="#0072B2", width=0.5, label="accepted")
+            ax.bar(number, proposed, color=PALE, edgecolor=GREY, linewidth=0.4, label="proposed")
+            ax.bar(number, accepted, color=BLUE, width=0.5, label="accepted")
             ax.set_xlim(-0.7, 32)
             ax.set_title(f"τ = {tau:g}, φ₀ = {phi0:g}", fontsize=10)
             rows += [
@@ -62,10 +63,7 @@ def make(study: Study) -> Section:
                 }
                 for k in number
             ]
-    for ax in axes[1]:
-        ax.set_xlabel("variables changed at once")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("share of iterations")
+    label_outer(axes, "variables changed at once", "share of iterations")
     axes[0, 0].legend(fontsize=8, frameon=False)
     study.picture(
         section,

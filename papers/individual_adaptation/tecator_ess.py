@@ -5,8 +5,18 @@ import numpy as np
 from benchmarks.common import number
 from papers.individual_adaptation import published, tecator_runs
 from papers.individual_adaptation.published import NOT_GIVEN
-from papers.individual_adaptation.study import MILLION, Claim, Section, Study, between, new_figure, times
+from papers.individual_adaptation.study import (
+    MILLION,
+    Claim,
+    Section,
+    Study,
+    between,
+    label_outer,
+    new_figure,
+    times,
+)
 from papers.individual_adaptation.tecator_runs import BOLD, CALM, COLOURS, Row
+from whichvars.plots.drawing import GREY, INK
 
 TITLE = "Tecator: effective sample size against τ"
 FACTOR = 1.5  # effective sample sizes within this factor are the same: estimators of them differ by as much
@@ -109,16 +119,13 @@ def make(study: Study) -> Section:
                     ax.plot([r["tau"] for r in some], [max(r[key] * per, 1) for r in some], style, color=colour, markersize=4,
                             linewidth=1.4, label=f"{'RAPA' if w else 'IA'}, r = {chains}")  # fmt: skip
             for r, label, shade in (
-                (rows[0], "multi-move", "#222222"),
-                (rows[1], "Lamnisos et al.", "#767676"),
+                (rows[0], "multi-move", INK),
+                (rows[1], "Lamnisos et al.", GREY),
             ):
                 ax.axhline(max(r[key] * per, 1), color=shade, linewidth=1, linestyle=":", label=label)
             ax.set_yscale("log")
             ax.set_title(f"{name} ESS, φ₀ = {phi0:g}", fontsize=10)
-    for ax in axes[1]:
-        ax.set_xlabel("target τ")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("per 10⁶ iterations")
+    label_outer(axes, "target τ", "per 10⁶ iterations")
     axes[1, 0].legend(fontsize=7, frameon=False, ncols=2)
     study.picture(
         section,

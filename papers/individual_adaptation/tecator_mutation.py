@@ -5,8 +5,9 @@ import numpy as np
 from benchmarks.common import number
 from papers.individual_adaptation import tecator_runs
 from papers.individual_adaptation.published import FLAT_TAUS, NOT_GIVEN
-from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from papers.individual_adaptation.study import Claim, Section, Study, label_outer, new_figure
 from papers.individual_adaptation.tecator_runs import BOLD, CALM, Row
+from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "Tecator: mutation rate against τ"
 
@@ -59,14 +60,11 @@ def make(study: Study) -> Section:
                 for w, style, name in ((0.0, "o--", "IA"), (0.5, "s-", "RAPA")):
                     some = tecator_runs.chosen(rows, chains=chains, w=w, phi0=phi0)
                     ax.plot([r["tau"] for r in some], [r["mutation_rate"] for r in some], style, linewidth=width, markersize=4,
-                            color="#0072B2" if phi0 == BOLD else "#D55E00", alpha=alpha, label=f"{name}, φ₀ = {phi0:g}")  # fmt: skip
-            ax.plot([0, 1], [0, 1], color="#767676", linewidth=0.8, zorder=0)
+                            color=BLUE if phi0 == BOLD else ORANGE, alpha=alpha, label=f"{name}, φ₀ = {phi0:g}")  # fmt: skip
+            ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=0)
             ax.set_title(f"r = {chains}, {draws:,} iterations", fontsize=10)
             ax.set(xlim=(0.1, 0.9), ylim=(0, 0.9))
-    for ax in axes[1]:
-        ax.set_xlabel("target τ")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("mutation rate")
+    label_outer(axes, "target τ", "mutation rate")
     axes[0, 0].legend(fontsize=8, frameon=False)
     study.picture(
         section,

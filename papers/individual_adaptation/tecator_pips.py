@@ -9,6 +9,7 @@ from papers.individual_adaptation import tecator_runs
 from papers.individual_adaptation.published import NOT_GIVEN
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure, worst_difference
 from papers.individual_adaptation.tecator_runs import BOLD, CALM
+from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "Tecator: inclusion probabilities at τ = .35, .45 and .55"
 TAUS = (0.35, 0.45, 0.55)
@@ -46,15 +47,15 @@ def make(study: Study) -> Section:
     wavelength = np.arange(1, len(truth) + 1)
     figure, axes = new_figure(3, 2, width=3.8, height=3.3)
     for ax, tau, pip in zip(axes[0], TAUS, bold):
-        ax.bar(wavelength, pip, width=1.0, color="#0072B2", label="this run")
-        ax.plot(wavelength, truth, color="#D55E00", linewidth=0.9, label="reference")
+        ax.bar(wavelength, pip, width=1.0, color=BLUE, label="this run")
+        ax.plot(wavelength, truth, color=ORANGE, linewidth=0.9, label="reference")
         ax.set_title(f"τ = {tau:g}", fontsize=10)
         ax.set(xlabel="wavelength", ylim=(0, 0.75))
     axes[0, 0].set_ylabel("inclusion probability")
     axes[0, 0].legend(fontsize=8, frameon=False)
     for ax, (i, j) in zip(axes[1], combinations(range(3), 2)):
-        ax.plot([0, 0.75], [0, 0.75], color="#767676", linewidth=0.8)
-        ax.plot(bold[i], bold[j], "o", markersize=3.5, color="#0072B2")
+        ax.plot([0, 0.75], [0, 0.75], color=GREY, linewidth=0.8)
+        ax.plot(bold[i], bold[j], "o", markersize=3.5, color=BLUE)
         ax.set(xlabel=f"τ = {TAUS[i]:g}", ylabel=f"τ = {TAUS[j]:g}")
     study.picture(
         section,

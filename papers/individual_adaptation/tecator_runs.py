@@ -10,9 +10,10 @@ from benchmarks import tecator
 from benchmarks.common import plain
 from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation.study import Study
+from whichvars.plots.drawing import BLUE, GREEN, ORANGE
 
 BOLD, CALM = 10.0, 1.0  # φ₀: the paper gives none; its figures are met with 10, our default is 1
-COLOURS = {1: "#0072B2", 5: "#D55E00", 25: "#009E73"}  # by number of chains
+COLOURS = {1: BLUE, 5: ORANGE, 25: GREEN}  # by number of chains
 Row = dict[str, Any]
 
 

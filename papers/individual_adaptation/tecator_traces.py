@@ -11,6 +11,7 @@ from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation.published import NOT_GIVEN
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
 from papers.individual_adaptation.tecator_runs import BOLD
+from whichvars.plots.drawing import BLUE
 
 TITLE = "Tecator: traces of the model size"
 SAMPLERS = {
@@ -57,7 +58,7 @@ def make(study: Study) -> Section:
         assert posterior.trace is not None
         iteration, size = (posterior.trace[key].to_numpy() for key in ("iteration", "size"))
         step = int(iteration[1] - iteration[0])
-        ax.plot(iteration, size, linewidth=0.7, color="#0072B2")
+        ax.plot(iteration, size, linewidth=0.7, color=BLUE)
         ax.set_title(name, fontsize=10)
         ax.set_ylabel("model size")
         found[name] = correlation(size.astype(float), max(1, lag // step))
