@@ -231,6 +231,12 @@ def test_tecator_ess_both_ways() -> None:
     assert verdicts(bad) == [True, True, False, False, False, False, False, False, False]
     assert "drifts" in bad[6].why
     assert "does not hold" in bad[8].why
+    assert tecator_ess.failures(ess_rows(190_000, 6000, 2.0, 1e-7), 1.0) == []
+    uneven = ess_rows(190_000, 6000, 2.0, 1e-7)
+    uneven += [{**row, "chains": r} for row in uneven if row["sampler"] == "ia" for r in (1, 25)]
+    uneven[-1]["mean_ess"] /= 3
+    (sentence,) = tecator_ess.failures(uneven, 1.0)
+    assert "RAPA, r = 25, τ = 0.65, φ₀ = 10 (31,700 against a median of 95,000)." in sentence
     # ESS per 10⁶ iterations, whatever the length of the runs
     assert verdicts(tecator_ess.judge(ess_rows(190_000, 6000, 2.0, 1e-7), 100_000))[:3] == [False] * 3
 
@@ -249,6 +255,8 @@ def test_tecator_mutation_both_ways() -> None:
     assert "0.10 in 10 iterations, 0.010 in 100" in learning.ours
     assert learning.why.endswith("; nearer in the longer run")
     assert "RAPA is nearer than IA, 25 chains are no nearer" in faster.why
+    hardly, _ = tecator_mutation.judge(short, rates({(0.0, 1): 0.099}), (10, 100))
+    assert hardly.why.endswith("no nearer in the longer run")
     worse, _ = tecator_mutation.judge(short, rates({(0.0, 1): 0.3}), (10, 100))
     assert worse.why.endswith("no nearer in the longer run")
 
