@@ -360,6 +360,11 @@ def test_pcr_claims_both_ways() -> None:
 
     assert verdicts(pcr_time.judge(timed(170.0), 2, 0.0)) == [True]
     assert verdicts(pcr_time.judge(timed(190.0), 2, 0.0)) == [False]
+    assert verdicts(pcr_time.judge(timed(190.0), 2, 6.0)) == [
+        None
+    ]  # busy, and it might have met the aim: 300/2 < 180
+    assert verdicts(pcr_time.judge(timed(170.0), 2, 6.0)) == [True]
+    assert verdicts(pcr_time.judge([{**row, "whole_cpu": 400.0} for row in timed(290.0)], 2, 6.0)) == [False]
     assert "busy with other work" in pcr_time.judge(timed(190.0), 2, 6.0)[0].why
     assert "150 s on 2 cores" in pcr_time.judge(timed(190.0), 2, 0.0)[0].why
     assert "no drift" in pcr_traces.judge([0.1, -0.2])[0].why
