@@ -1,6 +1,6 @@
 """Very many columns: genotypes from a .bed file, at p = 10⁴ and p = 10⁶: iterations/s, and the memory of the process.
 
-Every measurement is a process of its own, so that its peak of resident memory is its own too.
+Each size has a process of its own, so that its peak of resident memory is its own.
 """
 
 import json
@@ -21,10 +21,13 @@ from benchmarks.common import Table, number
 
 ROWS = 1000
 SIZES = (10_000, 1_000_000)
-SAMPLERS = {"IndividualAdaptation": 200_000, "AddDeleteSwap": 200_000, "SubsetGibbs": 20_000, "Hybrid": 400}
+SAMPLERS = {
+    "AddDeleteSwap": 200_000,
+    "IndividualAdaptation": 200_000,
+    "SubsetGibbs": 5_000,
+}  # and how many draws
 LINKED = 20  # columns that are correlated: neighbours on a chromosome
 CAUSAL = 10
-LIMIT = 4e9  # bytes wanted at p = 10⁶
 
 
 def genotypes(p: int, n: int = ROWS, seed: int = 0) -> Iterator[np.ndarray]:
@@ -75,84 +78,101 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def run_one(path: Path, sampler: str, draws: int) -> dict[str, Any]:
-    """In this process: read, build, sample twice, the second time by the clock."""
+def run_size(path: Path, samplers: list[str]) -> dict[str, Any]:
+    """In this process: read, build, and sample twice with each sampler, the second time by the clock."""
     import whichvars as wv
 
     warnings.simplefilter("ignore")
-    began = time.perf_counter()
+    began = time.perf_counter(), time.process_time()
     X = wv.read_bed(path)
-    read = time.perf_counter()
-    problem = wv.Problem(X, np.load(path.with_suffix(".npy")))
-    built, peak = time.perf_counter(), peak_bytes()
-    settings: dict[str, Any] = {"replicates": 1, "threads": 1, "progress": False}
-    made = getattr(wv, sampler)()
-    wv.sample(problem, made, draws=max(draws // 100, 10), warmup=0, seed=1, **settings)  # compiles
-    posterior = wv.sample(problem, made, draws=draws, warmup=draws // 10, seed=0, **settings)
-    return {
+    read = time.perf_counter(), time.process_time()
+    problem = wv.Problem(X, np.load(path.with_suffix(".npy")), engine="columns")
+    built = time.perf_counter(), time.process_time()
+    out: dict[str, Any] = {
         "p": problem.p,
-        "n": problem.n,
-        "engine": problem.engine,
-        "sampler": sampler,
-        "draws": draws,
-        "read_seconds": read - began,
-        "build_seconds": built - read,
-        "problem_peak_bytes": peak,
-        "iterations_per_second": posterior.iterations / posterior.cpu_seconds,
-        "cpu_seconds": posterior.cpu_seconds,
-        "peak_bytes": peak_bytes(),
+        "read_seconds": read[0] - began[0],
+        "read_cpu_seconds": read[1] - began[1],
+        "build_seconds": built[0] - read[0],
+        "build_cpu_seconds": built[1] - read[1],
+        "problem_peak_bytes": peak_bytes(),
+        "samplers": [],
     }
+    settings: dict[str, Any] = {"replicates": 1, "threads": 1, "progress": False}
+    for name in samplers:
+        sampler, draws = getattr(wv, name)(), SAMPLERS[name]
+        wv.sample(problem, sampler, draws=draws // 100, warmup=0, seed=1, **settings)  # compiles
+        posterior = wv.sample(problem, sampler, draws=draws, warmup=draws // 10, seed=0, **settings)
+        out["samplers"].append(
+            {
+                "sampler": name,
+                "draws": draws,
+                "iterations_per_second": posterior.iterations / posterior.cpu_seconds,
+                "mean_size": posterior.mean_size,
+                "cpu_seconds": posterior.cpu_seconds,
+            }
+        )
+        del posterior
+    out["peak_bytes"] = peak_bytes()
+    return out
 
 
 def measure(
     sizes: tuple[int, ...] = SIZES,
-    samplers: dict[str, int] | None = None,
+    samplers: list[str] | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    rows = []
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         for p in sizes:
             path = Path(folder) / f"p{p}.bed"
             say(f"simulating {ROWS:,} x {p:,} genotypes")
             write_bed(path, p)
-            for sampler, draws in (SAMPLERS if samplers is None else samplers).items():
-                say(f"p = {p:,}, {sampler}")
-                command = [sys.executable, "-m", "benchmarks.wide", str(path), sampler, str(draws)]
-                found = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True, check=False)
-                if found.returncode:
-                    raise RuntimeError(found.stderr)
-                rows.append(json.loads(found.stdout.splitlines()[-1]))
-    return {"environment": common.environment(), "rows": rows, "rows_of_X": ROWS}
+            say(f"p = {p:,}")
+            command = [sys.executable, "-m", "benchmarks.wide", str(path), *(samplers or SAMPLERS)]
+            done = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+    return {"environment": common.environment(), "sizes": found, "rows": ROWS}
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    """One line a size and sampler."""
-    table = Table(
-        f"Genotypes from a .bed file, n = {result['rows_of_X']:,}",
-        ["sampler", "p", "engine", "iterations/s", "of those at the smallest p", "seconds to read", "to build the problem", "peak memory, GB", "wanted"],
+    """Memory and times of each size; rates of each sampler."""
+    sizes = result["sizes"]
+    n = result["rows"]
+    about = Table(
+        f"Genotypes from a .bed file, n = {n:,}: one process",
+        ["p", "CPU seconds to read", "to build the problem", "GB at its peak by then", "GB at its peak after sampling", "wanted"],
     )  # fmt: skip
-    least = min(row["p"] for row in result["rows"])
-    base = {
-        row["sampler"]: row["iterations_per_second"]
-        for row in sorted(result["rows"], key=lambda row: -row["p"])
-    }
-    for row in result["rows"]:
-        table.rows.append(
+    for size in sizes:
+        about.rows.append(
             [
-                row["sampler"],
-                f"{row['p']:,}",
-                row["engine"],
-                number(row["iterations_per_second"]),
-                "" if row["p"] == least else number(row["iterations_per_second"] / base[row["sampler"]]),
-                number(row["read_seconds"]),
-                number(row["build_seconds"]),
-                number(row["peak_bytes"] / 1e9),
-                "< 4" if row["p"] >= 500_000 else "",
+                f"{size['p']:,}",
+                number(size["read_cpu_seconds"]),
+                number(size["build_cpu_seconds"]),
+                number(size["problem_peak_bytes"] / 1e9),
+                number(size["peak_bytes"] / 1e9),
+                "< 4" if size["p"] > 500_000 else "",
             ]
         )
-    table.note = "One replicate on one thread, warm-up included in the rates. Memory is the peak of the whole process, Python and its libraries included."
-    return [table]
+    about.note = "Resident memory of the whole process, Python and its libraries included; the column engine at both sizes."
+    rates = Table(
+        "Iterations per CPU second",
+        ["sampler", *(f"p = {size['p']:,}" for size in sizes), "ratio", "mean model sizes"],
+        note="One replicate on one thread, warm-up included. What a sampler does in an iteration differs.",
+    )
+    for at_size in zip(*(size["samplers"] for size in sizes)):
+        each = [row["iterations_per_second"] for row in at_size]
+        rates.rows.append(
+            [
+                at_size[0]["sampler"],
+                *map(number, each),
+                number(each[-1] / each[0]),
+                ", ".join(number(row["mean_size"]) for row in at_size),
+            ]
+        )
+    return [about, rates]
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_one(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
+    print(json.dumps(common.plain(run_size(Path(sys.argv[1]), sys.argv[2:]))))
