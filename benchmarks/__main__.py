@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, calibration, tecator, boston, peers, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, calibration, tecator, boston, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from benchmarks import (
     soak,
     startup,
     tecator,
+    wide,
 )
 from benchmarks.peers import contest, exchange
 from benchmarks.peers.bms import BMS
@@ -134,6 +135,18 @@ def engine_command(
     result = engine.measure(only, effort, say)
     where = common.write_result("engine", result, out)
     common.present(result, engine.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("wide")
+@click.option("--columns", default=wide.SIZES[-1], show_default=True, help="The larger of two sizes.")
+@click.option("--samplers", type=ByName(list(wide.SAMPLERS)), default="all", show_default=True)
+@output
+def wide_command(columns: int, samplers: list[str], out: Path | None, markdown: bool) -> None:
+    """Genotypes of one byte each: iterations/s and memory at p = 1,000,000 against p = 10,000."""
+    result = wide.measure((wide.SIZES[0], columns), samplers, say)
+    where = common.write_result("wide", result, out)
+    common.present(result, wide.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, calibration, compare, engine, soak, tecator
+from benchmarks import boston, calibration, compare, engine, soak, tecator, wide
 from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
 
@@ -34,10 +34,11 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
     "peers": (contest.tables, contest.about),
+    "wide": (wide.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston")
+PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston", "wide")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:

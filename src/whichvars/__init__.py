@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem": ["Problem"],
+    "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
