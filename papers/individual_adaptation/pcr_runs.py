@@ -107,8 +107,8 @@ def about(study: Study) -> str:
     source = "The real matrix: " if study.gene_data is not None else "Not the paper's data: "
     return (
         f"{source}{data(study).note} Independent slab with g = {SLAB:g}, columns standardised, m = {published.PCR_RUNGS} temperatures, "
-        f"τ = {published.PCR_TAU:g}; {iterations(study):,} iterations a run, {study.effort.pcr_part:.3g} of the paper's, a tenth as many of "
-        "the counted ones as warm-up."
+        f"τ = {published.PCR_TAU:g}; {iterations(study):,} iterations a run, {study.effort.pcr_part:.3g} of the paper's, "
+        "one eleventh of them warm-up."
     )
 
 

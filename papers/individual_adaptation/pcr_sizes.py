@@ -35,7 +35,10 @@ def judge(means: dict[tuple[str, int], list[float]], default: dict[str, float], 
 def make(study: Study) -> Section:
     runs = pcr_runs.all_runs(study)
     section = Section(TITLE, [pcr_runs.about(study)])
-    longest = max(int(np.flatnonzero(p.sizes > 1e-4)[-1]) for found in runs.values() for p in found)
+    shown = [p for found in runs.values() for p in found] + [
+        pcr_runs.by_default(study, prior) for prior in PRIORS
+    ]
+    longest = max(int(np.flatnonzero(p.sizes > 1e-3)[-1]) for p in shown)
     figure, axes = new_figure(2, 2, width=5.0, height=2.8, sharex=True)
     rows = []
     for ax, ((prior, chains), found) in zip(axes.flat, runs.items()):
