@@ -171,7 +171,7 @@ def of_workload(
         rows["whichvars, default (hybrid)"] = sampled
     say(f"{work.name}: our best")
     best = choose_best(work, reference, budget, count, say)
-    label = f"whichvars, best here ({compare.LABELS[best].split(' (')[0]})"
+    label = f"whichvars, best in other runs ({compare.LABELS[best].split(' (')[0]})"
     chosen = Ours(best, compare.SAMPLERS[best])
     rows[label] = (
         sampled if best == OUR_DEFAULT else row_of(run_peer(chosen, work, budget, count, SEED), reference)
@@ -286,4 +286,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
 
 
 def about(result: dict[str, Any]) -> str:
-    return f"{result['budget']:g} CPU seconds a run at most, {result['runs']} runs a program, ratios to our default's sampler."
+    return (
+        f"{result['budget']:g} CPU seconds for the longest runs (more where a program has no runs so short), "
+        f"{result['runs']} runs a program, ratios to our default's sampler."
+    )

@@ -35,7 +35,7 @@ def judge(rows: list[Row], scale: float) -> list[Claim]:
             between(simple["wmse"], published.MH_WMSE / FACTOR, published.MH_WMSE * FACTOR)
             if scale == 1
             else None,
-            f"agrees if within a factor of {FACTOR:g}; {about}"
+            f"agrees if within a factor of {FACTOR:g}; ours is add/delete/swap, the paper's simple MH may have other moves; {about}"
             + ("" if scale == 1 else ": too few iterations for the paper's number"),
         ),
         Claim(

@@ -30,7 +30,7 @@ def judge(bold: np.ndarray, calm: np.ndarray, truth: np.ndarray) -> list[Claim]:
             fairer=True,
         ),
         Claim(
-            "they are also right: no PIP is far from the reference",
+            "inclusion probabilities by individual adaptation are right: none is far from the reference",
             NOT_GIVEN,
             f"worst error {number(off, 2)}",
             bool(off < CLOSE),
