@@ -36,6 +36,7 @@ from whichvars.designs import (
     HeldColumns,
     Measured,
     Products,
+    by_rows,
     rescaled,
     side_by_side,
 )
@@ -345,6 +346,7 @@ class Problem:
             offsets=offsets,
             keys=keys[: self.p],
             stored=products.stored,
+            rows=by_rows(products.columns),
         )
         prior = KernelPrior(
             log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms
