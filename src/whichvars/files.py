@@ -157,14 +157,18 @@ def _read_csv(path: Path, content: bytes) -> Table:
             skipinitialspace=True,
         )  # fmt: skip
     except pd.errors.ParserError as error:
-        found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-        if found is None:
-            raise DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}") from error
-        raise DataError(
-            f"{path}: line {found[2]} has {found[3]} cells but the header has {len(names)} names; "
-            "put text that holds the separator in double quotes"
-        ) from error
+        raise _cannot_parse(path, error, len(names)) from error
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
+
+
+def _cannot_parse(path: Path, error: Exception, names: int) -> DataError:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if found is None:
+        return DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}")
+    return DataError(
+        f"{path}: line {found[2]} has {found[3]} cells but the header has {names} names; "
+        "put text that holds the separator in double quotes"
+    )
 
 
 def _decode(path: Path, content: bytes) -> str:
