@@ -37,6 +37,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.flat import FlatPart
 from whichvars.heredity import ConditionalPrior
 from whichvars.priors import (
     BIC,
@@ -51,7 +52,7 @@ from whichvars.priors import (
     LocalEmpiricalBayes,
     ZellnerSiow,
 )
-from whichvars.problem import FlatPart, Problem
+from whichvars.problem import Problem
 
 VERSION = 1  # of the format; raised when an older reader would misunderstand
 DIGEST = 64  # hexadecimal digits of SHA-256

@@ -14,8 +14,8 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets"),
-    ("heredity", "formula"),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets", "flat"),
+    ("heredity", "formula", "arguments", "designs"),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
     (
