@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.errors import DataError
 
 CELLS = 1 << 20  # numbers in a block
 LEAST_SQUARE = 1e-290  # a smaller sum of squares has lost digits
@@ -222,22 +222,3 @@ def add_all(parts: Iterable[M]) -> M:
     for part in others:
         first = first + part
     return first
-
-
-def check_response(moments: Moments, y: Any) -> int:
-    """Index of the response that `y` names; it may be left out where there is one only."""
-    if y is None and len(moments.responses) == 1:
-        return len(moments.names)
-    known = ", ".join(map(repr, moments.responses[:8])) + ", …" * (len(moments.responses) > 8)
-    if y is None:
-        raise ArgumentTypeError(
-            f"the statistics have {len(moments.responses)} responses; name one: Problem(statistics, "
-            f"{moments.responses[0]!r}). They are {known}"
-        )
-    if not isinstance(y, str):
-        raise ArgumentTypeError(
-            f"y must be the name of a response of the statistics ({known}), not {type(y).__name__}: their rows are gone"
-        )
-    if y not in moments.responses:
-        raise DataError(f"the statistics have no response {y!r}; they have {known}")
-    return len(moments.names) + moments.responses.index(y)

@@ -21,8 +21,10 @@ from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.arguments import (
     check_bic,
     check_choice,
+    check_degrees,
     check_max_size,
     check_positions,
+    check_rows,
     count,
     listed,
     read_root_weights,
@@ -35,6 +37,7 @@ from whichvars.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.inputs import find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
+from whichvars.moments import Moments
 from whichvars.priors import (
     BIC,
     GPrior,
@@ -53,6 +56,7 @@ from whichvars.priors import (
     default_model_prior,
     per_variable,
 )
+from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
 GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
@@ -136,7 +140,7 @@ class Problem:
         heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
-        check_positions(X, y, others)
+        check_positions(X, X if isinstance(X, Moments) else y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
@@ -146,6 +150,15 @@ class Problem:
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
         self.scale = scale
+        self.engine: Literal["gram", "columns"] = "gram"
+        if isinstance(X, Moments):
+            with threadpool_limits(limits=1, user_api="blas"):
+                gram, xty, parents = self._read_moments(
+                    moments_for_problem(X, weights, names, engine), y, always_include, groups, heredity
+                )
+                self._read_priors(model_prior, parents, max_size)
+                self._set_target(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), xty)
+            return
 
         values, column_names, has_names = read_columns(X, names=names)
         n, n_columns = values.shape
@@ -157,57 +170,97 @@ class Problem:
         if not used.all():
             values, response, root_weights = values[used], response[used], root_weights[used]
         self.n = len(response)
-        if self.n < 3:
-            positive = "" if used.all() else " of positive weight"
-            raise DataError(f"X has {self.n} row{'s' * (self.n != 1)}{positive}; at least 3 are needed")
-        always = (
-            [] if always_include is None else find_columns(always_include, column_names, "always_include")
-        )
-        self.always_names = [column_names[i] for i in always]
-        labels = variable_labels(groups, column_names, always)
+        check_rows(self.n, " of positive weight" * (not used.all()))
+        always, labels = self._read_always(always_include, groups, column_names)
 
         with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
             basis = flat_basis(values[:, always], root_weights)
-            self.nu = self.n - basis.shape[1]
-            if self.nu < 2:
-                raise DataError(
-                    f"{self.n} rows leave {self.nu} degrees of freedom beside the intercept and the {len(always)} "
-                    "always-included columns; at least 2 are needed: give more rows or include fewer columns"
-                )
+            self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
             candidates = np.setdiff1d(np.arange(n_columns), always)
             columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
             columns = self._read_variables(columns, kept, candidates, labels)
-            variables = list(dict.fromkeys(labels[i] for i in candidates))
-            parents = read_heredity(heredity, variables, self.names, self.always_names)
-            self.columns_used = [column_names[i] for i in self._column_index]
-            self.all_columns, self.has_names = column_names, has_names
+            parents = self._name_columns(column_names, has_names, labels, candidates, heredity)
             with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
                 self.flat = flat_part(values, response, root_weights, always, self._column_index)
             self.duplicates = find_duplicates(columns, self.columns_used)
-            if self.duplicates:
-                sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
-                warnings.warn(
-                    f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
-                    "their inclusion probability: read it for the set, not for each",
-                    DataWarning,
-                    stacklevel=2,
-                )
-            self._all_variables = len({labels[i] for i in candidates})
-            self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
-            given: ModelPrior = (
-                default_model_prior(self.p)
-                if model_prior is None
-                else without_excluded(model_prior, self._variable_index, self._all_variables)
-            )
-            self.model_prior: ModelPrior | ConditionalPrior = (
-                given if parents is None else given_parents(given, parents)
-            )
-            self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+            self._read_priors(model_prior, parents, max_size)
             self._build_target(columns, engine)
 
     # --- reading
     # ------------------------------------------------------------------------------------------------------
+
+    def _read_always(
+        self, always_include: Any, groups: Any, column_names: list[str]
+    ) -> tuple[list[int], list[str]]:
+        """Which columns are always included, and the variable each column belongs to."""
+        always = (
+            [] if always_include is None else find_columns(always_include, column_names, "always_include")
+        )
+        self.always_names = [column_names[i] for i in always]
+        return always, variable_labels(groups, column_names, always)
+
+    def _read_moments(
+        self, moments: Moments, y: Any, always_include: Any, groups: Any, heredity: Any
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """What the rows would have given, from their sums: XᵀX and Xᵀy as kernels see them, and parents."""
+        self.n = moments.n
+        check_rows(self.n, "")
+        response = find_response(moments, y)
+        always, labels = self._read_always(always_include, groups, moments.names)
+        candidates = np.setdiff1d(np.arange(len(moments.names)), always)
+        reduced = reduce_moments(moments, response, always, candidates.tolist())
+        self.nu = check_degrees(self.n, 1 + reduced.rank, len(always))
+        self._y, self._y_scale = np.zeros(0), reduced.y_scale
+        self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
+        self._say_excluded(len(reduced.kept) > 0)
+        self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
+        self._read_variables(reduced.gram, reduced.kept, candidates, labels)
+        reduced = reduced.ordered(self._column_index)
+        parents = self._name_columns(moments.names, moments.has_names, labels, candidates, heredity)
+        self.flat = reduced.flat
+        self.duplicates = [
+            [self.columns_used[i] for i in group] for group in duplicates_in_gram(reduced.gram)
+        ]
+        factor = reduced.lengths / self.column_units
+        gram = reduced.gram * factor * factor[:, None]
+        self._check_extents(np.diagonal(gram), self.columns_used)
+        return np.ascontiguousarray((gram + gram.T) / 2), reduced.xty * factor, parents
+
+    def _name_columns(
+        self,
+        column_names: list[str],
+        has_names: bool,
+        labels: list[str],
+        candidates: np.ndarray,
+        heredity: Any,
+    ) -> Any:
+        """Names of the columns; the parents of each variable, under heredity."""
+        self.columns_used = [column_names[i] for i in self._column_index]
+        self.all_columns, self.has_names = column_names, has_names
+        variables = list(dict.fromkeys(labels[i] for i in candidates))
+        self._all_variables = len(variables)
+        return read_heredity(heredity, variables, self.names, self.always_names)
+
+    def _read_priors(self, model_prior: ModelPrior | None, parents: Any, max_size: int | None) -> None:
+        if self.duplicates:
+            sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
+            warnings.warn(
+                f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
+                "their inclusion probability: read it for the set, not for each",
+                DataWarning,
+                stacklevel=3,
+            )
+        self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
+        given: ModelPrior = (
+            default_model_prior(self.p)
+            if model_prior is None
+            else without_excluded(model_prior, self._variable_index, self._all_variables)
+        )
+        self.model_prior: ModelPrior | ConditionalPrior = (
+            given if parents is None else given_parents(given, parents)
+        )
+        self.max_size = self.p if max_size is None else min(self.p, int(max_size))
 
     def _read_response(self, y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray) -> None:
         power, top = float(power_of_two(np.abs(y).max())), float(root_weights.max())
@@ -253,24 +306,27 @@ class Problem:
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
-        if self.excluded:
-            why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
-            warnings.warn(
-                f"left out {count(self.excluded, 'column')} with nothing to add to the intercept and the "
-                f"always-included columns: {why}",
-                DataWarning,
-                stacklevel=3,
-            )
-        if not alive.any():
-            raise DataError(
-                "every candidate column is constant or always included; there is nothing to select from"
-            )
+        self._say_excluded(bool(alive.any()))
         kept = candidates[alive].tolist()
         columns = np.ascontiguousarray(columns[alive])
         self._scale_columns(
             columns, lengths[alive], spread[alive], power[alive], top, [names[i] for i in kept]
         )
         return columns, kept
+
+    def _say_excluded(self, some_left: bool) -> None:
+        if self.excluded:
+            why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
+            warnings.warn(
+                f"left out {count(self.excluded, 'column')} with nothing to add to the intercept and the "
+                f"always-included columns: {why}",
+                DataWarning,
+                stacklevel=4,
+            )
+        if not some_left:
+            raise DataError(
+                "every candidate column is constant or always included; there is nothing to select from"
+            )
 
     def _scale_columns(
         self,
@@ -338,9 +394,7 @@ class Problem:
         n_columns = len(columns)
         fits = n_columns**2 * 8 <= GRAM_BYTES
         small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
-        self.engine: Literal["gram", "columns"] = (
-            "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
-        )
+        self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
         gram = columns @ columns.T if self.engine == "gram" else np.zeros((0, 0))
         xty = columns @ self._y
         gram = np.ascontiguousarray((gram + gram.T) / 2)

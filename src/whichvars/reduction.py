@@ -10,11 +10,15 @@ that a column counts as a combination of others from 1 − R² ≤ 10⁻¹² on;
 them apart down to 10⁻²⁴.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars.errors import DataError
+from whichvars.arguments import WEIGHT_RATIO
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.flat import FlatPart
+from whichvars.inputs import _read_names, check_unique
 from whichvars.moments import Moments
 
 CONSTANT = 1e-24  # scatter of a column over its sum of squares, at most which it is constant
@@ -33,7 +37,62 @@ class Reduced(NamedTuple):
     spread: np.ndarray  # (P,) standard deviations of the columns themselves, ddof 1
     gram: np.ndarray  # (P, P) products of residuals of length 1
     xty: np.ndarray  # (P,) their products with the residual of y, of length 1 too
-    flat: dict[str, Any]  # fields of Problem's FlatPart
+    flat: FlatPart
+
+    def ordered(self, columns: list[int]) -> "Reduced":
+        """The same with the candidates in the order of `columns`."""
+        if columns == self.kept:
+            return self
+        place = [self.kept.index(i) for i in columns]
+        flat = self.flat._replace(x_mean=self.flat.x_mean[place], x_on_z=self.flat.x_on_z[:, place])
+        return self._replace(
+            kept=columns,
+            lengths=self.lengths[place],
+            spread=self.spread[place],
+            gram=self.gram[np.ix_(place, place)],
+            xty=self.xty[place],
+            flat=flat,
+        )
+
+
+def moments_for_problem(moments: Moments, weights: Any, names: Any, engine: str) -> Moments:
+    """Moments under the names wanted; refuses arguments of a ``Problem`` that only rows could answer."""
+    if weights is not None:
+        raise DataError(
+            "weights: the statistics are of rows that were weighted when they were summed up; give weights there"
+        )
+    if engine == "columns":
+        raise DataError("engine='columns' needs the rows; statistics have XᵀX alone: leave engine out")
+    low, high = moments.weight_range
+    if moments.n and low < WEIGHT_RATIO * high:
+        raise DataError(
+            f"the smallest weight, {low:g}, is nothing beside the largest, {high:g}; set it to 0 to leave the row out"
+        )
+    if names is None:
+        return moments
+    new = _read_names(names, len(moments.names), "the statistics")
+    check_unique(new, "names")
+    return replace(moments, names=new, has_names=True)
+
+
+def find_response(moments: Moments, y: Any) -> int:
+    """Index of the response that `y` names; it may be left out where there is one only."""
+    known = ", ".join(map(repr, moments.responses[:8])) + ", …" * (len(moments.responses) > 8)
+    if y is None:
+        if len(moments.responses) > 1:
+            raise ArgumentTypeError(
+                f"the statistics have {len(moments.responses)} responses, {known}; name one: Problem(statistics, "
+                f"{moments.responses[0]!r})"
+            )
+        return len(moments.names)
+    if not isinstance(y, str):
+        raise ArgumentTypeError(
+            f"y must be the name of a response of the statistics ({known}), not {type(y).__name__}: the rows that "
+            "it would go with are gone"
+        )
+    if y not in moments.responses:
+        raise DataError(f"the statistics have no response {y!r}; they have {known}")
+    return len(moments.names) + moments.responses.index(y)
 
 
 def reduce_moments(moments: Moments, response: int, always: list[int], candidates: list[int]) -> Reduced:
@@ -90,9 +149,7 @@ def reduce_moments(moments: Moments, response: int, always: list[int], candidate
     )
 
 
-def _flat(
-    moments: Moments, response: int, z: list[int], kept: list[int], length: np.ndarray
-) -> dict[str, Any]:
+def _flat(moments: Moments, response: int, z: list[int], kept: list[int], length: np.ndarray) -> FlatPart:
     """Least squares of y and of the candidates on Z, in the units of the data."""
     scatter, mean = moments.scatter, moments.mean
     lower = np.linalg.cholesky(scatter[np.ix_(z, z)] / length[z] / length[z, None])
@@ -101,19 +158,19 @@ def _flat(
         right = scatter[np.ix_(z, columns)] / length[z, None]
         return np.linalg.solve(lower.T, np.linalg.solve(lower, right)) / length[z, None]
 
-    return {
-        "mean_variance": 1 / moments.total_weight,
-        "y_mean": float(mean[response]),
-        "x_mean": mean[kept],
-        "z_index": z,
-        "z_mean": mean[z],
-        "z_root": np.linalg.inv(lower.T) / length[z, None],
-        "y_on_z": on_z([response])[:, 0],
-        "x_on_z": on_z(kept),
-    }
+    return FlatPart(
+        mean_variance=1 / moments.total_weight,
+        y_mean=float(mean[response]),
+        x_mean=mean[kept],
+        z_index=z,
+        z_mean=mean[z],
+        z_root=np.linalg.inv(lower.T) / length[z, None],
+        y_on_z=on_z([response])[:, 0],
+        x_on_z=on_z(kept),
+    )
 
 
-def find_duplicates(gram: np.ndarray) -> list[list[int]]:
+def duplicates_in_gram(gram: np.ndarray) -> list[list[int]]:
     """Sets of columns with |correlation| 1, from the products of columns of length 1."""
     sets: list[list[int]] = []
     taken: set[int] = set()

@@ -32,7 +32,7 @@ def sum_rows(
 def _slices(X: Any, y: Any, weights: Any) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
     """Row, and the same rows of X, y and weights from there on; what has no shape comes in one piece."""
     given = [table.tocsr() if hasattr(table, "tocsr") else table for table in (X, y, weights)]
-    shapes = [getattr(table, "shape", None) for table in given if table is not None]
+    shapes: list[Any] = [getattr(table, "shape", None) for table in given if table is not None]
     if not all(shapes):
         yield 0, (X, y, weights)
         return
