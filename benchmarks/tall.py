@@ -53,6 +53,7 @@ def write_folder(folder: Path, rows: int, columns: int = COLUMNS) -> int:
 
 def measure(rows: int = 10_000_000, repeats: int = 3, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Seconds, processor seconds and peak memory of reading alone and of the statistics, by number of files."""
+    about = common.environment()  # before anybody edits on
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         started = time.perf_counter()
@@ -67,7 +68,7 @@ def measure(rows: int = 10_000_000, repeats: int = 3, say: Callable[[str], None]
                     say(f"{task}, {files} of {FILES} files: {found[-1]}")
                 done.append({"task": task, "files": files, "runs": found})
     return {
-        "environment": common.environment(),
+        "environment": about,
         "rows": rows,
         "columns": COLUMNS,
         "bytes": size,
@@ -111,10 +112,10 @@ def batches(paths: list[Path]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     from whichvars.moments import CELLS
-    from whichvars.streaming import READ_BYTES
+    from whichvars.streaming import IN_PORTIONS
 
     for path in paths:
-        with pq.ParquetFile(path, buffer_size=READ_BYTES) as file:
+        with pq.ParquetFile(path, **IN_PORTIONS) as file:
             yield from file.iter_batches(batch_size=CELLS // (COLUMNS + 1))
 
 

@@ -22,7 +22,9 @@ from whichvars.files import FOREIGN, _cannot_parse, _check_names, _header, _look
 from whichvars.inputs import NUMERIC, find_columns
 
 PARQUET = b"PAR1"
-READ_BYTES = 1 << 20  # of a column of a Parquet file at a time; a whole row group would have no bound
+# Parquet: a column of a row group is read so many bytes at a time, and nothing is fetched ahead; the library's default is
+# to fetch the whole file
+IN_PORTIONS = {"buffer_size": 1 << 20, "pre_buffer": False}
 
 
 class Source(NamedTuple):
@@ -180,19 +182,17 @@ def _read_csv(source: Source, columns: list[str], rows: int) -> Iterator[Portion
     path = source.path
     with _open_text(path) as text:
         header = _header(path, _first_line(text, path), source.separator)
-        place = [header.index(name) for name in columns]
+    place = {name: i for i, name in enumerate(header)}
+    with _open_text(path) as text:
         try:
             reader = pd.read_csv(
-                text, sep=source.separator, header=None, names=range(len(header)), usecols=place, chunksize=rows,
-                skipinitialspace=True, low_memory=False,
+                text, sep=source.separator, header=0, names=range(len(header)), chunksize=rows, skipinitialspace=True,
+                low_memory=False,
             )  # fmt: skip
             for frame in reader:
-                first = int(frame.index[0]) + 1
-                yield Portion(
-                    path,
-                    first,
-                    [_numbers(frame[i].rename(name), source) for i, name in zip(place, columns)],
-                )
+                if len(frame):
+                    found = [_numbers(frame[place[name]].rename(name), source) for name in columns]
+                    yield Portion(path, int(frame.index[0]) + 1, found)
         except pd.errors.EmptyDataError:
             return
         except pd.errors.ParserError as error:
@@ -244,7 +244,7 @@ def _arrow() -> Any:
 def _open_parquet(path: Path) -> Any:
     parquet, arrow = _arrow()
     try:
-        return parquet.ParquetFile(path, buffer_size=READ_BYTES)
+        return parquet.ParquetFile(path, **IN_PORTIONS)
     except (arrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
