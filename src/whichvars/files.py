@@ -117,7 +117,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     """
     path = Path(path)
     if path.is_dir():
-        raise DataError(f"{path} is a directory; name a file")
+        raise DataError(f"{path} is a directory; name a file, or read all in it with --stream")
     with open(path, "rb") as stream:
         first = stream.read(8)
     if not first:
