@@ -61,12 +61,12 @@ def measure(rows: int = 10_000_000, repeats: int = 3, say: Callable[[str], None]
         say(f"{rows:,} rows, {size / 1e9:.2f} GB written in {time.perf_counter() - started:.0f} s")
         done: list[dict[str, Any]] = []
         for files in sorted({1, FILES}):
-            for task in TASKS:
-                found = []
-                for _ in range(repeats):
+            runs: dict[str, list[dict[str, Any]]] = {task: [] for task in TASKS}
+            for _ in range(repeats):
+                for task, found in runs.items():  # in turns: other work on the machine hits all alike
                     found.append(in_process(task, folder, files))
                     say(f"{task}, {files} of {FILES} files: {found[-1]}")
-                done.append({"task": task, "files": files, "runs": found})
+            done += [{"task": task, "files": files, "runs": found} for task, found in runs.items()]
     return {
         "environment": about,
         "rows": rows,
@@ -165,6 +165,12 @@ def median(entry: dict[str, Any], name: str) -> float:
     return statistics.median(run[name] for run in entry["runs"])
 
 
+def ratio(entry: dict[str, Any], other: dict[str, Any], name: str) -> str:
+    """The median of the ratios of runs that took turns, with the smallest and the largest."""
+    found = [a[name] / b[name] for a, b in zip(entry["runs"], other["runs"])]
+    return f"{number(statistics.median(found))} ({number(min(found))} – {number(max(found))})"
+
+
 def tables(result: dict[str, Any]) -> list[Table]:
     entries = {(entry["task"], entry["files"]): entry for entry in result["measured"]}
     table = Table(
@@ -177,14 +183,14 @@ def tables(result: dict[str, Any]) -> list[Table]:
         table.rows.append(
             [
                 f"{ours['runs'][0]['rows']:,}", number(seconds), number(ours["runs"][0]["rows"] / seconds), number(alone),
-                number(seconds / alone), number(median(ours, "cpu_seconds") / median(read, "cpu_seconds")),
+                ratio(ours, read, "seconds"), ratio(ours, read, "cpu_seconds"),
                 *(number(median(entries[task, files], "peak_bytes") / 2**20) for task in ("statistics", "read", "nothing")),
             ]
         )  # fmt: skip
     table.note = (
         f"{FILES} files, {result['bytes'] / 1e9:.2f} GB of float64 in all, in row groups of {ROW_GROUP:,}; medians of "
         f"{result['repeats']} runs, each a process of its own, the files in the system's cache. Ratios are of wall and of "
-        "processor time to those of reading alone. A problem from the statistics then takes "
+        "processor time to those of reading alone, in turns. A problem from the statistics then takes "
         f"{number(1000 * max(median(entries['statistics', files], 'problem_seconds') for _, files in entries))} ms, whatever the rows."
     )
     return [table]
