@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _HOME = {
     "problem": ["Problem"],
     "sufficient": ["SufficientStatistics"],
+    "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,

@@ -1,6 +1,7 @@
 """What is in every model, the intercept and the always-included columns: their basis, and the way back to the
 user's units."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,14 +41,19 @@ def flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
 
 
 def flat_part(
-    values: np.ndarray, y: np.ndarray, root_weights: np.ndarray, always: list[int], candidates: list[int]
+    raw: np.ndarray,
+    y: np.ndarray,
+    root_weights: np.ndarray,
+    always: list[int],
+    means_and_products: Callable[[np.ndarray], tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]],
 ) -> FlatPart:
+    """Of the always-included columns `raw` (n, q), whose places in X are `always`; `means_and_products` is that of a
+    ``ColumnReader``."""
     top = float(root_weights.max())
     root = root_weights / top
     share = root**2 / (root @ root)
-    x_mean = (share @ values)[candidates]
+    x_mean, products = means_and_products(share)
     y_mean = float(share @ y)
-    raw = values[:, always]
     power = power_of_two(np.abs(raw).max(axis=0))
     centred = root[:, None] * (raw / power - share @ (raw / power))
     basis, chosen = np.zeros((len(y), 0)), []
@@ -59,10 +65,9 @@ def flat_part(
             chosen.append(i)
     power, z_mean = power[chosen], share @ raw[:, chosen]
     triangle = basis.T @ centred[:, chosen]
-    x_on_z = np.zeros((len(chosen), len(candidates)))
+    x_on_z = np.zeros((len(chosen), len(x_mean)))
     if chosen:
-        x = values[:, candidates] - x_mean
-        x_on_z = np.linalg.solve(triangle, (basis * root[:, None]).T @ x) / power[:, None]
+        x_on_z = np.linalg.solve(triangle, products(basis)) / power[:, None]
     return FlatPart(
         mean_variance=float(1 / (root @ root) / top / top),
         y_mean=y_mean,

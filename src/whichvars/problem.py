@@ -15,6 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from whichvars._kernels import target as codes
+from whichvars._kernels.stored import frozen
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
@@ -31,7 +32,15 @@ from whichvars.arguments import (
     variable_labels,
     without_excluded,
 )
-from whichvars.designs import ZOBRIST_SEED, find_duplicates, side_by_side
+from whichvars.designs import (
+    ZOBRIST_SEED,
+    ColumnReader,
+    HeldColumns,
+    Measured,
+    Products,
+    rescaled,
+    side_by_side,
+)
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
@@ -57,6 +66,7 @@ from whichvars.priors import (
     per_variable,
 )
 from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
+from whichvars.stored_columns import open_columns
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
 GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
@@ -71,10 +81,12 @@ class Problem:
 
     Parameters
     ----------
-    X : array, DataFrame (pandas or polars) or scipy sparse matrix, shape (n, P)
-        Candidate columns; those named in `always_include` become Z.
+    X : array, DataFrame (pandas or polars), shape (n, P)
+        Candidate columns; those named in `always_include` become Z. Some forms are left as they are instead of being
+        copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
+        the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
     y : array or Series, shape (n,)
-        Response.
+        Response; its name, where X are statistics of several.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
@@ -153,39 +165,47 @@ class Problem:
         self.engine: Literal["gram", "columns"] = "gram"
         if isinstance(X, Moments):
             with threadpool_limits(limits=1, user_api="blas"):
-                gram, xty, parents = self._read_moments(
-                    moments_for_problem(X, weights, names, engine), y, always_include, groups, heredity
-                )
+                moments = moments_for_problem(X, weights, names, engine)
+                products, parents = self._read_moments(moments, y, always_include, groups, heredity)
                 self._read_priors(model_prior, parents, max_size)
-                self._set_target(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), xty)
+                self._set_target(products)
             return
 
-        values, column_names, has_names = read_columns(X, names=names)
-        n, n_columns = values.shape
+        reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
+        column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
         response = read_vector(y, n, "y")
         root_weights = read_root_weights(weights, n)
         used = root_weights > 0
         if not used.all():
-            values, response, root_weights = values[used], response[used], root_weights[used]
+            reader.keep_rows(used)
+            response, root_weights = response[used], root_weights[used]
         self.n = len(response)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
 
         with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
-            basis = flat_basis(values[:, always], root_weights)
+            always_values = reader.take(always, root_weights**2)
+            basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
             candidates = np.setdiff1d(np.arange(n_columns), always)
-            columns, kept = self._read_candidates(values, candidates, column_names, root_weights, basis)
-            columns = self._read_variables(columns, kept, candidates, labels)
-            parents = self._name_columns(column_names, has_names, labels, candidates, heredity)
+            measured = reader.measure(candidates, root_weights, basis, self._y)
+            alive = self._leave_out(measured, candidates, column_names)
+            order = self._read_variables(candidates[alive].tolist(), candidates, labels)
+            reader.arrange(alive[order])
+            parents = self._name_columns(column_names, reader.has_names, labels, candidates, heredity)
             with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
-                self.flat = flat_part(values, response, root_weights, always, self._column_index)
-            self.duplicates = find_duplicates(columns, self.columns_used)
+                self.flat = flat_part(
+                    always_values, response, root_weights, always, reader.means_and_products
+                )
+            same = reader.find_duplicates()
+            self.duplicates = [[self.columns_used[i] for i in group] for group in same]
+            self._scale(reader, measured, alive[order], float(root_weights.max()))
             self._read_priors(model_prior, parents, max_size)
-            self._build_target(columns, engine)
+            self._choose_engine(engine)
+            self._set_target(reader.products(self.engine == "gram", self._y))
 
     # --- reading
     # ------------------------------------------------------------------------------------------------------
@@ -202,7 +222,7 @@ class Problem:
 
     def _read_moments(
         self, moments: Moments, y: Any, always_include: Any, groups: Any, heredity: Any
-    ) -> tuple[np.ndarray, np.ndarray, Any]:
+    ) -> tuple[Products, Any]:
         """What the rows would have given, from their sums: XᵀX and Xᵀy as kernels see them, and parents."""
         self.n = moments.n
         check_rows(self.n, "")
@@ -214,9 +234,9 @@ class Problem:
         self._y, self._y_scale = np.zeros(0), reduced.y_scale
         self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
         self._say_excluded(len(reduced.kept) > 0)
+        reduced = reduced.ordered(self._read_variables(reduced.kept, candidates, labels))
         self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
-        self._read_variables(reduced.gram, reduced.kept, candidates, labels)
-        reduced = reduced.ordered(self._column_index)
+        self.column_units = self._units[self._unit_kind()]
         parents = self._name_columns(moments.names, moments.has_names, labels, candidates, heredity)
         self.flat = reduced.flat
         self.duplicates = [
@@ -225,7 +245,8 @@ class Problem:
         factor = reduced.lengths / self.column_units
         gram = reduced.gram * factor * factor[:, None]
         self._check_extents(np.diagonal(gram), self.columns_used)
-        return np.ascontiguousarray((gram + gram.T) / 2), reduced.xty * factor, parents
+        gram = np.ascontiguousarray((gram + gram.T) / 2)
+        return Products(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), reduced.xty * factor), parents
 
     def _name_columns(
         self,
@@ -278,41 +299,17 @@ class Problem:
             )
         self._y = residual / length  # unit length: results do not depend on the units of y
 
-    def _read_candidates(
-        self,
-        values: np.ndarray,
-        candidates: np.ndarray,
-        names: list[str],
-        root_weights: np.ndarray,
-        basis: np.ndarray,
-    ) -> tuple[np.ndarray, list[int]]:
-        """Weighted, scaled residuals of the candidate columns as rows (P, n), without those that are
-        constant; and which columns of X they are."""
-        raw = np.ascontiguousarray(values[:, candidates].T)
-        power = power_of_two(np.abs(raw).max(axis=1))
-        raw /= power[:, None]  # so that no square can overflow
-        top = root_weights.max()
-        root = root_weights / top
-        weights = root**2
-        whole = np.sqrt(raw**2 @ weights)
-        raw -= (raw @ weights / weights.sum())[:, None]  # also keeps the digits of columns with a large mean
-        spread = np.sqrt(raw**2 @ weights / (weights.sum() * (self.n - 1) / self.n))
-        columns = residuals(raw * root, basis)
-        lengths = np.linalg.norm(columns, axis=1)
-        alive = lengths > 1e-12 * whole
+    def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
+        """Places of the candidates that have something to add to what is always included."""
+        alive = measured.lengths > 1e-12 * measured.whole
         self.excluded = {
             names[candidates[i]]: "constant"
-            if spread[i] < 4e-12
+            if measured.spread[i] < 4e-12
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
         self._say_excluded(bool(alive.any()))
-        kept = candidates[alive].tolist()
-        columns = np.ascontiguousarray(columns[alive])
-        self._scale_columns(
-            columns, lengths[alive], spread[alive], power[alive], top, [names[i] for i in kept]
-        )
-        return columns, kept
+        return np.flatnonzero(alive)
 
     def _say_excluded(self, some_left: bool) -> None:
         if self.excluded:
@@ -328,29 +325,19 @@ class Problem:
                 "every candidate column is constant or always included; there is nothing to select from"
             )
 
-    def _scale_columns(
-        self,
-        columns: np.ndarray,
-        lengths: np.ndarray,
-        spread: np.ndarray,
-        power: np.ndarray,
-        top: float,
-        names: list[str],
-    ) -> None:
-        """Bring the columns, given in units of `power` and `top`, to the scale asked for, in place."""
+    def _scale(self, reader: ColumnReader, measured: Measured, kept: np.ndarray, top: float) -> None:
+        """Bring the columns, given in units of `measured.power` and `top`, to the scale asked for."""
+        power, spread, lengths = (v[kept] for v in (measured.power, measured.spread, measured.lengths))
         with np.errstate(over="ignore"):
-            self._units = np.array([lengths * power * top, spread * power, np.ones(len(columns))])
+            self._units = np.array([lengths * power * top, spread * power, np.ones(len(kept))])
             self.column_units = self._units[self._unit_kind()]
             if not isinstance(self.slab, IndependentNormal):
-                columns /= lengths[:, None]
+                squares = reader.scale(lengths, 1.0, divide=True)
             elif self.scale == "unit":
-                columns /= spread[:, None]
-                columns *= top
+                squares = reader.scale(spread, top, divide=True)
             else:
-                columns *= power[:, None]
-                columns *= top
-            squares = np.einsum("ij,ij->i", columns, columns)
-        self._check_extents(squares, names)
+                squares = reader.scale(power, top, divide=False)
+        self._check_extents(squares, self.columns_used)
 
     def _unit_kind(self) -> int:
         """Row of `_units`: length where only the span counts, else standard deviation, or as they are."""
@@ -367,11 +354,8 @@ class Problem:
                     f"{remedy} it by a power of ten{hint}"
                 )
 
-    def _read_variables(
-        self, columns: np.ndarray, kept: list[int], candidates: np.ndarray, labels: list[str]
-    ) -> np.ndarray:
-        """Names and offsets of the variables, and the columns in their order, those of a variable side by
-        side."""
+    def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
+        """Names and offsets of the variables, and the order in which those of a variable are side by side."""
         alive = {labels[i] for i in kept}
         everything = dict.fromkeys(labels[i] for i in candidates)
         self._variable_index = [j for j, name in enumerate(everything) if name in alive]
@@ -382,32 +366,18 @@ class Problem:
         self.offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
         order = np.argsort(owner, kind="stable")
         self._column_index = [kept[i] for i in order]
-        self._units = self._units[:, order]
-        self.column_units = self._units[self._unit_kind()]
-        in_place = (np.diff(order) == 1).all()
-        return columns if in_place else np.ascontiguousarray(columns[order])
+        return order
 
     # --- what kernels see
     # -----------------------------------------------------------------------------------------------
 
-    def _build_target(self, columns: np.ndarray, engine: str) -> None:
-        n_columns = len(columns)
+    def _choose_engine(self, engine: str) -> None:
+        n_columns = len(self.columns_used)
         fits = n_columns**2 * 8 <= GRAM_BYTES
         small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
-        gram = columns @ columns.T if self.engine == "gram" else np.zeros((0, 0))
-        xty = columns @ self._y
-        gram = np.ascontiguousarray((gram + gram.T) / 2)
-        diagonal = (
-            np.diagonal(gram).copy() if self.engine == "gram" else np.einsum("ij,ij->i", columns, columns)
-        )
-        if self.engine == "gram":
-            columns = np.zeros((0, 0))
-        self._set_target(gram, columns, diagonal, xty)
 
-    def _set_target(
-        self, gram: np.ndarray, columns: np.ndarray, diagonal: np.ndarray, xty: np.ndarray
-    ) -> None:
+    def _set_target(self, products: Products) -> None:
         keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
             1, np.iinfo(np.uint64).max, size=self.p, dtype=np.uint64
         )
@@ -416,16 +386,19 @@ class Problem:
             log_odds, log_size, links, terms = self.model_prior.kernel_terms()
         else:
             log_odds, log_size = self.model_prior.log_terms(self.p)
-        slab = self._kernel_slab(len(diagonal))
-        diagonal, xty, ridge, half_log_g = side_by_side(diagonal, xty, slab.ridge, slab.half_log_g)
+        slab = self._kernel_slab(len(products.diagonal))
+        diagonal, xty, ridge, half_log_g = side_by_side(
+            products.diagonal, products.xty, slab.ridge, slab.half_log_g
+        )
         offsets, keys, log_odds = side_by_side(self.offsets, keys, log_odds)
         design = Design(
-            gram=gram,
-            columns=columns,
+            gram=products.gram,
+            columns=products.columns,
             diagonal=diagonal,
             xty=xty,
             offsets=offsets,
             keys=keys[: self.p],
+            stored=products.stored,
         )
         prior = KernelPrior(
             log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms
@@ -454,16 +427,13 @@ class Problem:
             new.model_prior = (
                 given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior
             )
-        design = self._target.design
-        gram, columns, diagonal, xty = design.gram, design.columns, design.diagonal, design.xty
+        factor = np.ones(1)
         if new._unit_kind() != self._unit_kind():
             new.column_units = new._units[new._unit_kind()]
             factor = self.column_units / new.column_units
-            diagonal, xty = diagonal * factor**2, xty * factor
-            gram = gram * factor * factor[:, None] if len(gram) else gram
-            columns = columns * factor[:, None] if len(columns) else columns
-            new._check_extents(diagonal, self.columns_used)
-        new._set_target(gram, columns, diagonal, xty)
+        products = rescaled(self._target.design, factor)
+        new._check_extents(products.diagonal, self.columns_used)
+        new._set_target(products)
         return new
 
     def _kernel_slab(self, n_columns: int) -> KernelSlab:
@@ -537,7 +507,13 @@ class Problem:
         )
         offsets, keys, log_odds = side_by_side(self.offsets, design.keys, prior.log_odds)
         self._target = Target(
-            design._replace(diagonal=diagonal, xty=xty, offsets=offsets, keys=keys[: self.p]),
+            design._replace(
+                diagonal=diagonal,
+                xty=xty,
+                offsets=offsets,
+                keys=keys[: self.p],
+                stored=frozen(design.stored),
+            ),
             slab._replace(ridge=ridge, half_log_g=half_log_g),
             prior._replace(log_odds=log_odds[: self.p]),
         )

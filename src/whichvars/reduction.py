@@ -39,14 +39,11 @@ class Reduced(NamedTuple):
     xty: np.ndarray  # (P,) their products with the residual of y, of length 1 too
     flat: FlatPart
 
-    def ordered(self, columns: list[int]) -> "Reduced":
-        """The same with the candidates in the order of `columns`."""
-        if columns == self.kept:
-            return self
-        place = [self.kept.index(i) for i in columns]
+    def ordered(self, place: np.ndarray) -> "Reduced":
+        """The same with the candidates in another order."""
         flat = self.flat._replace(x_mean=self.flat.x_mean[place], x_on_z=self.flat.x_on_z[:, place])
         return self._replace(
-            kept=columns,
+            kept=[self.kept[i] for i in place],
             lengths=self.lengths[place],
             spread=self.spread[place],
             gram=self.gram[np.ix_(place, place)],

@@ -23,6 +23,7 @@ import pandas as pd
 from scipy import sparse
 
 from whichvars.coefficients import KeptModels
+from whichvars.designs import columns_at, products_with_all
 from whichvars.problem import Problem
 
 LEADING = 0.01  # least inclusion probability of a variable to look for a cluster around
@@ -91,7 +92,8 @@ def correlations(problem: Problem, variable: int) -> np.ndarray:
     """Absolute correlation of a variable with each of all, (p,)."""
     design, offsets = problem.target(0).design, problem.offsets
     own = np.arange(offsets[variable], offsets[variable + 1])
-    products = design.gram[own] if problem.engine == "gram" else design.columns[own] @ design.columns.T
+    gram = problem.engine == "gram"
+    products = design.gram[own] if gram else products_with_all(design, columns_at(design, own))
     size = np.abs(products) / np.sqrt(design.diagonal[own][:, None] * design.diagonal)
     return np.minimum(np.maximum.reduceat(size.max(axis=0), offsets[:-1]), 1.0)
 

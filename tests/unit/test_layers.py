@@ -23,11 +23,13 @@ LAYERS = (
         "files",
         "datasets",
         "flat",
+        "genotypes",
         "moments",
         "streaming",
         "row_sums",
     ),
     ("heredity", "formula", "arguments", "designs", "reduction"),
+    ("stored_columns",),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
     (

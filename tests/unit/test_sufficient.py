@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from distributed import Client
 
 import whichvars as wv
 from support.cases import SLABS
@@ -274,6 +275,15 @@ def test_dask_arrays_and_frames(scheduler):
         assert Statistics.from_dask(some, "y").n == int((X[:, 0] > 1.5).sum())
 
 
+def test_a_distributed_client_is_used_if_there_is_one():
+    frame = dd.from_pandas(FRAME.assign(y=Y), npartitions=11)
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
+        found = Statistics.from_dask(frame, "y")
+        ran = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
+    assert ran > 11
+    same_statistics(found, Statistics.from_arrays(FRAME, pd.Series(Y, name="y")))
+
+
 @pytest.mark.parametrize("parts", [1, 2, 8, 9, 65])
 def test_trees_of_any_size(parts):
     frame = dd.from_pandas(FRAME.assign(y=Y).iloc[:650], npartitions=parts)
@@ -436,6 +446,8 @@ def test_a_problem_refuses_what_statistics_cannot_give():
     ):
         with pytest.raises(kind, match=said):
             wv.Problem(found, **options)
+    with pytest.raises(ArgumentTypeError, match="VariableSelector needs rows"):
+        wv.VariableSelector().fit(found, "y")
     with pytest.raises(DataError, match="X has 2 rows; at least 3 are needed"):
         wv.Problem(Statistics.from_arrays(X[:2], Y[:2]))
     with pytest.raises(DataError, match="4 rows leave 1 degrees of freedom"):
