@@ -175,24 +175,30 @@ def tables(result: dict[str, Any]) -> list[Table]:
     entries = {(entry["task"], entry["files"]): entry for entry in result["measured"]}
     table = Table(
         f"Sufficient statistics of {result['columns']} columns and y, streamed from Parquet",
-        ["rows", "statistics, s", "rows/s", "reading alone, s", "ratio", "of processor time", "peak memory, MB", "reading alone, MB", "imports alone, MB"],
+        ["rows", "seconds", "rows/s", "rows/s of a processor", "time / reading alone", "processor time / reading alone", "peak memory, MB", "reading alone, MB", "imports alone, MB"],
     )  # fmt: skip
     for files in sorted({files for _, files in entries}):
         ours, read = entries["statistics", files], entries["read", files]
-        seconds, alone = median(ours, "seconds"), median(read, "seconds")
+        rows, seconds, busy = ours["runs"][0]["rows"], median(ours, "seconds"), median(ours, "cpu_seconds")
         table.rows.append(
             [
-                f"{ours['runs'][0]['rows']:,}", number(seconds), number(ours["runs"][0]["rows"] / seconds), number(alone),
+                f"{rows:,}", number(seconds), number(rows / seconds), number(rows / busy),
                 ratio(ours, read, "seconds"), ratio(ours, read, "cpu_seconds"),
                 *(number(median(entries[task, files], "peak_bytes") / 2**20) for task in ("statistics", "read", "nothing")),
             ]
         )  # fmt: skip
+    problem = max(median(entries["statistics", files], "problem_seconds") for _, files in entries)
+    load, cpus = result["environment"]["load_at_start"], result["environment"]["cpus"]
     table.note = (
         f"{FILES} files, {result['bytes'] / 1e9:.2f} GB of float64 in all, in row groups of {ROW_GROUP:,}; medians of "
-        f"{result['repeats']} runs, each a process of its own, the files in the system's cache. Ratios are of wall and of "
-        "processor time to those of reading alone, in turns. A problem from the statistics then takes "
-        f"{number(1000 * max(median(entries['statistics', files], 'problem_seconds') for _, files in entries))} ms, whatever the rows."
+        f"{result['repeats']} runs, each a process of its own, in turns, the files in the system's cache. Ratios: median, "
+        f"smallest and largest. A problem from the statistics then takes {number(1000 * problem)} ms, whatever the rows."
     )
+    if load is not None and load > 0.5 * cpus:
+        table.note += (
+            f" The machine was busy with other work (load {load:g} on {cpus} CPUs at the start): read processor time, not "
+            "seconds."
+        )
     return [table]
 
 

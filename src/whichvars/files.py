@@ -118,6 +118,16 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a directory; name a file, or read all in it with --stream")
+    first = _first_bytes(path)
+    if first.startswith(b"PAR1"):
+        return _read_arrow(path, "read_parquet", "Parquet")
+    if first.startswith((b"ARROW1", b"FEA1")):
+        return _read_arrow(path, "read_feather", "Feather")
+    return _read_csv(path, path.read_bytes())
+
+
+def _first_bytes(path: Path) -> bytes:
+    """By which the kind of a file is told; refuses those of other programs."""
     with open(path, "rb") as stream:
         first = stream.read(8)
     if not first:
@@ -125,11 +135,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     for magic, what in FOREIGN.items():
         if first.startswith(magic):
             raise DataError(f"{path} is {what}")
-    if first.startswith(b"PAR1"):
-        return _read_arrow(path, "read_parquet", "Parquet")
-    if first.startswith((b"ARROW1", b"FEA1")):
-        return _read_arrow(path, "read_feather", "Feather")
-    return _read_csv(path, path.read_bytes())
+    return first
 
 
 def _read_arrow(path: Path, reader: str, kind: str) -> Table:

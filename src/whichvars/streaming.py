@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.errors import DataError, MissingPackageError
-from whichvars.files import FOREIGN, _cannot_parse, _check_names, _header, _look_at, _separator
+from whichvars.files import _cannot_parse, _check_names, _first_bytes, _header, _look_at, _separator
 from whichvars.inputs import NUMERIC, find_columns
 
 PARQUET = b"PAR1"
@@ -125,13 +125,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _look_into(path: Path) -> Source:
-    with open(path, "rb") as stream:
-        first = stream.read(8)
-    if not first:
-        raise DataError(f"{path} is empty")
-    for magic, what in FOREIGN.items():
-        if first.startswith(magic):
-            raise DataError(f"{path} is {what}")
+    first = _first_bytes(path)
     if first.startswith((b"ARROW1", b"FEA1")):
         raise DataError(f"{path} is a Feather file, which cannot be read in portions; save it as Parquet")
     if first.startswith(PARQUET):
