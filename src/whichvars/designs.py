@@ -70,8 +70,9 @@ class ColumnReader(Protocol):
     def products(self, gram: bool, y: np.ndarray) -> Products: ...
 
 
-def residual_rows(raw: np.ndarray, root: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, Measured]:
-    """Weighted residuals of columns given as rows (k, n), in units of `power`; overwrites them."""
+def residual_rows(raw: np.ndarray, root: np.ndarray, basis: np.ndarray | None) -> tuple[np.ndarray, Measured]:
+    """Weighted residuals of columns given as rows (k, n), in units of `power`; overwrites them with what is centred
+    only. Without a basis, on the intercept alone."""
     power = power_of_two(np.abs(raw).max(axis=1))
     raw /= power[:, None]
     weights = root**2
@@ -80,7 +81,7 @@ def residual_rows(raw: np.ndarray, root: np.ndarray, basis: np.ndarray) -> tuple
     raw -= mean[:, None]  # also keeps the digits of columns with a large mean
     n = raw.shape[1]
     spread = np.sqrt(raw**2 @ weights / (weights.sum() * (n - 1) / n))
-    columns = residuals(raw * root, basis)
+    columns = raw * root if basis is None else residuals(raw * root, basis)
     return columns, Measured(power, whole, mean, spread, np.linalg.norm(columns, axis=1))
 
 

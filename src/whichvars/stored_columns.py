@@ -84,11 +84,10 @@ def _open_file(path: Path) -> Any:
 
 
 def _by_columns(X: np.memmap) -> np.ndarray:
-    """The columns as rows, each in one piece: as they are, or copied once to a temporary file."""
-    columns = X.T
-    if columns.flags.c_contiguous:
-        return np.asarray(columns)
-    size = X.size * X.itemsize
+    """The columns as rows, each in one piece: as they are, or copied once, to a temporary file unless they are few."""
+    columns, size = X.T, X.size * X.itemsize
+    if columns.flags.c_contiguous or size <= BLOCK_BYTES:
+        return np.ascontiguousarray(columns)
     warnings.warn(
         f"X is mapped from a file that is written row by row, of which columns cannot be read quickly; a copy of {size / 1e6:,.0f} MB "
         "is made in the directory for temporary files (TMPDIR). Written with numpy.save(path, numpy.asfortranarray(X)), "
@@ -228,7 +227,8 @@ class StoredColumns:
         self, part: slice, block: np.ndarray, y: np.ndarray, direction: np.ndarray
     ) -> Measured:
         self.missing[part] = _fill_missing(block, self.root**2)
-        columns, measured = residual_rows(block, self.root, self.basis)  # `block` is centred now
+        basis = self.basis if self.loads.shape[1] else None
+        columns, measured = residual_rows(block, self.root, basis)  # `block` is centred now
         power = measured.power[:, None]
         if self.loads.shape[1]:
             self.loads[part] = (block * self.root) @ self.basis * power
