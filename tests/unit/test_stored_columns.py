@@ -261,7 +261,7 @@ def test_every_sampler_finds_the_exact_probabilities(sampler, name, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = wv.sample(problem, sampler, draws=4000, seed=3, progress=False)
-    error = np.maximum(found.inclusion_mcse, 2e-3)  # of rare variables the error is known badly
+    error = np.fmax(found.mcse, 2e-3)  # of variables that hardly move it is known badly, or not at all (NaN)
     assert (np.abs(found.pip - exact) < 6 * error).all()
 
 
