@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import whichvars as wv
+from whichvars.encoding import prepare
 from whichvars.errors import WhichvarsError
-from whichvars.files import prepare, read_table
+from whichvars.files import read_table
 
 QUICK = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None

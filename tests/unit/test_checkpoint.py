@@ -24,8 +24,8 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
+from whichvars import archives, sampling, storage
 from whichvars import checkpoint as checkpoints
-from whichvars import sampling, storage
 from whichvars.checkpoint import Checkpoint, Replicate
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
 from whichvars.posterior import Posterior
@@ -485,7 +485,7 @@ def test_a_full_disk_ends_nothing(
         return full_disk() if 4 < next(calls) < 9 else real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage.os, call, sometimes)
+        patch.setattr(archives.os, call, sometimes)
         with pytest.warns(
             CheckpointWarning, match="No space left.*Sampling goes on; the one written before stands"
         ):
@@ -502,7 +502,7 @@ def test_a_disk_that_stays_full(problem: wv.Problem, tmp_path: Path, monkeypatch
     calls = iter(range(1000))
     real = os.fsync
     with monkeypatch.context() as patch:
-        patch.setattr(storage.os, "fsync", lambda f: full_disk() if next(calls) > 6 else real(f))
+        patch.setattr(archives.os, "fsync", lambda f: full_disk() if next(calls) > 6 else real(f))
         with pytest.warns(CheckpointWarning, match="No space left"):
             done = run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path, every=1e-9, chunk=200)
     assert_same(done, run(problem, wv.AddDeleteSwap(), **options))
@@ -512,7 +512,7 @@ def test_a_disk_that_stays_full(problem: wv.Problem, tmp_path: Path, monkeypatch
 def test_no_room_for_the_first_file_is_an_error(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage.os, "fsync", full_disk)
+    monkeypatch.setattr(archives.os, "fsync", full_disk)
     with pytest.raises(OutputError, match=r"cannot write a checkpoint to .*No space left"):
         run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
 
@@ -637,21 +637,95 @@ def test_clocks_that_jump(problem: wv.Problem, tmp_path: Path, monkeypatch: pyte
 
 
 def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """However short `every` is: a clock that is turned by hand says when the next file may be written."""
     monkeypatch.setattr(checkpoints, "SHARE", 0.02)
+    now, busy = [100.0], [0.0]
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoints.time, "thread_time", lambda: busy.append(busy[-1] + 0.5) or busy[-1])
     sampler = wv.AddDeleteSwap()
     state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
     with Checkpoint(tmp_path, every=1e-6) as keeper:
-        keeper.start_clock(replicates=4, threads=2)
-        before = time.monotonic()
-        clock = time.thread_time()
-        keeper.write(0, Replicate(state))
-        assert keeper.due[0] - before > 0.25 * (4 / 2) * (time.thread_time() - clock) / 0.02
+        keeper.start_clock(replicates=1, threads=2)
+        now[0] += 1
+        keeper.write_if_due(0, Replicate(state))
+        assert keeper._is_written(0, wait=True)
+        assert keeper.spent == 1.0  # half a second of copying, and half of writing
+        state.iterations += 1
+        for later, written in (
+            (23.9, False),
+            (25.1, True),
+        ):  # a second is 2 % of 25 seconds of two processors
+            now[0] = 100 + later
+            keeper.write_if_due(0, Replicate(state))
+            keeper._is_written(0, wait=True)
+            assert (keeper.written[0] == (1, 0)) == written
+
+
+def test_files_fall_due_every_so_often(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Being a little late once does not make the next one later."""
+    now = [0.0]
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+    sampler = wv.AddDeleteSwap()
+    state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
+    written = []
+    with Checkpoint(tmp_path, every=10) as keeper:
+        keeper.start_clock(replicates=2, threads=2)
+        for tenth in range(0, 600, 3):
+            now[0] = tenth / 10
+            state.iterations += 1
+            before = keeper.written.get(0)
+            keeper.write_if_due(0, Replicate(state))
+            keeper._is_written(0, wait=True)
+            if keeper.written.get(0) != before:
+                written.append(now[0])
+    assert written == [5.1, 15.0, 25.2, 35.1, 45.0, 55.2]
+
+
+def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Sampling goes on while the copy is written, and a copy is not overwritten before it is on the disk."""
+    real, gate, writing = archives.write, threading.Event(), threading.Event()
+
+    def slow(*arguments: Any) -> None:
+        writing.set()
+        gate.wait(10)
+        real(*arguments)
+
+    sampler = SAMPLERS["hybrid"]
+    seed = np.random.SeedSequence(0, spawn_key=(0,))
+    states = [sampler.init(problem, seed, [np.zeros(0, np.int64)] * 2) for _ in range(2)]
+    for state in states:
+        sampling.advance_run(problem, sampler, state, 50, None, 1)
+    with Checkpoint(tmp_path, every=1e-9) as keeper:
+        settings = checkpoints.Settings(sampler, checkpoints.Plan(0, 1), 0, [], 2, None, True, {})
+        keeper.begin(problem, settings)
+        keeper.start_clock(replicates=2, threads=2)
+        before = seal(states[0])
+        monkeypatch.setattr(archives, "write", slow)
+        keeper.write_if_due(0, Replicate(states[0]))
+        assert writing.wait(10)
+        sampling.advance_run(problem, sampler, states[0], 50, None, 1)
+        keeper.write_if_due(1, Replicate(states[1]))  # has to wait, and is not lost: it is due again
+        gate.set()
+        assert keeper._is_written(0, wait=True)
+        assert 1 not in keeper.written
+        keeper.write_if_due(1, Replicate(states[1]))
+        assert keeper._is_written(1, wait=True)
+        found = keeper.replicates()
+    assert seal(found[0].run) == before != seal(states[0])
+    assert found[0].run.iterations == found[1].run.iterations == 50
+    sampling.advance_run(problem, sampler, found[0].run, 50, None, 1)
+    assert seal(found[0].run) == seal(states[0])
+
+
+def seal(state: Any) -> str:
+    """A checksum of all that a run will look at again."""
+    return storage.digest_of(checkpoints._needed(state), checkpoints.classes())
 
 
 def test_an_error_of_the_thread_that_writes_is_not_lost(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_write_array", lambda *a: 1 / 0 if a[1] == "array5" else None)
+    monkeypatch.setattr(archives, "_write_array", lambda *a: 1 / 0 if a[1] == "array5" else None)
     with pytest.raises(ZeroDivisionError):
         run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=1e-9, chunk=100)
 
@@ -698,7 +772,7 @@ VICTIM = """
 import os, sys, time, random, threading
 import numpy as np
 import whichvars as wv
-from whichvars import checkpoint as checkpoints, sampling, storage
+from whichvars import archives, checkpoint as checkpoints, sampling
 from unit import test_checkpoint as tests
 name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 checkpoints.SHARE = float("inf")
@@ -708,12 +782,12 @@ def count(*_):
     if countdown[0] <= 0:
         os.kill(os.getpid(), 9)
 if where == "writing":
-    real = storage._write_array
+    real = archives._write_array
     def write(archive, array_name, array):
         if array_name == "array3":
             count()
         real(archive, array_name, array)
-    storage._write_array = write
+    archives._write_array = write
 elif where == "renaming":
     real_replace = os.replace
     os.replace = lambda *a: (count(), real_replace(*a))

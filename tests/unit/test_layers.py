@@ -14,7 +14,8 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets"),
+    ("archives",),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "encoding", "datasets"),
     ("heredity", "formula"),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),

@@ -13,7 +13,7 @@ from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse
 from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
 
 if TYPE_CHECKING:
-    from whichvars.files import Prepared
+    from whichvars.encoding import Prepared
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
 
@@ -235,7 +235,8 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
     """The file as a problem, and what settings.json says of it."""
     import whichvars as wv
     from whichvars.cli.runs import fingerprint
-    from whichvars.files import prepare, read_table
+    from whichvars.encoding import prepare
+    from whichvars.files import read_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
