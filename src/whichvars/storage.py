@@ -220,8 +220,7 @@ def _last_number(array: np.ndarray) -> int:
     while end > 0 and not raw[max(end - BLOCK, 0) : end].any():
         end = max(end - BLOCK, 0)
     if end:
-        start = max(end - BLOCK, 0)
-        end = start + int(np.flatnonzero(raw[start:end])[-1]) + 1
+        end -= int((raw[max(end - BLOCK, 0) : end] != 0)[::-1].argmax())
     return -(-end // array.itemsize)
 
 
