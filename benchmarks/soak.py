@@ -1,5 +1,6 @@
 """Does a long run stay as it began: memory, speed, and what its checkpoints cost."""
 
+import os
 import statistics
 import tempfile
 import threading
@@ -71,13 +72,15 @@ def measure(
 
     problem = problems.build(name)
     wv.sample(problem, wv.Hybrid(), draws=100, replicates=2, progress=False)  # compiles, if need be
-    started = time.monotonic()
+    started, cpu = time.monotonic(), time.process_time()
     looks: list[dict[str, float]] = []
 
     def look(report: Any) -> None:
         now = time.monotonic() - started
         if not looks or now - looks[-1]["at"] > 1:
-            looks.append({"at": now, "iterations": report.done, "megabytes": resident()})
+            looks.append(
+                {"at": now, "iterations": report.done, "megabytes": resident(), "load": os.getloadavg()[0]}
+            )
 
     threads = len(common_cpus())
     with tempfile.TemporaryDirectory() as directory, watched_checkpoints(started) as (files, copies):
@@ -99,13 +102,12 @@ def measure(
         "looks": looks,
         "files": files,
         "copies": copies,
+        "cpu": time.process_time() - cpu,
     }
 
 
 def common_cpus() -> list[int]:
     """CPUs this process may use."""
-    import os
-
     return (
         sorted(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -148,6 +150,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
         ["largest", number(max(x["bytes"] for x in files) / 1e6)],
         ["seconds of writing each, in the background: mean", number(sum(x["seconds"] for x in files) / n)],
         ["seconds of a processor each, copying included: mean", number(busy / n)],
+        [f"processors that others left to the run, of {result['threads']}: mean", number(result["cpu"] / end)],
+        ["processes that wanted to run on the machine: mean", number(statistics.mean(x["load"] for x in looks))],
+        ["share of what the run got of the processors, %", f"{100 * busy / result['cpu']:.2f}"],
         ["share of the processors' time, %", f"{100 * busy / (result['threads'] * end):.2f}"],
         ["share of the time for which a thread stops to copy, %", f"{100 * paused / (result['threads'] * end):.2f}"],
     ]  # fmt: skip
