@@ -45,7 +45,7 @@ from whichvars.errors import ArgumentTypeError, CheckpointWarning, DataError, Ou
 from whichvars.problem import Problem
 
 RUN, LOCK = "run.npz", "lock"
-SHARE = 0.02  # of the time that writing may take, whatever `every` says
+SHARE = 0.02  # of the processors' time that writing may take, whatever `every` says
 MOST_ZEROS = 64 << 30  # bytes of zeros that a replicate may hold; they take no memory until they are used
 
 
@@ -207,8 +207,7 @@ class Checkpoint:
         self.token = ""
         self.due: dict[int, float] = {}
         self.written: dict[int, tuple[int, int]] = {}
-        self.started = time.monotonic()
-        self.threads = 1
+        self.started = time.process_time()
         self.spent = 0.0  # seconds of a processor, in all
         self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
@@ -296,10 +295,10 @@ class Checkpoint:
         self.written[index] = _moment(replicate)
         return replicate
 
-    def start_clock(self, replicates: int, threads: int) -> None:
+    def start_clock(self, replicates: int) -> None:
         """Have the replicates' files fall due one after the other."""
-        self.started, self.threads = time.monotonic(), threads
-        self.due = {i: self.started + self.every * (i + 1) / replicates for i in range(replicates)}
+        self.started, now = time.process_time(), time.monotonic()
+        self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
 
     def write_if_due(self, index: int, replicate: Replicate) -> None:
         """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile.
@@ -307,7 +306,7 @@ class Checkpoint:
         Only one copy is kept: while it is being written, the next replicate has to wait.
         """
         now = time.monotonic()
-        if now < max(self.due[index], self._affordable()) or not self._is_written(index):
+        if now < self.due[index] or not self._affordable() or not self._is_written(index):
             return
         if not self._room_taken.acquire(blocking=False):
             return
@@ -322,9 +321,9 @@ class Checkpoint:
             self._store_copy, index, prepared, _moment(replicate), time.thread_time() - clock
         )
 
-    def _affordable(self) -> float:
-        """When all that was spent on writing is no longer more than its share of the time."""
-        return self.started + self.spent / (SHARE * self.threads)
+    def _affordable(self) -> bool:
+        """Whether all that was spent on writing is no more than its share of the time that the process got."""
+        return self.spent <= SHARE * (time.process_time() - self.started)
 
     def _is_written(self, index: int, wait: bool = False) -> bool:
         """Whether the last file is; an error of the thread that wrote it is raised here."""

@@ -34,7 +34,7 @@ LAYERS = (
     ("storage", "interrupts"),
     ("checkpoint",),
     ("posterior", "estimates"),
-    ("progress", "enumeration", "sampling", "continuing"),
+    ("progress", "enumeration", "choosing", "sampling", "continuing"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -269,7 +269,7 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
     """The sampler that a run will take; None where every model is looked at."""
-    from whichvars.sampling import choose
+    from whichvars.choosing import choose
 
     if arguments["sampler"] != "auto":
         return arguments["sampler"]
