@@ -18,7 +18,7 @@ from whichvars import storage
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
 from whichvars.choosing import check_sampler, choose
-from whichvars.diagnostics import ACCEPTABLE, disagreement
+from whichvars.diagnostics import ACCEPTABLE, disagreement, lost_arithmetic
 from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
@@ -448,20 +448,8 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
-    if posterior.troubles.get("breakdowns"):
-        warnings.warn(
-            f"{posterior.troubles['breakdowns']} models could not be factorised to working precision and were given no mass; "
-            "columns are nearly collinear at very different scales: use scale='unit'",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if posterior.troubles.get("perfect_fits"):
-        warnings.warn(
-            "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
-            "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
 
 __all__ = ["sample"]
