@@ -167,8 +167,8 @@ def _refuse_missing(frame: pd.DataFrame) -> None:
         "" if count == 1 else f" (in all {count} cells of {columns} column{'s' * (columns > 1)} are missing)"
     )
     raise DataError(
-        f"column {name!r} has no value in row {row}{more}; fill them in, or leave such rows out with --drop-missing, "
-        "or the column with --drop"
+        f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or leave such rows out "
+        f"with --drop-missing, or the column with --drop {_quoted(name)}"
     )
 
 
