@@ -12,7 +12,7 @@ from whichvars.errors import ArgumentTypeError, DataError
 
 NUMERIC = "biuf"  # dtype kinds that are numbers as they stand
 SHOWN = 20  # names of columns in a message
-ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), or drop it"
+ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), as VariableSelector.from_formula does, or drop it"
 
 
 class Columns(NamedTuple):
