@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import re
+import warnings
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -85,10 +86,14 @@ def _read_csv(path: Path, content: bytes) -> Table:
     separator = _separator(text)
     names = _header(path, text, separator)
     try:
-        frame = pd.read_csv(
-            io.StringIO(text), sep=separator, header=0, names=range(len(names)), low_memory=False,
-            skipinitialspace=True,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                io.StringIO(text), sep=separator, header=0, names=range(len(names)), low_memory=False,
+                skipinitialspace=True, index_col=False,
+            )  # fmt: skip
+    except pd.errors.ParserWarning as warning:  # it would leave out cells
+        raise _too_many_cells(path, names, "rows have") from warning
     except pd.errors.ParserError as error:
         found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if found is None:
@@ -97,10 +102,6 @@ def _read_csv(path: Path, content: bytes) -> Table:
             f"{path}: line {found[2]} has {found[3]} cells but the header has {len(names)} names; "
             "put text that holds the separator in double quotes"
         ) from error
-    if not isinstance(
-        frame.index, pd.RangeIndex
-    ):  # pandas took the first cells of long rows for their labels
-        raise _too_many_cells(path, names, "rows have")
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
 
 
