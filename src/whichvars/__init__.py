@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem": ["Problem"],
+    "sufficient": ["SufficientStatistics"],
+    "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
@@ -96,6 +99,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample
+    from whichvars.sufficient import SufficientStatistics
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 from whichvars.errors import DataError
 
 DIGEST = 64  # hexadecimal digits of SHA-256
+BLOCK = 1 << 20  # bytes read at once
 PLAIN = "biuf"  # kinds of arrays that are stored
 
 
@@ -134,10 +135,13 @@ class Archive(NamedTuple):
                 raise Damaged("an array is not of numbers")
             if math.prod(shape) * dtype.itemsize != size - stream.tell():
                 raise Damaged("an array has another size than it says")
-            content = stream.read()
-            if len(content) != math.prod(shape) * dtype.itemsize:
-                raise Damaged("an array is cut short")
-        array = np.frombuffer(content, dtype).copy()  # a writable one
+            array = np.empty(math.prod(shape), dtype)
+            buffer, done = array.data.cast("B") if array.size else memoryview(b""), 0
+            while done < len(buffer):
+                got = stream.readinto(buffer[done : done + BLOCK])  # type: ignore[attr-defined]
+                if not got:
+                    raise Damaged("an array is cut short")
+                done += got
         return array.reshape(shape, order="F" if fortran else "C")
 
 

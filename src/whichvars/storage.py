@@ -23,14 +23,16 @@ import pandas as pd
 from scipy import sparse
 
 from whichvars import archives, priors
+from whichvars._kernels.stored import NOT_STORED, Stored, fits_together
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.archives import PLAIN, Archive, Damaged
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.flat import FlatPart
 from whichvars.heredity import ConditionalPrior
-from whichvars.problem import FlatPart, Problem
+from whichvars.problem import Problem
 
 VERSION = 1  # of the format; raised when an older reader would misunderstand
 LONG = 1 << 16  # bytes from which the zeros at the end of an array are left out, where that is allowed
@@ -38,7 +40,18 @@ BLOCK = 1 << 20
 PRIORS = tuple(
     cls for cls in vars(priors).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
-PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, ConditionalPrior, *PRIORS)
+PROBLEM = (
+    Problem,
+    FlatPart,
+    Target,
+    Design,
+    Stored,
+    KernelSlab,
+    KernelPrior,
+    KeptModels,
+    ConditionalPrior,
+    *PRIORS,
+)
 
 
 Classes = Iterable[type] | Mapping[str, type]  # with names, where their own are not enough
@@ -123,7 +136,7 @@ def digest_of(content: Any, classes: Classes) -> str:
     digest = hashlib.sha256(json.dumps(encoder.encode(content)).encode())
     for array in encoder.arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")  # no copy
     return digest.hexdigest()
 
 
@@ -358,7 +371,9 @@ def _check_problem(problem: Problem) -> None:
     design, slab, prior = problem.target(0)
     p, P = problem.p, len(problem.columns_used)
     widths = np.diff(problem.offsets)
-    gram, columns = ((P, P), (0, 0)) if problem.engine == "gram" else ((0, 0), (P, problem.n))
+    held = design.stored
+    gram = (P, P) if problem.engine == "gram" else (0, 0)
+    columns = (P, problem.n) if problem.engine == "columns" and held.code == NOT_STORED else (0, 0)
     fits = (
         len(problem.names) == p > 0
         and problem.offsets.shape == (p + 1,)
@@ -366,6 +381,7 @@ def _check_problem(problem: Problem) -> None:
         and (int(problem.offsets[0]), int(problem.offsets[-1])) == (0, P)
         and design.gram.shape == gram
         and design.columns.shape == columns
+        and (held.code == NOT_STORED or (problem.engine == "columns" and fits_together(held, P)))
         and all(len(v) >= P for v in (design.diagonal, design.xty, slab.ridge, slab.half_log_g))
         and all(len(v) >= p for v in (design.keys, prior.log_odds))
         and prior.log_size.shape == (p + 1,)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -281,6 +281,22 @@ def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monk
     assert "| import whichvars | 3.00 | 3.00 | < 1 |" in result.output
 
 
+def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "g.bed"
+    wide.write_bed(path, 130, n=90)
+    found = wv.read_bed(path)
+    assert (np.concatenate(list(wide.genotypes(130, n=90))) == found.values.T).all()
+    neighbours = np.corrcoef(found.values.T.astype(float))[np.arange(129), np.arange(1, 130)]
+    starts = (np.arange(1, 130) % wide.LINKED) == 0
+    assert np.abs(neighbours[starts]).max() < 0.5 < neighbours[~starts].mean()
+    monkeypatch.setattr(wide, "SAMPLERS", {"AddDeleteSwap": 300})
+    sizes = [wide.run_size(path, ["AddDeleteSwap"]) for _ in range(2)]
+    assert [size["p"] for size in sizes] == [130, 130]
+    text = page.section("wide", {"environment": common.environment(), "sizes": sizes, "rows": 90})
+    assert "**Iterations per CPU second**" in text
+    assert text.count("| 130 |") == 2
+
+
 # --- reliability
 # ----------------------------------------------------------------------------------------------------------
 
@@ -326,3 +342,31 @@ def test_calibration_sees_what_is_not_calibrated() -> None:
     assert max(abs(row["z"]) for row in bad) > 6
     equal = [calibration.rank(0.0, np.zeros(calibration.DRAWS), rng) for _ in range(1000)]
     assert calibration.uniformity(np.array(equal)) > 0.01  # ties are split at random
+
+
+def test_tall_data_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tall, "ROW_GROUP", 300)
+    said: list[str] = []
+    result = common.plain(tall.measure(1005, 1, said.append))
+    rows = {(entry["task"], entry["files"]): entry["runs"][0]["rows"] for entry in result["measured"]}
+    assert rows == {
+        ("nothing", 1): 0, ("read", 1): 101, ("statistics", 1): 101,
+        ("nothing", 10): 0, ("read", 10): 1005, ("statistics", 10): 1005,
+    }  # fmt: skip
+    (table,) = tall.tables(result)
+    assert [row[0] for row in table.rows] == ["101", "1,005"]
+    assert len(table.rows[0]) == len(table.columns)
+    assert "10 files" in table.note
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tall.write_folder(folder, 2000, columns=40)
+    found = wv.SufficientStatistics.from_files(folder, "y")
+    assert found.n == 2000
+    assert found.means["x39"] == pytest.approx(1e6, abs=1)
+
+
+def test_tall_ratios_are_ours_over_reading_alone() -> None:
+    def runs(*seconds: float) -> dict[str, Any]:
+        return {"runs": [{"seconds": s} for s in seconds]}
+
+    assert tall.ratio(runs(2, 3, 8), runs(1, 1, 2), "seconds") == "3.00 (2.00 – 4.00)"

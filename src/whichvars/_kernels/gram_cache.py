@@ -13,6 +13,7 @@ import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import dot
+from whichvars._kernels.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
 
 SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
@@ -28,7 +29,7 @@ class GramCache(NamedTuple):
 
 def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
     """An empty cache; without places in the Gram engine, for short columns, or where not even 8 would fit."""
-    n_columns, n = design.columns.shape
+    n_columns, n = len(design.diagonal), dot_length(design)
     places = min(n_columns, max_bytes // max(8 * n_columns, 1))
     if n < SHORTEST or places < 8:
         n_columns = places = 0
@@ -41,13 +42,26 @@ def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
     )
 
 
+def dot_length(design: Design) -> float:
+    """Entries that a dot product of two columns looks at; 0 in the Gram engine."""
+    return product_length(design.stored) if design.stored.code != NOT_STORED else design.columns.shape[1]
+
+
+@inlined
+def dot_product(design, a, b):
+    """x_aᵀ x_b, from the columns."""
+    if design.stored.code == NOT_STORED:
+        return dot(design.columns, a, design.columns, b)
+    return stored_product(design.stored, a, b)
+
+
 @inlined
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
     if design.gram.shape[0] > 0:
         return design.gram[entering, present]  # one row for all that are present
     if cache.kept.shape[0] == 0:
-        return dot(design.columns, entering, design.columns, present)
+        return dot_product(design, entering, present)
     place = cache.place[present]
     if place >= 0:
         return cache.values[entering, place]
@@ -55,9 +69,9 @@ def product(design, cache, entering, present):
     if place >= 0:
         return cache.values[present, place]
     cache.rent[present] += 1
-    if cache.rent[present] >= design.columns.shape[0]:
+    if cache.rent[present] >= design.diagonal.shape[0]:
         _buy(design, cache, present)
-    return dot(design.columns, entering, design.columns, present)
+    return dot_product(design, entering, present)
 
 
 @kernel
@@ -69,5 +83,80 @@ def _buy(design, cache, column):
         cache.rent[cache.kept[place]] = 0
     cache.kept[place] = column
     cache.place[column] = place
-    for c in range(design.columns.shape[0]):
-        cache.values[c, place] = dot(design.columns, c, design.columns, column)
+    for c in range(design.diagonal.shape[0]):
+        cache.values[c, place] = dot_product(design, c, column)
+
+
+# --- products with many columns at once
+
+
+@kernel
+def block_products(design, cache, first, n, present, lanes, out):
+    """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them. `lanes` is room to
+    work, (8, n or more)."""
+    place = -1
+    if cache.kept.shape[0] > 0:
+        if cache.place[present] < 0:
+            cache.rent[present] += n
+            if cache.rent[present] >= design.diagonal.shape[0]:
+                _buy(design, cache, present)
+        place = cache.place[present]
+    if design.gram.shape[0] > 0:
+        _copy(design.gram[present, first : first + n], out, n)
+    elif place >= 0:
+        _copy(cache.values[first : first + n, place], out, n)
+    elif design.rows.shape[0] > 0:
+        _products_by_rows(design.rows, design.columns, first, n, present, lanes, out)
+    else:
+        for c in range(n):
+            out[c] = dot_product(design, first + c, present)
+
+
+@kernel
+def _copy(source, out, n):
+    for c in range(n):
+        out[c] = source[c]
+
+
+@kernel
+def _products_by_rows(rows, columns, first, n, present, lanes, out):
+    """The eight running sums of ``linalg.dot``, each for n columns side by side."""
+    length = rows.shape[0]
+    whole = length - length % 8
+    last = first + n
+    for lane in range(8):
+        sums = lanes[lane]
+        for c in range(n):
+            sums[c] = 0.0
+        t = lane
+        while t + 24 < whole:
+            _add_four(
+                sums, n,
+                rows[t, first:last], rows[t + 8, first:last], rows[t + 16, first:last], rows[t + 24, first:last],
+                columns[present, t], columns[present, t + 8], columns[present, t + 16], columns[present, t + 24],
+            )  # fmt: skip
+            t += 32
+        while t < whole:
+            _add_one(sums, n, rows[t, first:last], columns[present, t])
+            t += 8
+    for t in range(whole, length):
+        _add_one(lanes[0], n, rows[t, first:last], columns[present, t])
+    _add_lanes(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7], n, out)
+
+
+@kernel
+def _add_four(sums, n, x0, x1, x2, x3, f0, f1, f2, f3):
+    for c in range(n):
+        sums[c] = (((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2) + x3[c] * f3
+
+
+@kernel
+def _add_one(sums, n, x, f):
+    for c in range(n):
+        sums[c] += x[c] * f
+
+
+@kernel
+def _add_lanes(s0, s1, s2, s3, s4, s5, s6, s7, n, out):
+    for c in range(n):
+        out[c] = ((s0[c] + s4[c]) + (s2[c] + s6[c])) + ((s1[c] + s5[c]) + (s3[c] + s7[c]))
