@@ -37,6 +37,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         iterations of each replicate (a million if not given), whichever comes first.
     draws, warmup, budget, replicates, threads
         As in ``sample``. A `budget` of time makes results depend on the machine.
+    checkpoint, every
+        As in ``sample``: a directory in which a fit is kept while it goes on. If it was killed, ``fit`` with the same
+        data and settings goes on from there. One directory, one fit: other data are refused, so it is not for
+        cross-validation.
     threshold : float
         Inclusion probability from which on a column is selected.
     random_state : int, RandomState or None
@@ -90,6 +94,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         budget: Any = None,
         replicates: int = 4,
         threads: int | None = None,
+        checkpoint: Any = None,
+        every: Any = "30s",
         threshold: float = 0.5,
         random_state: Any = 0,
         verbose: bool = False,
@@ -110,6 +116,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.budget = budget
         self.replicates = replicates
         self.threads = threads
+        self.checkpoint = checkpoint
+        self.every = every
         self.threshold = threshold
         self.random_state = random_state
         self.verbose = verbose
@@ -163,6 +171,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
                 threads=self.threads,
                 seed=_seed(self.random_state),
                 progress=bool(self.verbose),
+                checkpoint=self.checkpoint,
+                every=self.every,
             )
         self.posterior_ = posterior
         self.n_iter_ = posterior.iterations

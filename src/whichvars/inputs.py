@@ -11,7 +11,8 @@ import pandas as pd
 from whichvars.errors import ArgumentTypeError, DataError
 
 NUMERIC = "biuf"  # dtype kinds that are numbers as they stand
-ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), or drop it"
+SHOWN = 20  # names of columns in a message
+ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), as VariableSelector.from_formula does, or drop it"
 
 
 class Columns(NamedTuple):
@@ -238,4 +239,4 @@ def _suggest(name: str, names: list[str]) -> str:
     close = get_close_matches(name, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"; the columns are {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"

@@ -1,5 +1,4 @@
-"""``sample()``: replicates × chunks, warm-up, stopping, threads, progress, interrupt. Knows no algorithm but which one
-"auto" takes.
+"""``sample()``: replicates × chunks, warm-up, stopping, threads, progress, interrupt. Knows no algorithm.
 
 Results depend on the problem, the sampler's settings, the seed and the numbers of draws, warm-up iterations
 and replicates, and on `target_mcse`; not on threads, chunks or timing, unless a `budget` of time runs out.
@@ -11,31 +10,29 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from whichvars import storage
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
-from whichvars.diagnostics import ACCEPTABLE, disagreement
-from whichvars.enumeration import exact, number_of_models
+from whichvars.choosing import check_sampler, choose
+from whichvars.diagnostics import ACCEPTABLE, disagreement, lost_arithmetic
+from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
 from whichvars.interrupts import Asked, listen
 from whichvars.posterior import Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 from whichvars.progress import Progress, Report
-from whichvars.samplers.hybrid import Hybrid
 from whichvars.samplers.run import Run, Sampler, begin_counting
-from whichvars.seeding import replicate_seeds
+from whichvars.seeding import plain_entropy, plain_seed, replicate_seeds
 from whichvars.starts import starting_models
 
 CHUNK_SECONDS = 0.2
 DRAWS = 1_000_000  # if not given
 ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
-ENUMERATE = 1 << 20  # models that "auto" looks at one by one: about a second
-MODELS_A_SECOND = 500_000  # at least, of enumeration
 FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
 WARMUP_SHARE = 0.2  # of a time budget, at most
 
@@ -48,7 +45,7 @@ def sample(
     warmup: int | None = None,
     replicates: int = 4,
     threads: int | None = None,
-    seed: int | None = 0,
+    seed: int | np.random.SeedSequence | None = 0,
     start: Any = None,
     budget: str | float | None = None,
     target_mcse: float | None = None,
@@ -76,7 +73,7 @@ def sample(
         Independent runs. Monte Carlo errors and warnings of disagreement rest on them: at least 2, better 4.
     threads : int
         Threads; all cores if not given. Results do not depend on it.
-    seed : int or None
+    seed : int, SeedSequence or None
         Results repeat exactly with the same seed; None takes a new one each time.
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
         Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
@@ -119,7 +116,7 @@ def sample(
     """
     check_problem(problem, "sample")
     asked = {
-        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": seed, "start": start if isinstance(start, str) else None,
+        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": plain_seed(seed), "start": start if isinstance(start, str) else None,
         "budget": budget, "target_mcse": target_mcse,
     }  # fmt: skip
     seconds = None if budget is None else _seconds(budget)
@@ -136,11 +133,7 @@ def sample(
             return replace(exact(problem), settings=asked, chosen=chosen.why)
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
-    if isinstance(sampler, (str, type)) or not hasattr(sampler, "advance"):
-        brackets = f"; did you mean {sampler.__name__}()?" if isinstance(sampler, type) else ""
-        raise ArgumentTypeError(
-            f'sampler must be "auto" or an object such as AddDeleteSwap(), not {sampler!r}{brackets}'
-        )
+    sampler = check_sampler(sampler)
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(
@@ -150,7 +143,7 @@ def sample(
     plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
     seeds = replicate_seeds(seed, replicates)
     settings = Settings(
-        sampler, plan, seeds[0].entropy, list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
+        sampler, plan, plain_entropy(seeds[0]), list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
     )  # fmt: skip
     with locked(checkpoint, every) as keeper:
         found: dict[int, Replicate] = {}
@@ -216,7 +209,7 @@ def carry_out(
             pool = inner if spare > 1 else None
             loop = _Loop(problem, settings, replicates, chunk, pool, spare, keeper, asked)
             if keeper is not None:
-                keeper.start_clock(len(runs), threads)
+                keeper.start_clock(len(runs))
             stopped = loop.run(outer, min(threads, len(runs)), bar)
         if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
             for i in range(len(runs)):
@@ -243,36 +236,6 @@ def carry_out(
         )
     _warn_of_trouble(posterior)
     return posterior
-
-
-class Choice(NamedTuple):
-    """What "auto" takes (None: enumeration), and why."""
-
-    sampler: Sampler | None
-    why: str
-
-
-def choose(problem: Problem, draws: int | None, seconds: float | None) -> Choice:
-    """What "auto" takes for a problem.
-
-    >>> import whichvars as wv
-    >>> data = wv.datasets.load_uscrime()
-    >>> choose(wv.Problem(data.X, data.y), None, None).why
-    'all 32,768 models are few enough to be looked at one by one'
-    """
-    total = number_of_models(problem)
-    most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
-    if draws is None and total <= most:
-        return Choice(None, f"all {total:,} models are few enough to be looked at one by one")
-    reason = (
-        "draws were asked for"
-        if total <= most
-        else f"{problem.p:,} variables make too many models to look at each"
-    )
-    return Choice(
-        Hybrid(),
-        f"{reason}, and the hybrid sampler is near the best on all kinds of posteriors it was tried on",
-    )
 
 
 def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
@@ -485,20 +448,8 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
-    if posterior.troubles.get("breakdowns"):
-        warnings.warn(
-            f"{posterior.troubles['breakdowns']} models could not be factorised to working precision and were given no mass; "
-            "columns are nearly collinear at very different scales: use scale='unit'",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if posterior.troubles.get("perfect_fits"):
-        warnings.warn(
-            "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
-            "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
 
 __all__ = ["sample"]

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from whichvars.encoding import _look_at
 from whichvars.errors import DataError, MissingPackageError
-from whichvars.files import _cannot_parse, _check_names, _first_bytes, _header, _look_at, _separator
+from whichvars.files import _cannot_parse, _check_names, _first_bytes, _header, _separator
 from whichvars.inputs import NUMERIC, find_columns
 
 PARQUET = b"PAR1"

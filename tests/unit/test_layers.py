@@ -14,6 +14,7 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
+    ("archives",),
     (
         "mixtures",
         "priors",
@@ -22,6 +23,7 @@ LAYERS = (
         "budgets",
         "files",
         "datasets",
+        "encoding",
         "flat",
         "genotypes",
         "moments",
@@ -47,7 +49,7 @@ LAYERS = (
     ("storage", "interrupts"),
     ("checkpoint", "sufficient"),
     ("posterior", "estimates"),
-    ("progress", "enumeration", "sampling", "continuing"),
+    ("progress", "enumeration", "choosing", "sampling", "continuing"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

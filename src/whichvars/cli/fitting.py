@@ -283,7 +283,8 @@ class _Data(NamedTuple):
 def _load(options: dict[str, Any]) -> _Data:
     """A file as a whole."""
     from whichvars.cli.runs import fingerprint
-    from whichvars.files import prepare, read_table
+    from whichvars.encoding import prepare
+    from whichvars.files import read_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
@@ -297,8 +298,8 @@ def _stream(options: dict[str, Any]) -> _Data:
     """A file or a folder in portions, as sufficient statistics."""
     import whichvars as wv
     from whichvars.cli.runs import stream_fingerprint
+    from whichvars.encoding import Encoding
     from whichvars.errors import DataError
-    from whichvars.files import Encoding
     from whichvars.streaming import find_sources
 
     if options["drop_missing"]:
@@ -314,7 +315,7 @@ def _stream(options: dict[str, Any]) -> _Data:
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
     """The sampler that a run will take; None where every model is looked at."""
-    from whichvars.sampling import choose
+    from whichvars.choosing import choose
 
     if arguments["sampler"] != "auto":
         return arguments["sampler"]

@@ -171,7 +171,7 @@ def protect(text: str) -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    from whichvars.storage import replacing
+    from whichvars.archives import replacing
 
     with replacing(path) as stream:
         stream.write(text.encode("utf-8", "replace"))
