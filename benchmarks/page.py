@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, calibration, compare, engine, soak, tecator, wide
+from benchmarks import boston, calibration, compare, engine, soak, tall, tecator, wide
 from benchmarks.common import ROOT, Table, measured_at, read_result
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -32,11 +32,12 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "engine": (engine.tables, _engine),
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
+    "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "engine", "tecator", "boston", "wide")
+PERFORMANCE = ("compare", "engine", "tecator", "boston", "tall", "wide")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:
