@@ -1,4 +1,5 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, calibration, tecator, boston, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, cluster,
+calibration, tecator, boston, page."""
 
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import click
 from benchmarks import (
     boston,
     calibration,
+    cluster,
     common,
     compare,
     engine,
@@ -157,6 +159,17 @@ def soak_command(minutes: float, every: str, name: str, out: Path | None, markdo
     result = soak.measure(minutes, every, name, say=say)
     where = common.write_result("soak", result, out)
     common.present(result, soak.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("cluster")
+@click.option("--seconds", default=cluster.SECONDS, show_default=True, help="Of one replicate on one thread.")
+@output
+def cluster_command(seconds: float, out: Path | None, markdown: bool) -> None:
+    """A Dask cluster on this machine: one and two workers, what a round costs, and a model of many workers."""
+    result = cluster.measure(seconds, say)
+    where = common.write_result("cluster", result, out)
+    common.present(result, cluster.tables, markdown)
     say(f"written to {where.name}")
 
 

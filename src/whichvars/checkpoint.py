@@ -132,12 +132,14 @@ def fingerprint(problem: Problem) -> str:
     return storage.digest_of({**state, "_target": target._replace(slab=slab)}, storage.PROBLEM)
 
 
-def _without_products(value: Any) -> Any:
+def without_products(value: Any) -> Any:
     """The tree with every ``GramCache`` left out."""
     return _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
 
 
-def _with_products(value: Any) -> Any:
+def with_products(value: Any) -> Any:
+    """The tree with empty ones in their places."""
+
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
             place=np.full(n.columns, -1, np.int32),
@@ -279,7 +281,7 @@ class Checkpoint:
             ) from error
         if content["token"] != self.token or content["index"] != index:
             raise DataError(f"{path} belongs to another run; without it its replicate starts anew")
-        replicate: Replicate = _with_products(content["replicate"])
+        replicate: Replicate = with_products(content["replicate"])
         self.written[index] = _moment(replicate)
         return replicate
 
@@ -314,7 +316,7 @@ class Checkpoint:
         return self._store(index, self._prepare(index, replicate, copy=False), _moment(replicate), 0.0)
 
     def _prepare(self, index: int, replicate: Replicate, copy: bool) -> storage.Prepared:
-        content = {"token": self.token, "index": index, "replicate": _without_products(replicate)}
+        content = {"token": self.token, "index": index, "replicate": without_products(replicate)}
         return storage.prepare("replicate", content, self.known, trim=True, copy=copy)
 
     def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], spent: float) -> bool:

@@ -143,11 +143,23 @@ def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: 
                 sizes = _entry_sizes(archive, size)
                 header = json.loads(_read_array(archive, "header", sizes).tobytes())
                 _check_header(header, kind, path)
-                return _Decoder(archive, sizes, _by_name(classes), most_zeros).decode(header["content"])
+
+                def read(index: int) -> np.ndarray:
+                    return _read_array(archive, f"array{int(index)}", sizes)
+
+                return _Decoder(read, _by_name(classes), most_zeros).decode(header["content"])
         except DataError:
             raise
         except Exception as error:  # the checksum is right, so somebody wrote it like this
             raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
+
+
+def unpack(prepared: Prepared, kind: str, classes: Classes, most_zeros: int = 0) -> Any:
+    """What ``prepare`` was given, with arrays of its own: for trees that travel and are not written."""
+    header = json.loads(prepared.header)
+    _check_header(header, kind, "what arrived")
+    decoder = _Decoder(lambda index: prepared.arrays[index].copy(), _by_name(classes), most_zeros)
+    return decoder.decode(header["content"])
 
 
 # --- the file
@@ -368,10 +380,8 @@ TAGS = ("float", "array", "view", "padded", "scalar", "tuple", "tuples", "dict",
 class _Decoder:
     """From JSON and arrays to the tree."""
 
-    def __init__(
-        self, archive: zipfile.ZipFile, sizes: dict[str, int], known: dict[str, type], most_zeros: int
-    ) -> None:
-        self.archive, self.sizes, self.known, self.zeros_left = archive, sizes, known, most_zeros
+    def __init__(self, read: Callable[[int], np.ndarray], known: dict[str, type], most_zeros: int) -> None:
+        self.read, self.known, self.zeros_left = read, known, most_zeros
         self.arrays: dict[int, np.ndarray] = {}
 
     def decode(self, tree: Any) -> Any:
@@ -388,7 +398,7 @@ class _Decoder:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _array(self, index: int) -> np.ndarray:
-        self.arrays[index] = _read_array(self.archive, f"array{int(index)}", self.sizes)
+        self.arrays[index] = self.read(index)
         return self.arrays[index]
 
     def _view(self, parts: list[Any]) -> np.ndarray:

@@ -33,6 +33,8 @@ LAYERS = (
     ("storage", "interrupts"),
     ("checkpoint",),
     ("posterior", "estimates"),
+    ("workers",),
+    ("cluster", "executors"),
     ("progress", "enumeration", "sampling", "continuing"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )
