@@ -164,10 +164,11 @@ def soak_command(minutes: float, every: str, name: str, out: Path | None, markdo
 
 @main.command("cluster")
 @click.option("--seconds", default=cluster.SECONDS, show_default=True, help="Of one replicate on one thread.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=cluster.PROBLEMS)
 @output
-def cluster_command(seconds: float, out: Path | None, markdown: bool) -> None:
+def cluster_command(seconds: float, names: list[str], out: Path | None, markdown: bool) -> None:
     """A Dask cluster on this machine: one and two workers, what a round costs, and a model of many workers."""
-    result = cluster.measure(seconds, say)
+    result = cluster.measure(seconds, names, say)
     where = common.write_result("cluster", result, out)
     common.present(result, cluster.tables, markdown)
     say(f"written to {where.name}")

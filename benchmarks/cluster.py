@@ -2,12 +2,13 @@
 the chains of a replicate pays; and, by a cost model and not by measurement, what many workers would give."""
 
 import contextlib
+import math
 import statistics
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ PROBLEMS = ("boston104", "n3finemapping", "clusters3000")
 SECONDS = 20.0  # of one replicate on one thread
 REPLICATES = 4
 MANY = (1, 2, 10, 100, 1000)  # workers of the cost model
+SHORT = 0.3  # seconds of a round where rounds are looked at
 NETWORK = 125e6  # bytes a second that the client receives: a gigabit a second
 
 
@@ -35,12 +37,12 @@ def samplers() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[dict[str, Any]]]:
-    """While this lasts, what every round took."""
+    """While this lasts, what every round took; rounds are as short as they are asked to be."""
     from whichvars import cluster
     from whichvars.workers import Answer, Order
 
     rounds: list[dict[str, Any]] = []
-    ask = cluster.DaskCrew._ask
+    ask, share = cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE
 
     def note(self: Any, order: Order, worker: str | None) -> Answer | None:
         started = time.perf_counter()
@@ -56,11 +58,11 @@ def watched() -> Iterator[list[dict[str, Any]]]:
             )
         return answer
 
-    cluster.DaskCrew._ask = note  # type: ignore[method-assign]
+    cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
     try:
         yield rounds
     finally:
-        cluster.DaskCrew._ask = ask  # type: ignore[method-assign]
+        cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE = ask, share  # type: ignore[method-assign]
 
 
 def _size(state: Any) -> int:
@@ -89,7 +91,10 @@ def draws_for(problem: Any, sampler: Any, seconds: float) -> int:
         draws *= 4
 
 
-def measure(seconds: float = SECONDS, say: Callable[[str], None] = print) -> dict[str, Any]:
+def measure(
+    seconds: float = SECONDS, names: Sequence[str] = PROBLEMS, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """All four tables; `seconds` is what one replicate takes on one thread."""
     import whichvars as wv
 
     sys.path.insert(0, str(ROOT / "tests"))
@@ -99,7 +104,7 @@ def measure(seconds: float = SECONDS, say: Callable[[str], None] = print) -> dic
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         with cluster(Path(one), 1) as single, cluster(Path(two), 2) as double:
             at = {1: single.address, 2: double.address}
-            for name in PROBLEMS:
+            for name in names:
                 problem, sampler = problems.build(name), wv.Hybrid()
                 draws = draws_for(problem, sampler, seconds)
                 say(f"{name}: {REPLICATES} replicates of {draws:,} draws")
@@ -109,10 +114,12 @@ def measure(seconds: float = SECONDS, say: Callable[[str], None] = print) -> dic
                     seconds_of(problem, sampler, wv.DaskExecutor(address), draws=2000, replicates=workers)
                 for workers, address in at.items():
                     row[f"threads {workers}"] = seconds_of(problem, sampler, None, threads=workers, **options)
-                    with watched() as found:
-                        executor = wv.DaskExecutor(address)
-                        row[f"workers {workers}"] = seconds_of(problem, sampler, executor, **options)
-                    rounds[name] = found
+                    executor = wv.DaskExecutor(address)
+                    row[f"workers {workers}"] = seconds_of(problem, sampler, executor, **options)
+                with watched() as found:
+                    executor = wv.DaskExecutor(at[2], round_seconds=SHORT)
+                    seconds_of(problem, sampler, executor, **(options | {"replicates": 2}))
+                rounds[name] = found
                 scaling.append(row)
             problem = problems.build("boston104")
             for what, sampler in samplers().items():
@@ -129,6 +136,7 @@ def measure(seconds: float = SECONDS, say: Callable[[str], None] = print) -> dic
                 spreading.append(row)
     return {
         "environment": common.environment(),
+        "seconds": seconds,
         "scaling": scaling,
         "spreading": spreading,
         "rounds": {name: describe(found) for name, found in rounds.items()},
@@ -172,7 +180,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     rounds = Table(
         "A round on two workers: medians",
         ["problem", "rounds", "seconds", "beside advancing", "state, MB", "sent whole"],
-        note="Beside advancing: asking, packing, sending back. Sent whole: rounds for which the worker did not have the state.",
+        note=f"Rounds of {SHORT} s were asked for, to have many of them. Beside advancing: asking, packing, sending back. Sent whole: rounds for which the worker did not have the state.",
     )
     for name, row in result["rounds"].items():
         rounds.rows.append(

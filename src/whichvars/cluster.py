@@ -184,9 +184,13 @@ class DaskCrew:
         return sum(self.threads.values())
 
     def _look(self) -> None:
-        """See which workers there are."""
+        """See which workers there are; a scheduler that is too busy to say so is not taken for one that has gone."""
+        if self.client.status != "running":
+            raise self._lost()
         try:
-            found = self.client.nthreads()
+            found = self.client.sync(self.client.scheduler.ncores, callback_timeout=PATIENCE)
+        except TimeoutError:
+            return
         except Exception as error:  # whatever comes out of a connection that is being closed
             raise self._lost() from error
         with self.lock:

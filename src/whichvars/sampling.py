@@ -431,7 +431,7 @@ class _Loop:
                     waiting = self._unfinished()
                 if self.asked.times:
                     stopped = stopped or "interrupted"
-                while waiting and len(working) < self.crew.width and not stopped:
+                while not stopped and waiting and len(working) < self.crew.width:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
                 if not working:
