@@ -71,22 +71,26 @@ def _size(state: Any) -> int:
 
 def seconds_of(problem: Any, sampler: Any, executor: Any, **options: Any) -> float:
     """Wall time of a run."""
-    import whichvars as wv
-
     started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        wv.sample(problem, sampler, executor=executor, progress=False, seed=0, **options)
+    run(problem, sampler, executor=executor, **options)
     return time.perf_counter() - started
 
 
+def run(problem: Any, sampler: Any, **options: Any) -> Any:
+    import whichvars as wv
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return wv.sample(problem, sampler, progress=False, seed=0, **options)
+
+
 def draws_for(problem: Any, sampler: Any, seconds: float) -> int:
-    """Draws that one replicate makes in about so many seconds on one thread; compiles, if need be."""
+    """Draws that one replicate makes in about so many CPU seconds; compiles, if need be."""
     draws = 2000
-    seconds_of(problem, sampler, None, draws=draws, replicates=1, threads=1)
+    run(problem, sampler, draws=draws, replicates=1, threads=1)
     while True:
-        taken = seconds_of(problem, sampler, None, draws=draws, warmup=draws // 10, replicates=1, threads=1)
-        if taken > 0.5:
+        taken = run(problem, sampler, draws=draws, warmup=draws // 10, replicates=1, threads=1).cpu_seconds
+        if taken > 0.2:
             return max(draws, int(draws * seconds / taken))
         draws *= 4
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import whichvars
 
 SOURCE = str(Path(whichvars.__file__).parent.parent)
-SECONDS = 60.0  # within which a process must be there
+SECONDS = 120.0  # within which a process must be there
 
 
 class Processes:
@@ -48,6 +48,12 @@ class Processes:
         self.workers.append(process)
         return process
 
+    def wait_for_workers(self, number: int) -> None:
+        from distributed import Client
+
+        with Client(self.address, timeout=SECONDS, set_as_default=False) as client:
+            client.wait_for_workers(number, timeout=SECONDS)
+
     def _start(self, arguments: list[str], path: str = SOURCE) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         with open(self.directory / "log", "ab") as log:
@@ -65,15 +71,12 @@ class Processes:
 @contextlib.contextmanager
 def cluster(directory: Path, workers: int = 2) -> Iterator[Processes]:
     """A scheduler with so many workers of one thread each, when all have come."""
-    from distributed import Client
-
     found = Processes(directory)
     try:
         for _ in range(workers):
             found.add_worker()
         if workers:
-            with Client(found.address, set_as_default=False) as client:
-                client.wait_for_workers(workers, timeout=SECONDS)
+            found.wait_for_workers(workers)
         yield found
     finally:
         found.stop()

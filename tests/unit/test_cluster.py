@@ -233,6 +233,7 @@ def test_a_worker_without_the_package(problem: wv.Problem, nobody: Processes, tm
     hidden.mkdir()
     (hidden / "whichvars.py").write_text("raise ImportError('No module named whichvars')\n")
     nobody.add_worker(str(hidden))
+    nobody.wait_for_workers(1)
     refused(
         problem,
         nobody.address,
@@ -256,6 +257,7 @@ def test_other_versions_on_a_worker(
     assert before in text
     path.write_text(text.replace(before, after), encoding="utf-8")
     nobody.add_worker(str(tmp_path / "other"))
+    nobody.wait_for_workers(1)
     refused(problem, nobody.address, rf"worker tcp://\S+ has other software than this process: {match}")
 
 
