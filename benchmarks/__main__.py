@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
 calibration, tecator, boston, page."""
 
 import sys
@@ -21,6 +21,7 @@ from benchmarks import (
     soak,
     startup,
     tecator,
+    wide,
 )
 
 
@@ -133,6 +134,18 @@ def engine_command(
     result = engine.measure(only, effort, say)
     where = common.write_result("engine", result, out)
     common.present(result, engine.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("wide")
+@click.option("--columns", default=wide.SIZES[-1], show_default=True, help="The larger of two sizes.")
+@click.option("--samplers", type=ByName(list(wide.SAMPLERS)), default="all", show_default=True)
+@output
+def wide_command(columns: int, samplers: list[str], out: Path | None, markdown: bool) -> None:
+    """Genotypes of one byte each: iterations/s and memory at p = 1,000,000 against p = 10,000."""
+    result = wide.measure((wide.SIZES[0], columns), samplers, say)
+    where = common.write_result("wide", result, out)
+    common.present(result, wide.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -14,7 +14,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "examples", "scaling"]  # parts of pages
+exclude_patterns = ["_build", "examples", "scaling"]  # scaling/: parts of a page
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 

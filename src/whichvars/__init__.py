@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem": ["Problem"],
+    "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     )
     from whichvars.estimator import VariableSelector
     from whichvars.executors import DaskExecutor
+    from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,

@@ -32,6 +32,7 @@ from scipy.special import expit
 
 from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
+from whichvars.designs import gram_of
 from whichvars.errors import DataError
 from whichvars.mixtures import posterior_nodes
 from whichvars.problem import MIXTURES, Problem
@@ -105,16 +106,24 @@ class Functionals(NamedTuple):
 
     centre: np.ndarray  # (R,)
     variance: np.ndarray  # (R,)
-    row: np.ndarray  # (R, P)
+    row: np.ndarray  # (R, C)
+    columns: np.ndarray  # (C,) the columns of the problem that `row` is about, ascending; it is 0 elsewhere
+
+    def some(self, rows: slice) -> "Functionals":
+        return Functionals(self.centre[rows], self.variance[rows], self.row[rows], self.columns)
 
 
-def functionals(problem: Problem, intercept: np.ndarray, z: np.ndarray, x: np.ndarray) -> Functionals:
-    """Those of intercept·ᾱ + zᵀδ + xᵀβ, ᾱ the intercept of centred columns. Shapes (R,), (R, q), (R, P)."""
-    flat = problem.flat
+def functionals(
+    problem: Problem, intercept: np.ndarray, z: np.ndarray, x: np.ndarray, columns: np.ndarray | None = None
+) -> Functionals:
+    """Those of intercept·ᾱ + zᵀδ + xᵀβ, ᾱ the intercept of centred columns. Shapes (R,), (R, q), (R, C); `columns`
+    says which C columns are meant where it is not all P: those of all models that will be asked."""
+    flat, columns = problem.flat, np.arange(len(problem.columns_used)) if columns is None else columns
     return Functionals(
         centre=intercept * flat.y_mean + z @ flat.y_on_z,
         variance=intercept**2 * flat.mean_variance + ((z @ flat.z_root) ** 2).sum(axis=1),
-        row=(x - z @ flat.x_on_z) / problem.column_units,
+        row=(x - z @ flat.x_on_z[:, columns]) / problem.column_units[columns],
+        columns=columns,
     )
 
 
@@ -148,11 +157,7 @@ def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np
 def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
     """XᵀX of each model's columns (m, k), for the independent slab with its ridge: (m, k, k)."""
     design, slab = problem.target(0).design, problem.target(0).slab
-    if problem.engine == "gram":
-        gram = design.gram[columns[:, :, None], columns[:, None, :]]
-    else:
-        block = design.columns[columns]
-        gram = block @ block.transpose(0, 2, 1)
+    gram = gram_of(design, columns)
     if slab.code == codes.INDEPENDENT:
         places = np.arange(columns.shape[1])
         gram[:, places, places] += slab.ridge[columns]
@@ -342,7 +347,7 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> tuple[np
         inner = (q1[:, None] * fit.b - mean_in[fit.columns]) ** 2 + q_variance[:, None] * fit.b**2
         inner += _times(variance, st[:, None] * np.einsum("mkk->mk", fit.V))
         square += np.bincount(fit.columns.ravel(), (fit.weight[:, None] * inner).ravel(), P)
-        b, v = along(fit, fixed.row)
+        b, v = along(fit, fixed)
         spread = (q1 * b - along_total[:, None]) ** 2 + q_variance * b**2
         spread += _times(variance, fixed.variance[:, None] * s1 + st * v)
         along_square += spread @ fit.weight
@@ -358,7 +363,7 @@ def _tails(problem: Problem, kept: KeptModels, interval: float) -> np.ndarray:
     columns, always = _Components(), [_Components() for _ in fixed.centre]
     for fit in fits(problem, kept):
         columns.add(fit, fit.columns.ravel(), fit.b, np.einsum("mkk->mk", fit.V))
-        b, v = along(fit, fixed.row)
+        b, v = along(fit, fixed)
         for r, part in enumerate(always):
             part.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
     positive = positive_probabilities(problem, kept)
@@ -438,9 +443,9 @@ class _Components:
         return weight, location[heavy], scale[heavy], degrees[heavy]
 
 
-def along(fit: Fits, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """rowᵀb and rowᵀV row of rows (R, P) in every model: (R, m) each."""
-    part = rows[:, fit.columns]  # (R, m, k)
+def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
+    """rowᵀb and rowᵀV row in every model: (R, m) each."""
+    part = lines.row[:, np.searchsorted(lines.columns, fit.columns)]  # (R, m, k)
     return (
         np.einsum("rmk,mk->rm", part, fit.b),
         np.einsum("rmk,rmk->rm", part, np.einsum("mkl,rml->rmk", fit.V, part)),

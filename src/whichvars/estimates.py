@@ -12,9 +12,10 @@ from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, 
 from whichvars.coefficients import KeptModels
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
-from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio_of_sums
+from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
+RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
 def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
@@ -180,6 +181,41 @@ def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndar
     return mean, np.hypot(mcse, ROUNDING)
 
 
+def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Conditional probabilities and shares of draws of the same chains, put together: PIPs and their Monte Carlo
+    errors; each replicate's PIPs and their variances.
+
+    Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
+    there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
+    variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
+    like PIP; errors are those of the mixture itself, chain by chain.
+    """
+    of_chains = ("sums", "weights", "visits", "visited")
+    sums, weights, visits, visited = (np.concatenate([getattr(x, name) for x in parts]) for name in of_chains)
+    averaged, spread = ratio(sums, weights)
+    _, spread_of_shares = ratio(visits, visited)
+    independent = averaged * (1 - averaged) / visited.sum()  # what is never seen is not known therefore
+    rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
+    noise, noise_of_shares, least = (
+        np.bincount(rarity, x, len(RARITIES) + 1)
+        for x in ((spread**2).sum(axis=0), (spread_of_shares**2).sum(axis=0), independent)
+    )
+    noise_of_shares = np.maximum(noise_of_shares, least)
+    weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
+
+    def mixed(sums: np.ndarray, weights: np.ndarray, visits: np.ndarray, visited: np.ndarray) -> Any:
+        averaged, spread = ratio(sums, weights)
+        shares, spread_of_shares = ratio(visits, visited)
+        rows = max(int(np.count_nonzero(weights)), 2)
+        variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
+        return averaged + weight * (shares - averaged), variance
+
+    pip, variance = mixed(sums, weights, visits, visited)
+    each = [mixed(*(getattr(part, name) for name in of_chains)) for part in parts]
+    mcse = np.hypot(np.where(variance > 0, np.sqrt(variance), np.nan), ROUNDING)
+    return pip, mcse, np.array([x[0] for x in each]), np.array([x[1] for x in each])
+
+
 class Look(NamedTuple):
     """What one replicate says of the inclusion probabilities: an ``Estimate`` without the rest."""
 
@@ -196,7 +232,8 @@ def look_at(sampler: Any, run: Run) -> Look:
 
 
 class Pips(NamedTuple):
-    """Inclusion probabilities of all replicates together, by whichever of two ways has the smaller errors."""
+    """Inclusion probabilities of all replicates together: by whichever of two ways has the smaller errors, or by
+    both."""
 
     pip: np.ndarray
     mcse: np.ndarray
@@ -210,17 +247,23 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     """All replicates' inclusion probabilities, and their Monte Carlo errors."""
     means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
     pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
+    moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks)
-    if (
-        averaged is not None
-    ):  # a variable that moved while its conditional probability did not: known but for rounding
-        known = np.isnan(averaged[1]) & ~np.isnan(mcse)
-        averaged = averaged[0], np.where(known, ROUNDING, averaged[1])
-    if averaged is not None and not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-        pip, mcse = averaged
+    if averaged is not None:
+        averaged = averaged[0], _known_but_for_rounding(averaged[1], moved)
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
+        if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
+            pip, mcse, means, variances = mix_with_visits(parts)
+            mcse = _known_but_for_rounding(mcse, moved)
+        elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+            pip, mcse = averaged
+            means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
     return Pips(pip, mcse, means, variances, frequencies, averaged)
+
+
+def _known_but_for_rounding(mcse: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """The errors of variables that moved while their conditional probabilities did not are not unknown."""
+    return np.where(np.isnan(mcse) & moved, ROUNDING, mcse)
 
 
 def combine(

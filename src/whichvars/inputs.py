@@ -156,8 +156,13 @@ def check_finite(values: np.ndarray, names: list[str], what: str) -> None:
         return
     column = int(bad.any(axis=0).argmax())
     row = int(bad[:, column].argmax())
-    raise DataError(
-        f"{what} column {names[column]!r} is {_describe(values[row, column])} in row {row}{_others(int(bad.sum()))}; "
+    raise not_finite(what, names[column], values[row, column], row, int(bad.sum()))
+
+
+def not_finite(what: str, name: str, value: float, row: int, count: int) -> DataError:
+    """The error for `count` values that are NaN or infinite, of which this is the first."""
+    return DataError(
+        f"{what} column {name!r} is {_describe(value)} in row {row}{_others(count)}; "
         "drop the row or the column, or fill the value in, first"
     )
 
@@ -171,6 +176,15 @@ def _others(count: int) -> str:
 
 
 # --- names
+
+
+def check_columns(names: Sequence[str] | None, count: int, what: str) -> list[str]:
+    """Names for so many columns: those given, or x0, x1, …"""
+    if names is None:
+        return [f"x{i}" for i in range(count)]
+    found = _read_names(names, count, what)
+    check_unique(found, "names")
+    return found
 
 
 def _read_names(names: Any, count: int, what: str) -> list[str]:

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from whichvars import storage
 from whichvars.arviz import to_arviz
 from whichvars.coefficients import KeptModels, coefficient_table
+from whichvars.designs import gram_of
 from whichvars.diagnostics import converged, diagnostic_table, explain
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.inputs import find_columns
@@ -854,8 +855,5 @@ def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
     design = problem.target(0).design
     columns = np.concatenate([np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in members])
     right = design.xty[columns]
-    if problem.engine == "gram":
-        gram = design.gram[np.ix_(columns, columns)]
-    else:
-        gram = design.columns[columns] @ design.columns[columns].T
+    gram = gram_of(design, columns)
     return float(min(1.0, right @ np.linalg.lstsq(gram, right, rcond=1e-12)[0]))

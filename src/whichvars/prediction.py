@@ -11,6 +11,7 @@ and averaged over models and g a mixture of t distributions, of which mean, stan
 are exact.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,17 +26,21 @@ from whichvars.coefficients import (
     Refits,
     _t_variance,
     along,
+    columns_of,
     fits,
     functionals,
     held_fits,
 )
-from whichvars.errors import DataError
+from whichvars.designs import columns_at, products_with_all
+from whichvars.errors import DataError, DataWarning, TooLargeError
 from whichvars.inputs import read_columns
 from whichvars.problem import Problem
+from whichvars.stored_columns import open_columns
 from whichvars.t_mixture import TMixture, heaviest
 
 NOISE = "(noise variance)"
 ROWS_BYTES = 32 << 20  # of what is worked out together
+DRAWS_BYTES = 4 << 30  # of a table of draws
 
 
 class Prediction(NamedTuple):
@@ -44,38 +49,54 @@ class Prediction(NamedTuple):
     interval: np.ndarray | None  # (n, 2)
 
 
-def read_new(problem: Problem, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The always-included columns z (n, q) and candidate columns x (n, P) of new data, less the means of the
-    old. Columns are found by name if both have names, else by place."""
-    values, names, has_names = read_columns(X)
-    wanted = [*problem.flat.z_index, *problem._column_index]
+def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The always-included columns z (n, q) and the candidate columns x (n, C) of new data, less the means of the old;
+    and which C these are: the columns of the kept models. Columns are found by name if both have names, else by
+    place. Missing genotypes are at the mean."""
+    columns = columns_of(problem, np.unique(kept.members))
+    wanted = [*problem.flat.z_index, *(problem._column_index[i] for i in columns)]
+    held = open_columns(X, None)
+    table = read_columns(X) if held is None else None
+    names, has_names = (table.names, table.has_names) if table else (held.names, held.has_names)  # type: ignore[union-attr]
     if has_names and problem.has_names:
         place = {name: i for i, name in enumerate(names)}
-        missing = [problem.all_columns[i] for i in wanted if problem.all_columns[i] not in place]
+        missing = [problem.all_columns[i] for i in [*problem.flat.z_index, *problem._column_index] if problem.all_columns[i] not in place]  # fmt: skip
         if missing:
             rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise DataError(
                 f"X lacks columns the problem was made with: {', '.join(map(repr, missing[:3]))}{rest}"
             )
         wanted = [place[problem.all_columns[i]] for i in wanted]
-    elif values.shape[1] != len(problem.all_columns):
+    elif len(names) != len(problem.all_columns):
         raise DataError(
-            f"X has {values.shape[1]} columns but the problem was made with {len(problem.all_columns)}; "
+            f"X has {len(names)} columns but the problem was made with {len(problem.all_columns)}; "
             "give the same columns in the same order, or frames with names"
         )
+    values = table.values[:, wanted] if table else held.raw(wanted)  # type: ignore[union-attr]
+    values = values - np.concatenate([problem.flat.z_mean, problem.flat.x_mean[columns]])
+    if held is not None:
+        unseen = np.isnan(values)
+        if unseen.any():
+            warnings.warn(
+                f"{int(unseen.sum()):,} genotypes of X are missing; each counts as the mean of its column in the data "
+                "the problem was made with",
+                DataWarning,
+                stacklevel=4,
+            )
+        values[unseen] = 0.0
     q = len(problem.flat.z_index)
-    return values[:, wanted[:q]] - problem.flat.z_mean, values[:, wanted[q:]] - problem.flat.x_mean
+    return values[:, :q], values[:, q:], columns
 
 
 def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool) -> Prediction:
     """Mean, standard deviation and interval of new observations under a weighted set of models; only means
     where not `spread`."""
-    z, x = read_new(problem, X)
+    z, x, columns = read_new(problem, kept, X)
     n = len(x)
-    lines = functionals(problem, np.ones(n), z, x)
+    lines = functionals(problem, np.ones(n), z, x, columns)
     batches = held_fits(problem, kept)
     if not spread:
-        slope = mean_coefficients(problem, batches)
+        slope = mean_coefficients(problem, batches)[columns]
         return Prediction(lines.centre + problem._y_scale * (lines.row @ slope), np.full(n, np.nan), None)
     mean, std, ends = np.zeros(n), np.zeros(n), np.zeros((n, 2))
     components = sum(fit.q.size for fit in batches)
@@ -83,9 +104,7 @@ def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, 
     step = max(1, ROWS_BYTES // (8 * max(2 * components, 3 * widest, 1)))
     for first in range(0, n, step):
         part = slice(first, first + step)
-        weight, location, scale, degrees = _components(
-            problem, batches, Functionals(*(v[part] for v in lines))
-        )
+        weight, location, scale, degrees = _components(problem, batches, lines.some(part))
         mean[part] = location @ weight
         factor = np.array([_t_variance(d) for d in np.unique(degrees)])
         variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
@@ -108,7 +127,7 @@ def _components(
     unit = problem._y_scale
     weights, locations, scales, degrees = [], [], [], []
     for fit in batches:
-        b, v = along(fit, lines.row)  # (R, m)
+        b, v = along(fit, lines)  # (R, m)
         heavy = fit.node_weight * fit.weight[:, None] > 1e-15
         weights.append((fit.node_weight * fit.weight[:, None])[heavy])
         locations.append((unit * fit.q * b[:, :, None])[:, heavy])
@@ -147,7 +166,8 @@ def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
     if problem.engine == "gram":
         fitted = design.gram @ average
     else:
-        fitted = design.columns @ (average @ design.columns)
+        some = np.flatnonzero(average)
+        fitted = products_with_all(design, (average[some] @ columns_at(design, some))[None])[0]
     constant = float(average @ fitted)
     best, least = 0, np.inf
     for fit, mean in _model_means(batches):
@@ -155,7 +175,7 @@ def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
             gram = design.gram[fit.columns[:, :, None], fit.columns[:, None, :]]
             square = np.einsum("mk,mkl,ml->m", mean, gram, mean)
         else:
-            square = (np.einsum("mk,mkn->mn", mean, design.columns[fit.columns]) ** 2).sum(axis=1)
+            square = (np.einsum("mk,mkn->mn", mean, columns_at(design, fit.columns)) ** 2).sum(axis=1)
         distance = square - 2 * np.einsum("mk,mk->m", mean, fitted[fit.columns]) + constant
         i = int(distance.argmin())
         if distance[i] < least:
@@ -167,6 +187,10 @@ def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -
     """What ``Posterior.draw`` returns."""
     flat, P = problem.flat, len(problem.columns_used)
     q, unit = len(flat.z_index), problem._y_scale
+    if 16 * n * P > DRAWS_BYTES:
+        raise TooLargeError(
+            f"{n:,} draws of {P:,} coefficients would take {16e-9 * n * P:,.1f} GB; draw fewer: {DRAWS_BYTES // (16 * P):,} are possible"
+        )
     chosen = np.sort(rng.choice(len(kept), size=n, p=kept.weight))
     distinct, counts = np.unique(chosen, return_counts=True)
     beta, noise, done = np.zeros((n, P)), np.zeros(n), 0

@@ -48,14 +48,14 @@ def _batches(problem: Problem, kept: KeptModels, lines: Functionals) -> Iterator
         step = max(1, SCORE_BYTES // (8 * max(fit.q.size, 2 * fit.columns.size, 1)))
         for first in range(0, len(lines.centre), step):
             part = slice(first, first + step)
-            yield part, fit, *along(fit, lines.row[part])
+            yield part, fit, *along(fit, lines.some(part))
 
 
 def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.ndarray:
     """Log density of each new observation under the averaged model, (rows,)."""
-    z, x = read_new(problem, X)
+    z, x, columns = read_new(problem, kept, X)
     y = read_vector(y, len(x), "y")
-    lines = functionals(problem, np.ones(len(x)), z, x)
+    lines = functionals(problem, np.ones(len(x)), z, x, columns)
     out, unit = np.full(len(y), -np.inf), problem._y_scale
     for part, fit, b, v in _batches(problem, kept, lines):
         away = (y - lines.centre)[part][:, None, None] - unit * fit.q * b[:, :, None]
@@ -70,12 +70,12 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
 
 def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.DataFrame:
     """What ``Posterior.loo`` returns."""
-    z, x = read_new(problem, X)
+    z, x, columns = read_new(problem, kept, X)
     y = read_vector(y, len(x), "y")
     w = np.ones(len(x)) if weights is None else read_vector(weights, len(x), "weights")
     used = w > 0
     z, x, y, w = z[used], x[used], y[used], w[used]
-    lines = functionals(problem, np.ones(len(x)), z, x)
+    lines = functionals(problem, np.ones(len(x)), z, x, columns)
     residual = (y - lines.centre) / problem._y_scale  # of the flat part alone, in the problem's units
     _check_same(problem, residual * np.sqrt(w))
     # log Σ w/p, Σ w/p·location, Σ w/p·cdf and Σ w/p², all relative to a running maximum of w/p

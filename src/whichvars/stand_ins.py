@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars.coefficients import KeptModels
+from whichvars.coefficients import KeptModels, columns_of
+from whichvars.designs import columns_at, gram_of, products_with_all
 from whichvars.problem import Problem
 
 LEADING = 0.01  # least inclusion probability of a variable to look for a cluster around
@@ -91,11 +92,17 @@ def correlations(problem: Problem, variable: int) -> np.ndarray:
     """Absolute correlation of a variable with each of all, (p,)."""
     design, offsets = problem.target(0).design, problem.offsets
     own = np.arange(offsets[variable], offsets[variable + 1])
-    products = design.gram[own] if problem.engine == "gram" else design.columns[own] @ design.columns.T
+    gram = problem.engine == "gram"
+    products = design.gram[own] if gram else products_with_all(design, columns_at(design, own))
     size = np.abs(products) / np.sqrt(design.diagonal[own][:, None] * design.diagonal)
     return np.minimum(np.maximum.reduceat(size.max(axis=0), offsets[:-1]), 1.0)
 
 
 def _purity(problem: Problem, cluster: list[int]) -> float:
     """The smallest absolute correlation within a cluster."""
-    return float(min(correlations(problem, j)[cluster].min() for j in cluster))
+    columns = columns_of(problem, np.array(cluster))
+    gram = np.abs(gram_of(problem.target(0).design, columns))
+    length = np.sqrt(np.diagonal(gram))
+    begin = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[cluster])[:-1]])
+    largest = np.maximum.reduceat(np.maximum.reduceat(gram / length / length[:, None], begin), begin, axis=1)
+    return float(min(largest.min(), 1.0))

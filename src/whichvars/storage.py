@@ -32,11 +32,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from whichvars._kernels.stored import NOT_STORED, Stored, fits_together
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
+from whichvars.flat import FlatPart
 from whichvars.heredity import ConditionalPrior
 from whichvars.priors import (
     BIC,
@@ -51,7 +53,7 @@ from whichvars.priors import (
     LocalEmpiricalBayes,
     ZellnerSiow,
 )
-from whichvars.problem import FlatPart, Problem
+from whichvars.problem import Problem
 
 VERSION = 1  # of the format; raised when an older reader would misunderstand
 DIGEST = 64  # hexadecimal digits of SHA-256
@@ -59,7 +61,18 @@ PLAIN = "biuf"  # kinds of arrays that are stored
 LONG = 1 << 16  # bytes from which the zeros at the end of an array are left out, where that is allowed
 BLOCK = 1 << 20
 PRIORS = (BIC, BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal, InverseGamma, Jeffreys, LocalEmpiricalBayes, ZellnerSiow)  # fmt: skip
-PROBLEM = (Problem, FlatPart, Target, Design, KernelSlab, KernelPrior, KeptModels, ConditionalPrior, *PRIORS)
+PROBLEM = (
+    Problem,
+    FlatPart,
+    Target,
+    Design,
+    Stored,
+    KernelSlab,
+    KernelPrior,
+    KeptModels,
+    ConditionalPrior,
+    *PRIORS,
+)
 
 
 class _Damaged(Exception):
@@ -128,7 +141,7 @@ def digest_of(content: Any, classes: Classes) -> str:
     digest = hashlib.sha256(json.dumps(encoder.encode(content)).encode())
     for array in encoder.arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")  # no copy
     return digest.hexdigest()
 
 
@@ -264,10 +277,13 @@ def _read_array(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> n
             raise _Damaged("an array is not of numbers")
         if math.prod(shape) * dtype.itemsize != size - stream.tell():
             raise _Damaged("an array has another size than it says")
-        content = stream.read()
-        if len(content) != math.prod(shape) * dtype.itemsize:
-            raise _Damaged("an array is cut short")
-    array = np.frombuffer(content, dtype).copy()  # a writable one
+        array = np.empty(math.prod(shape), dtype)
+        buffer, done = array.data.cast("B") if array.size else memoryview(b""), 0
+        while done < len(buffer):
+            got = stream.readinto(buffer[done : done + BLOCK])  # type: ignore[attr-defined]
+            if not got:
+                raise _Damaged("an array is cut short")
+            done += got
     return array.reshape(shape, order="F" if fortran else "C")
 
 
@@ -479,7 +495,9 @@ def _check_problem(problem: Problem) -> None:
     design, slab, prior = problem.target(0)
     p, P = problem.p, len(problem.columns_used)
     widths = np.diff(problem.offsets)
-    gram, columns = ((P, P), (0, 0)) if problem.engine == "gram" else ((0, 0), (P, problem.n))
+    held = design.stored
+    gram = (P, P) if problem.engine == "gram" else (0, 0)
+    columns = (P, problem.n) if problem.engine == "columns" and held.code == NOT_STORED else (0, 0)
     fits = (
         len(problem.names) == p > 0
         and problem.offsets.shape == (p + 1,)
@@ -487,6 +505,7 @@ def _check_problem(problem: Problem) -> None:
         and (int(problem.offsets[0]), int(problem.offsets[-1])) == (0, P)
         and design.gram.shape == gram
         and design.columns.shape == columns
+        and (held.code == NOT_STORED or (problem.engine == "columns" and fits_together(held, P)))
         and all(len(v) >= P for v in (design.diagonal, design.xty, slab.ridge, slab.half_log_g))
         and all(len(v) >= p for v in (design.keys, prior.log_odds))
         and prior.log_size.shape == (p + 1,)

@@ -130,16 +130,19 @@ SAMPLERS: dict[str, UnderTest] = {
         quick=True,
     ),
     "parni-1-always": UnderTest(wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6),
-    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), tempers=False, quick=True),
+    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), cases="few", tempers=False),
     "tempered-gibbs-4-rates": UnderTest(
         wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
     ),
-    "hybrid": UnderTest(wv.Hybrid(), tempers=False),
+    "hybrid": UnderTest(wv.Hybrid(), tempers=False, quick=True),
     "hybrid-4-rates": UnderTest(wv.Hybrid(table_bytes=1, memo_slots=64), cases="few", tempers=False),
     "hybrid-fixed": UnderTest(
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
     ),
     "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
+    # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
+    "hybrid-by-time": UnderTest(wv.Hybrid(exact_weights=False), tempers=False),
+    "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick=True),
     "subset-gibbs": UnderTest(
         wv.SubsetGibbs(subset=4, anchors=2, chains=5),
         cases="reduced",

@@ -6,14 +6,18 @@ PYTHONPATH=tests [NUMBA_DISABLE_JIT=1] python -m support.print_bits
 from __future__ import annotations
 
 import json
+import tempfile
 import warnings
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, data, problem
+from whichvars._kernels.stored import pair_products
+from whichvars.designs import columns_at, products_with_all
 
 ITERATIONS = 250
 CASES = [
@@ -64,6 +68,36 @@ def results(case: Case, samplers: list[str]) -> dict[str, list[str]]:
     return out
 
 
+def stored_products() -> dict[str, list[str]]:
+    """Products of columns in every form they may be stored in, weighted and not."""
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 3, size=(45, 6)).astype(np.int8)
+    some = counts.copy()
+    some[rng.random(counts.shape) < 0.1] = -127
+    mapped = {}
+    for kind in (np.float32, np.float64):
+        with tempfile.TemporaryFile() as stream:
+            np.save(stream, np.asfortranarray(counts + rng.normal(size=counts.shape)).astype(kind))
+            stream.seek(0)
+            offset = np.lib.format.read_magic(stream) and np.lib.format.read_array_header_1_0(stream) and stream.tell()  # fmt: skip
+            mapped[kind.__name__] = np.memmap(stream, kind, "r", offset, counts.shape, "F")
+    forms = {
+        "sparse": sparse.csc_array(counts),
+        "bytes": wv.Genotypes(counts),
+        "missing": wv.Genotypes(some),
+        **mapped,
+    }
+    first, second = (index.astype(np.int64) for index in np.triu_indices(5))
+    out = {}
+    for name, X in forms.items():
+        for weights in (None, rng.random(45) + 0.1):
+            design = wv.Problem(X, rng.normal(size=45), always_include=[5], weights=weights, engine="columns").target(0).design  # fmt: skip
+            found = np.zeros(len(first))
+            pair_products(design.stored, first, second, found)
+            out[f"{name} {'weighted' * (weights is not None)}"] = bits([*found, *products_with_all(design, columns_at(design, [0]))[0]])  # fmt: skip
+    return out
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     out = {}
@@ -77,6 +111,7 @@ def main() -> None:
         target = wv.Problem(small.X, small.y, engine=engine)
         found = wv.sample(target, draws=ITERATIONS, replicates=1, seed=2, progress=False)
         out[f"engine {engine}"] = {"pip": bits(found.pip), "log marginals": bits(found.models.log_marginal)}
+    out["stored"] = stored_products()
     print(json.dumps(out))
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -279,6 +279,22 @@ def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monk
     result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
     assert result.exit_code == 0, result.output
     assert "| import whichvars | 3.00 | 3.00 | < 1 |" in result.output
+
+
+def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "g.bed"
+    wide.write_bed(path, 130, n=90)
+    found = wv.read_bed(path)
+    assert (np.concatenate(list(wide.genotypes(130, n=90))) == found.values.T).all()
+    neighbours = np.corrcoef(found.values.T.astype(float))[np.arange(129), np.arange(1, 130)]
+    starts = (np.arange(1, 130) % wide.LINKED) == 0
+    assert np.abs(neighbours[starts]).max() < 0.5 < neighbours[~starts].mean()
+    monkeypatch.setattr(wide, "SAMPLERS", {"AddDeleteSwap": 300})
+    sizes = [wide.run_size(path, ["AddDeleteSwap"]) for _ in range(2)]
+    assert [size["p"] for size in sizes] == [130, 130]
+    text = page.section("wide", {"environment": common.environment(), "sizes": sizes, "rows": 90})
+    assert "**Iterations per CPU second**" in text
+    assert text.count("| 130 |") == 2
 
 
 # --- reliability

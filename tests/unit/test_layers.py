@@ -14,8 +14,9 @@ PACKAGE = Path(whichvars.__file__).parent
 LAYERS = (
     ("_kernels",),
     ("errors",),
-    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets"),
-    ("heredity", "formula"),
+    ("mixtures", "priors", "inputs", "seeding", "budgets", "files", "datasets", "flat", "genotypes"),
+    ("heredity", "formula", "arguments", "designs"),
+    ("stored_columns",),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
     (

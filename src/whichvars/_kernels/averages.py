@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.gram_cache import dot_length
 from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.scan import Scan, new_scan, no_scan, tempered_scan
 from whichvars._kernels.target import Target
@@ -61,7 +62,7 @@ def no_averages() -> Averages:
 def scan_cost(target: Target, columns: float, rows: float) -> float:
     """Nanoseconds that a scan of a model of so many columns takes, roughly, `rows` of whose rows are new."""
     n_columns = int(target.design.offsets[-1])
-    n = target.design.columns.shape[1]
+    n = dot_length(target.design)
     each_row = 0.1 + 0.06 * columns + n / 3
     return 600.0 + columns * (20.0 + 2.0 * columns) + n_columns * (6.0 + 0.3 * columns + rows * each_row)
 

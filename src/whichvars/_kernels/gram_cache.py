@@ -13,6 +13,7 @@ import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import dot
+from whichvars._kernels.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
 
 SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
@@ -28,7 +29,7 @@ class GramCache(NamedTuple):
 
 def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
     """An empty cache; without places in the Gram engine, for short columns, or where not even 8 would fit."""
-    n_columns, n = design.columns.shape
+    n_columns, n = len(design.diagonal), dot_length(design)
     places = min(n_columns, max_bytes // max(8 * n_columns, 1))
     if n < SHORTEST or places < 8:
         n_columns = places = 0
@@ -41,13 +42,26 @@ def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
     )
 
 
+def dot_length(design: Design) -> float:
+    """Entries that a dot product of two columns looks at; 0 in the Gram engine."""
+    return product_length(design.stored) if design.stored.code != NOT_STORED else design.columns.shape[1]
+
+
+@inlined
+def dot_product(design, a, b):
+    """x_aᵀ x_b, from the columns."""
+    if design.stored.code == NOT_STORED:
+        return dot(design.columns, a, design.columns, b)
+    return stored_product(design.stored, a, b)
+
+
 @inlined
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
     if design.gram.shape[0] > 0:
         return design.gram[entering, present]  # one row for all that are present
     if cache.kept.shape[0] == 0:
-        return dot(design.columns, entering, design.columns, present)
+        return dot_product(design, entering, present)
     place = cache.place[present]
     if place >= 0:
         return cache.values[entering, place]
@@ -55,9 +69,9 @@ def product(design, cache, entering, present):
     if place >= 0:
         return cache.values[present, place]
     cache.rent[present] += 1
-    if cache.rent[present] >= design.columns.shape[0]:
+    if cache.rent[present] >= design.diagonal.shape[0]:
         _buy(design, cache, present)
-    return dot(design.columns, entering, design.columns, present)
+    return dot_product(design, entering, present)
 
 
 @kernel
@@ -69,5 +83,5 @@ def _buy(design, cache, column):
         cache.rent[cache.kept[place]] = 0
     cache.kept[place] = column
     cache.place[column] = place
-    for c in range(design.columns.shape[0]):
-        cache.values[c, place] = dot(design.columns, c, design.columns, column)
+    for c in range(design.diagonal.shape[0]):
+        cache.values[c, place] = dot_product(design, c, column)

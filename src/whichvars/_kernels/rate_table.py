@@ -10,7 +10,8 @@ model without mass has rate 0.
 
 An entry holds the rates of one model, their sums over blocks, its conditional inclusion probabilities
 :math:`p_j`, and the holding time each chain has spent there. So an event at a model met before costs a look-up,
-and its contribution to the PIPs is added once for all its visits. A full table is emptied into the sums.
+and its contribution to the PIPs is added once for all its visits. A full table is emptied into the sums. Time in
+models that were known before (``known.py``) is added up whatever the model.
 """
 
 from typing import NamedTuple
@@ -19,6 +20,16 @@ import numpy as np
 
 from whichvars._kernels.chain import AVAILABLE, LOG_MARGINAL, LOG_PRIOR, SIZE
 from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.known import (
+    Known,
+    add_known,
+    add_scaled,
+    end_stage,
+    has_mass,
+    is_known,
+    meet,
+    new_known,
+)
 from whichvars._kernels.scan import scan_odds
 
 WIDTH = 32  # rates in a block
@@ -37,7 +48,8 @@ TOTAL = 1  # Z, the sum of all rates
 MARGINAL = 2  # of the model, as the chain keeps it,
 PRIOR = 3  # its log prior,
 N_AVAILABLE = 4  # and the variables available under heredity
-HOLDING = 5  # holding time of each chain
+KNOWN = 5  # 1 if the model was known when the stage began
+HOLDING = 6  # holding time of each chain
 
 
 class RateTable(NamedTuple):
@@ -46,9 +58,10 @@ class RateTable(NamedTuple):
     rows: np.ndarray  # (entries, …): see above
     keys: np.ndarray  # the same memory as unsigned integers
     probabilities: np.ndarray  # (entries, p) float32: p_j
+    known: Known
 
 
-def new_rate_table(p: int, chains: int, max_bytes: int) -> RateTable:
+def new_rate_table(p: int, chains: int, max_bytes: int, known_slots: int = 0) -> RateTable:
     """An empty table that takes about `max_bytes`, with at least 4 entries."""
     blocks = HOLDING + chains
     rates = -(-(blocks + -(-p // WIDTH)) // 8) * 8
@@ -64,6 +77,7 @@ def new_rate_table(p: int, chains: int, max_bytes: int) -> RateTable:
         rows=rows,
         keys=rows.view(np.uint64),
         probabilities=np.zeros((entries, p), np.float32),
+        known=new_known(p, known_slots),
     )
 
 
@@ -125,6 +139,8 @@ def _make_entry(target, chain, work, table, kappa, sums, weights):
         rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
         probabilities[j] = 1.0 / (1.0 + 1.0 / x)
     row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+    before = meet(table.known, chain.keys[0], row[MARGINAL] + row[PRIOR], probabilities)
+    row[KNOWN] = 1.0 if before else 0.0
     return place
 
 
@@ -178,26 +194,27 @@ def _choose(row, first, at, p, u):
 @kernel
 def empty_rates(table, sums, weights):
     """Add what the entries hold to `sums` (chains, p) and `weights` (chains,), and forget them."""
-    _add_entries(table, sums, weights)
+    add_entries(table, sums, weights)
     table.ints[ENTRIES] = 0
     for cell in range(table.lookup.shape[0]):
         table.lookup[cell] = 0
 
 
 @kernel
-def _add_entries(table, sums, weights):
-    for place in range(table.ints[ENTRIES]):
-        for c in range(sums.shape[0]):
-            held = table.rows[place, HOLDING + c]
-            if held > 0.0:
-                weights[c] += held
-                _add_scaled(sums[c], table.probabilities[place], held)
-
-
-@kernel
-def _add_scaled(out, values, factor):
-    for j in range(out.shape[0]):
-        out[j] += factor * values[j]
+def add_entries(table, sums, weights):
+    """Add what the entries hold to `sums` and `weights`; the table stays as it is."""
+    rows = table.rows
+    exact = has_mass(table.known)
+    for c in range(sums.shape[0]):
+        known = 0.0
+        for place in range(table.ints[ENTRIES]):
+            held = rows[place, HOLDING + c]
+            weights[c] += held
+            if exact and rows[place, KNOWN] > 0.0:
+                known += held
+            elif held > 0.0:
+                add_scaled(sums[c], table.probabilities[place], held)
+        add_known(table.known, known, sums[c])
 
 
 @entry
@@ -207,7 +224,17 @@ def forget_rates(table, sums, weights):
 
 
 @entry
-def add_entries(table, sums, weights):
-    """Add what the entries hold to `sums` and `weights`, which the caller has copied; the table stays as it
-    is."""
-    _add_entries(table, sums, weights)
+def read_entries(table, sums, weights):
+    """``add_entries`` for Python."""
+    add_entries(table, sums, weights)
+
+
+@entry
+def settle_entries(table, sums, weights):
+    """Add what the entries hold to `sums` and `weights`, and keep their rates: the end of a stage."""
+    add_entries(table, sums, weights)
+    end_stage(table.known)
+    for place in range(table.ints[ENTRIES]):
+        table.rows[place, KNOWN] = 1.0 if is_known(table.known, table.keys[place, KEY]) else 0.0
+        for c in range(table.ints[CHAINS]):
+            table.rows[place, HOLDING + c] = 0.0

@@ -128,8 +128,8 @@ def start_counting_draws(tally: Tally, chains: list[Chain]) -> None:
 
 @entry
 def note_draw(chain, tally):
-    """``count_draw`` for Python."""
-    count_draw(chain, tally)
+    """``count_draws`` of one draw, for Python."""
+    count_draws(chain, tally, 1)
 
 
 @inlined
@@ -190,27 +190,30 @@ def _handle_event(target, chain, tally):
 
 
 @inlined
-def count_draw(chain, tally):
-    """Count the chain's model as one draw, at once: for samplers that draw now and then, from several chains.
+def count_draws(chain, tally, times):
+    """Count the chain's model as `times` draws, at once: for samplers that draw from several chains in turn.
 
     A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is settled
     twice.
     """
     ints, counts = tally.ints, tally.batch_counts
-    for i in range(chain.ints[SIZE]):
-        counts[ints[BATCH], chain.order[i]] += np.uint32(1)
-    tally.sizes[chain.ints[SIZE]] += 1
+    tally.sizes[chain.ints[SIZE]] += times
     marginal, prior = chain.floats[LOG_MARGINAL], chain.floats[LOG_PRIOR]
     if marginal + prior > tally.threshold[0]:
-        _count_model(chain, tally, 1, marginal, prior)
-    ints[NOW] += 1
-    if ints[NOW] == ints[NEXT_RECORD]:
-        _record(chain, tally)
-    if ints[NOW] == ints[BATCH_END]:
-        ints[BATCH] += 1
-        if ints[BATCH] == counts.shape[0]:
-            _merge_batches(tally)
-        ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
+        _count_model(chain, tally, times, marginal, prior)
+    while times > 0:
+        part = min(times, min(ints[NEXT_RECORD], ints[BATCH_END]) - ints[NOW])
+        times -= part
+        for i in range(chain.ints[SIZE]):
+            counts[ints[BATCH], chain.order[i]] += np.uint32(part)
+        ints[NOW] += part
+        if ints[NOW] == ints[NEXT_RECORD]:
+            _record(chain, tally)
+        if ints[NOW] == ints[BATCH_END]:
+            ints[BATCH] += 1
+            if ints[BATCH] == counts.shape[0]:
+                _merge_batches(tally)
+            ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
 
 
 @kernel

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.stored import Stored, new_stored
+
 # Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
 INDEPENDENT = 0
 G_PRIOR = 1
@@ -17,14 +19,16 @@ MIXTURE = 4
 
 
 class Design(NamedTuple):
-    """Residualised data: P columns of p variables, either as a Gram matrix or as the columns themselves."""
+    """Residualised data: P columns of p variables as a Gram matrix, as the columns themselves, or as columns that are
+    stored as they came and are made into residuals when they are used."""
 
     gram: np.ndarray  # (P, P) float64, or (0, 0) in the column engine
-    columns: np.ndarray  # (P, n) float64, one column of X a row, or (0, 0) in the Gram engine
+    columns: np.ndarray  # (P, n) float64, one column of X a row, or (0, 0)
     diagonal: np.ndarray  # (P,) x_jᵀx_j
     xty: np.ndarray  # (P,) x_jᵀy
     offsets: np.ndarray  # (p + 1,) int64: variable j owns columns offsets[j] … offsets[j + 1] − 1
     keys: np.ndarray  # (p,) uint64: one random word a variable; a model's key is their xor
+    stored: Stored = new_stored()
 
 
 class Slab(NamedTuple):

@@ -55,8 +55,9 @@ def memory_now(problem: "Problem") -> float:
     try:
         import resource
     except ImportError:  # Windows
-        design = problem.target(0).design
-        return float(design.gram.nbytes + design.columns.nbytes)
+        from whichvars.designs import data_bytes
+
+        return float(data_bytes(problem.target(0).design))
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (
         1 if sys.platform == "darwin" else 1024
     )

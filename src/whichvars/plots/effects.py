@@ -10,6 +10,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import gammaln
 
 from whichvars.coefficients import KeptModels, fits
+from whichvars.designs import gram_of
 from whichvars.errors import DataError
 from whichvars.inputs import find_columns
 from whichvars.plots.drawing import (
@@ -276,10 +277,7 @@ def correlations(problem: Problem, chosen: np.ndarray) -> np.ndarray:
     spans = [np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in chosen]
     columns = np.concatenate(spans)
     design = problem.target(0).design
-    if problem.engine == "gram":
-        gram = design.gram[np.ix_(columns, columns)]
-    else:
-        gram = design.columns[columns] @ design.columns[columns].T
+    gram = gram_of(design, columns)
     ends = np.concatenate([[0], np.cumsum([len(s) for s in spans])])
     white = np.zeros_like(gram)  # block diagonal: makes the columns of each variable orthonormal
     for a, b in pairwise(ends):

@@ -7,7 +7,8 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 
 1. find the rates of γ: from the table, else by a scan of all p variables;
 2. add the mean holding time 1/(Z + λ) to its entry, the weight of γ's conditional inclusion probabilities;
-3. with probability λ/(Z + λ), note γ as a draw and make m moves of P; else flip j with probability r_j/(Z + λ).
+3. with probability λ/(Z + λ), make m moves of P, and count γ and every model after one of them as a draw; else flip j
+   with probability r_j/(Z + λ).
 
 P is one of two with equal chance: that of ``asi.py``; or add/delete/swap whose entering variable is drawn by
 .7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
@@ -48,7 +49,7 @@ from whichvars._kernels.informed import (
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.moves import draw_included
 from whichvars._kernels.rate_table import HITS, LOOKUPS
-from whichvars._kernels.tally import start_counting_draws
+from whichvars._kernels.tally import COUNTING, count_draws, start_counting_draws
 from whichvars.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
@@ -58,7 +59,6 @@ from whichvars.samplers.tempered_gibbs import (
     LAMBDA,
     ROOM,
     JumpUnit,
-    chain_averages,
     describe_jumps,
     look_up_flip,
     new_jump_unit,
@@ -74,7 +74,8 @@ EVENT, MOVE, MISS = (
 MOST_MOVES = 4000
 
 # places in Own.ints, one row a chain
-LEFT, KIND = range(2)  # moves left of the current event; the kind of a proposal that waits for room
+# moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
+LEFT, KIND, STAYED = range(3)
 FLIP, SCALED, SINGLE = range(3)  # kinds
 # places in Own.counts
 MOVES, ASI_TRIED, SINGLE_TRIED = range(3)
@@ -84,9 +85,11 @@ ASI_ACCEPTED, SINGLE_ACCEPTED = range(2)
 
 class Own(NamedTuple):
     informed: Informed
-    ints: np.ndarray  # (chains, 2)
+    ints: np.ndarray  # (chains, 3)
     counts: np.ndarray  # (3,) int64
     accepted: np.ndarray  # (2,): sums of acceptance probabilities
+    visits: np.ndarray  # (chains, p): draws that had the variable in
+    visited: np.ndarray  # (chains,): draws
 
 
 @dataclass
@@ -117,6 +120,9 @@ class Hybrid:
     memo_slots : int
         Models whose marginal likelihood is remembered, per replicate (16 bytes each); a power of two, or 0 for
         none.
+    exact_weights : bool
+        Whether models that any chain met in an earlier stage of the run are averaged with their exact posterior weights,
+        and not by the time spent in them (``_kernels/known.py``).
 
     Examples
     --------
@@ -133,6 +139,7 @@ class Hybrid:
     draw_rate: float | None = None
     table_bytes: int = 64 << 20
     memo_slots: int = 1 << 18
+    exact_weights: bool = True
 
     invariant_law = "the posterior, in continuous time"
 
@@ -144,10 +151,17 @@ class Hybrid:
 
     def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
         kappa = self.floor / problem.p
-        unit = new_jump_unit(problem, seed, starts, self.memo_slots, self.table_bytes, kappa)
+        unit = new_jump_unit(
+            problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
+        )
         unit.own = Own(
-            new_informed(first_estimate(problem)), np.zeros((self.chains, 2), np.int64), np.zeros(3, np.int64), np.zeros(2)
-        )  # fmt: skip
+            informed=new_informed(first_estimate(problem)),
+            ints=np.zeros((self.chains, 3), np.int64),
+            counts=np.zeros(3, np.int64),
+            accepted=np.zeros(2),
+            visits=np.zeros((self.chains, problem.p)),
+            visited=np.zeros(self.chains),
+        )
         run = Run([unit], Stage(), barrier=FIRST_STAGE)
         self._choose(problem, unit, 5.0, 1.0)
         return run
@@ -157,8 +171,12 @@ class Hybrid:
         take_turns(problem, run.units[unit], advance, iterations * self.chains, own, run.shared.learning)
 
     def merge(self, problem: Problem, run: Run) -> None:
-        """End of a stage of warm-up."""
+        """The end of a stage: models met are known from now on. In warm-up, learn from it."""
         unit: JumpUnit = run.units[0]
+        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+        if not run.shared.learning:
+            unit.settle()
+            return
         sums, weights = unit.totals()
         if weights.sum() > 0:
             set_estimate(unit.own.informed, regular(sums.sum(axis=0) / weights.sum()))
@@ -171,7 +189,6 @@ class Hybrid:
         unit.events, unit.table.ints[LOOKUPS], unit.table.ints[HITS] = 0, 0, 0
         unit.sums[:], unit.weights[:] = 0.5 * sums, 0.5 * weights
         run.shared.weight = float(unit.weights.sum())
-        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
 
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
@@ -185,15 +202,18 @@ class Hybrid:
     def begin_counting(self, problem: Problem, run: Run) -> None:
         if run.iterations > 0:
             self.merge(problem, run)
-        run.warmup, run.barrier, run.shared.learning = run.iterations, None, False
+        run.warmup, run.shared.learning = run.iterations, False
+        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0
+        unit.own.ints[:, STAYED] = 0
         start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
-        return chain_averages(run)
+        unit: JumpUnit = run.units[0]
+        return RaoBlackwell.of_chains(*unit.totals(), unit.own.visits.copy(), unit.own.visited.copy())
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         unit: JumpUnit = run.units[0]
@@ -272,6 +292,19 @@ def note_move(own, kind, acceptance, learning):
         own.accepted[SINGLE_ACCEPTED] += acceptance
 
 
+@inlined
+def count_stay(chain, tally, own, c):
+    """Count the draws of the current model that have not been counted yet."""
+    times = own.ints[c, STAYED]
+    own.ints[c, STAYED] = 0
+    if times > 0 and tally.ints[COUNTING] > 0:
+        count_draws(chain, tally, times)
+        own.visited[c] += times
+        visits = own.visits
+        for i in range(chain.ints[SIZE]):
+            visits[c, chain.order[i]] += times
+
+
 @entry
 def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
     return _advance(
@@ -291,13 +324,16 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
             if state[c, LEFT] > 0:
                 propose_move(target, chain, own, c, rng)
             else:
-                event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
+                event = next_event(target, chain, rng, work, table, floats, sums, weights, c)
                 if event == ROOM:
                     return done, events
                 events += 1
                 if event == DRAW:
                     state[c, LEFT] = own.counts[MOVES]
-                    done += 1 if own.counts[MOVES] == 0 else 0
+                    state[c, STAYED] = 1
+                    if own.counts[MOVES] == 0:
+                        count_stay(chain, tally, own, c)
+                        done += 1
                     continue
                 state[c, KIND] = FLIP
         kind = state[c, KIND]
@@ -309,13 +345,17 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
             if ints[NEEDED] > 0:
                 return done, events
         if kind == FLIP:
-            taken = log_ratio > -np.inf  # rounding alone can say otherwise
+            if log_ratio > -np.inf:  # rounding alone can say otherwise
+                accept(target, chain)
         else:
             acceptance = math.exp(min(log_ratio + chain.floats[LOG_PROPOSAL], 0.0))
-            taken = changes > 0 and rng.random() < acceptance
             note_move(own, kind, acceptance, learning)
+            if changes > 0 and rng.random() < acceptance:
+                count_stay(chain, tally, own, c)
+                accept(target, chain)
+            state[c, STAYED] += 1
             state[c, LEFT] -= 1
-        if taken:
-            accept(target, chain)
+            if state[c, LEFT] == 0:
+                count_stay(chain, tally, own, c)
         done += 1
     return done, events

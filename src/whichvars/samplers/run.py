@@ -83,14 +83,20 @@ class Run:
         }
 
 
+def ratio(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ sums / Σ weights, (p,), and what each row adds to its error, (rows, p). Shapes (rows, p), (rows,)."""
+    total = max(weights.sum(), 1e-300)
+    mean = sums.sum(axis=0) / total
+    return mean, (sums - mean * weights[:, None]) / total
+
+
 def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ sums / Σ weights and the variance of that ratio, from independent rows. Shapes (rows, p), (rows,)."""
-    total, rows = weights.sum(), np.count_nonzero(weights)
-    mean = sums.sum(axis=0) / max(total, 1e-300)
+    mean, errors = ratio(sums, weights)
+    rows = np.count_nonzero(weights)
     if rows < 2:
         return mean, np.zeros_like(mean)
-    residuals = sums - mean * weights[:, None]
-    return mean, (residuals**2).sum(axis=0) * rows / (rows - 1) / total**2
+    return mean, (errors**2).sum(axis=0) * rows / (rows - 1)
 
 
 @dataclass(frozen=True)
@@ -104,11 +110,20 @@ class RaoBlackwell:
     # replicates too, and errors come from all of them together
     sums: np.ndarray | None = None
     weights: np.ndarray | None = None
+    # where the same chains count how often they had each variable in, (chains, p), of how many draws, (chains,)
+    visits: np.ndarray | None = None
+    visited: np.ndarray | None = None
 
     @classmethod
-    def of_chains(cls, sums: np.ndarray, weights: np.ndarray) -> "RaoBlackwell":
+    def of_chains(
+        cls,
+        sums: np.ndarray,
+        weights: np.ndarray,
+        visits: np.ndarray | None = None,
+        visited: np.ndarray | None = None,
+    ) -> "RaoBlackwell":
         """From the sums and weights of independent chains, (chains, p) and (chains,)."""
-        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights)
+        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from whichvars._kernels.subset_scan import (
     set_anchors,
     sum_of,
 )
-from whichvars._kernels.tally import COUNTING, NOW, count_draw, start_counting_draws
+from whichvars._kernels.tally import COUNTING, NOW, count_draws, start_counting_draws
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem import Problem
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains
@@ -239,7 +239,7 @@ def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset
         flipped = chain.order[choose_among(subset.leaving, size, u)]
     if flipped < 0:
         if tally.ints[COUNTING] > 0:
-            count_draw(chain, tally)
+            count_draws(chain, tally, 1)
         draw_subset(subset, c, -1, rng)
         return DRAW
     clear(chain)

@@ -49,19 +49,19 @@ from whichvars._kernels.rate_table import (
     PRIOR,
     TOTAL,
     RateTable,
-    add_entries,
     choose_flip,
     find_entry,
     find_rates,
-    forget_rates,
     new_rate_table,
+    read_entries,
+    settle_entries,
 )
 from whichvars._kernels.scan import Scan, new_scan
 from whichvars._kernels.tally import (
     COUNTING,
     NOW,
     Tally,
-    count_draw,
+    count_draws,
     grow_tally,
     new_tally,
     start_counting_draws,
@@ -77,6 +77,8 @@ FIRST_TURN, TURN = (
 )  # steps of one chain before the next one's turn, from round to round twice as many
 KEPT_BYTES = 64 << 20  # of the rows that scans keep
 CACHE_BYTES = 16 << 20  # of products of columns
+KNOWN_MODELS = 1 << 20  # that are told from new ones (9 bytes each)
+FIRST_STAGE = 256  # iterations
 
 # places in JumpUnit.floats
 LAMBDA = 0
@@ -117,12 +119,16 @@ class JumpUnit:
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
         """`sums` and `weights` with what the table holds. Changes nothing."""
         sums, weights = self.sums.copy(), self.weights.copy()
-        add_entries(self.table, sums, weights)
+        read_entries(self.table, sums, weights)
         return sums, weights
 
+    def settle(self) -> None:
+        """The end of a stage: models met so far are known from now on."""
+        settle_entries(self.table, self.sums, self.weights)
+
     def forget(self) -> None:
-        """Empty the table and set all sums to 0."""
-        forget_rates(self.table, self.sums, self.weights)
+        """The same, and all sums are 0 again."""
+        self.settle()
         self.sums[:] = 0
         self.weights[:] = 0
 
@@ -145,6 +151,7 @@ def new_jump_unit(
     memo_slots: int,
     table_bytes: int,
     kappa: float,
+    exact_weights: bool = False,
 ) -> JumpUnit:
     """Chains at their starting models, with an empty table."""
     p, r = problem.p, len(starts)
@@ -164,7 +171,7 @@ def new_jump_unit(
         tally=new_tally(p, capacity, MODELS, RECORDS, batches_for(p)),
         rng=stream(seed, 0),
         scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES),
-        table=new_rate_table(p, r, table_bytes),
+        table=new_rate_table(p, r, table_bytes, KNOWN_MODELS if exact_weights else 0),
         floats=np.array([1.0, kappa]),
         sums=np.zeros((r, p)),
         weights=np.zeros(r),
@@ -219,6 +226,9 @@ class TemperedGibbs:
         Memory for the rates of models already met.
     memo_slots : int
         Models whose marginal likelihood is remembered (16 bytes each); a power of two, or 0 for none.
+    exact_weights : bool
+        Whether models that any chain met in an earlier stage of the run are averaged with their exact posterior weights,
+        and not by the time spent in them (``_kernels/known.py``).
 
     Examples
     --------
@@ -234,6 +244,7 @@ class TemperedGibbs:
     draw_every: float = 4.0
     table_bytes: int = 64 << 20
     memo_slots: int = 1 << 18
+    exact_weights: bool = True
 
     invariant_law = "the posterior times the total rate of its flips"
 
@@ -244,25 +255,31 @@ class TemperedGibbs:
 
     def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
         kappa = self.floor / problem.p
-        unit = new_jump_unit(problem, seed, starts, self.memo_slots, self.table_bytes, kappa)
-        return Run([unit], barrier=256)
+        unit = new_jump_unit(
+            problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
+        )
+        return Run([unit], barrier=FIRST_STAGE)
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         take_turns(problem, run.units[unit], advance, iterations * self.chains)
 
     def merge(self, problem: Problem, run: Run) -> None:
-        """In warm-up: choose λ by the mean of Z so far, at intervals that double."""
+        """At intervals that double: models met are known from now on. In warm-up, choose λ by the mean of Z so
+        far."""
         unit: JumpUnit = run.units[0]
-        unit.floats[LAMBDA] = mean_rate(unit) / self.draw_every
-        unit.forget()
-        unit.events = 0
-        run.barrier = 2 * run.iterations
+        if unit.tally.ints[COUNTING]:
+            unit.settle()
+        else:
+            unit.floats[LAMBDA] = mean_rate(unit) / self.draw_every
+            unit.forget()
+            unit.events = 0
+        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
 
     def begin_counting(self, problem: Problem, run: Run) -> None:
-        run.warmup, run.barrier = run.iterations, None
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.events = 0
+        run.warmup, run.barrier = run.iterations, max(FIRST_STAGE, 2 * run.iterations)
         start_counting_draws(unit.tally, unit.chains)
 
     def averages(self, run: Run) -> RaoBlackwell:
@@ -294,7 +311,7 @@ def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights,
 
 
 @inlined
-def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c):
+def next_event(target, chain, rng, work, table, floats, sums, weights, c):
     """Steps 1 to 3 for chain c. The flip is left as a proposal. Returns FLIP, DRAW, or ROOM where the chain
     needs room first."""
     place = find_rates(target, chain, work, table, floats[KAPPA], sums, weights)
@@ -305,8 +322,6 @@ def next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
     table.rows[place, HOLDING + c] += 1.0 / total
     u = rng.random() * total
     if u < floats[LAMBDA]:
-        if tally.ints[COUNTING] > 0:
-            count_draw(chain, tally)
         return DRAW
     clear(chain)
     change(target, chain, choose_flip(table, place, u - floats[LAMBDA]))
@@ -338,11 +353,13 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
     events = 0
     while done < steps:
         if ints[PENDING] == 0:
-            event = next_event(target, chain, tally, rng, work, table, floats, sums, weights, c)
+            event = next_event(target, chain, rng, work, table, floats, sums, weights, c)
             if event == ROOM:
                 return done, events
             events += 1
             if event == DRAW:
+                if tally.ints[COUNTING] > 0:
+                    count_draws(chain, tally, 1)
                 done += 1
                 continue
         possible = True

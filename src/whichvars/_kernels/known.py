@@ -1,0 +1,141 @@
+r"""Models known before: their posterior weights are exact, and need not be estimated by the time spent in them.
+
+How probable two models are relative to one another is known as soon as both have been met. Let K be all models
+that any chain of a replicate has met before some moment. From then on the PIPs are estimated by
+
+.. math:: \pi(K)\, \frac{\sum_{\gamma \in K} \pi(\gamma)\, p_j(\gamma)}{\sum_{\gamma \in K} \pi(\gamma)}
+          + \sum_{\gamma \notin K} \pi(\gamma)\, p_j(\gamma),
+
+in which a chain's time in K estimates π(K), its time elsewhere the last sum, and the quotient is exact. So chains need
+not agree on the weights of modes that they have met; only what is new counts by time.
+
+K must not depend on the time that is counted with it: that would favour models that happened to be met. It therefore
+changes only at a few moments, the ends of *stages*, each as long as all before it together. What a stage starts with
+is then forgotten as the start of any Markov chain is.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import inlined, kernel
+
+NEGLIGIBLE = 1e-12  # weight, that of the best model being 1, below which probabilities are not added up
+
+# places in Known.ints
+STAGE = 0
+MODELS = 1
+
+# places in Known.mass and rows of Known.sums
+BEFORE, NOW = range(2)
+
+
+class Known(NamedTuple):
+    ints: np.ndarray
+    keys: np.ndarray  # (slots, a power of two, or none) uint64; 0 where there is none
+    met: np.ndarray  # (slots,) uint8: the stage in which a model was first met
+    sums: np.ndarray  # (2, p): Σ π(γ) p_j(γ) over K, and over models first met in this stage
+    mass: np.ndarray  # (2,) Σ π(γ)
+    scale: np.ndarray  # (1,) log posterior that counts as 1
+
+
+def new_known(p: int, slots: int) -> Known:
+    """Nothing is known. Without slots, nothing ever will be."""
+    return Known(
+        ints=np.zeros(2, np.int64),
+        keys=np.zeros(slots, np.uint64),
+        met=np.zeros(slots, np.uint8),
+        sums=np.zeros((2, p if slots else 0)),
+        mass=np.zeros(2),
+        scale=np.full(1, -np.inf),
+    )
+
+
+@inlined
+def meet(known, key, log_posterior, probabilities):
+    """Note a model with its conditional inclusion probabilities; whether it was known when the stage began."""
+    before = False
+    if known.keys.shape[0] > 0:
+        before = _meet(known, key, log_posterior, probabilities)
+    return before
+
+
+@inlined
+def _find(keys, key):
+    """The slot of a model, or the empty one where it belongs."""
+    mask = keys.shape[0] - 1
+    slot = np.int64(key & np.uint64(mask))
+    while keys[slot] != np.uint64(0) and keys[slot] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def is_known(known, key):
+    """Whether a model was known when the stage began."""
+    if known.keys.shape[0] == 0 or key == np.uint64(0):
+        return False
+    slot = _find(known.keys, key)
+    return known.keys[slot] == key and known.met[slot] < known.ints[STAGE]
+
+
+@kernel
+def _meet(known, key, log_posterior, probabilities):
+    ints, keys = known.ints, known.keys
+    if key == np.uint64(0):  # that of no model, but for one in 2⁶⁴
+        return False
+    slot = _find(keys, key)
+    if keys[slot] == key:
+        return known.met[slot] < ints[STAGE]
+    if 4 * ints[MODELS] < 3 * keys.shape[0]:  # a full set stays as it is
+        keys[slot] = key
+        known.met[slot] = np.uint8(ints[STAGE])
+        ints[MODELS] += 1
+        if log_posterior > known.scale[0]:
+            _rescale(known, log_posterior)
+        weight = math.exp(log_posterior - known.scale[0])
+        known.mass[NOW] += weight
+        if weight > NEGLIGIBLE:
+            add_scaled(known.sums[NOW], probabilities, weight)
+    return False
+
+
+@kernel
+def _rescale(known, log_posterior):
+    factor = math.exp(known.scale[0] - log_posterior)
+    known.scale[0] = log_posterior
+    for part in range(2):
+        known.mass[part] *= factor
+        for j in range(known.sums.shape[1]):
+            known.sums[part, j] *= factor
+
+
+@kernel
+def add_scaled(out, values, factor):
+    for j in range(out.shape[0]):
+        out[j] += factor * values[j]
+
+
+@inlined
+def has_mass(known):
+    """Whether K has any mass beside that of the best model: if not, time in it counts as elsewhere."""
+    return known.mass[BEFORE] > 1e-200
+
+
+@kernel
+def add_known(known, held, sums):
+    """Add the share of the sums that a chain earns by so much time in K."""
+    if held > 0.0:
+        add_scaled(sums, known.sums[BEFORE], held / known.mass[BEFORE])
+
+
+@kernel
+def end_stage(known):
+    """Whatever has been met is known from now on."""
+    known.ints[STAGE] = min(known.ints[STAGE] + 1, 255)
+    known.mass[BEFORE] += known.mass[NOW]
+    known.mass[NOW] = 0.0
+    for j in range(known.sums.shape[1]):
+        known.sums[BEFORE, j] += known.sums[NOW, j]
+        known.sums[NOW, j] = 0.0

@@ -1,0 +1,87 @@
+"""What is in every model, the intercept and the always-included columns: their basis, and the way back to the
+user's units."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class FlatPart(NamedTuple):
+    """What is integrated out, to come back to the user's units: least squares on the intercept and Z, the q of
+    the always-included columns that are not combinations of those before them. Means are weighted; Z and X
+    are taken less their means, so that the intercept's part is the mean of y."""
+
+    mean_variance: float  # 1/Σ w, of the mean of y where σ² = 1
+    y_mean: float
+    x_mean: np.ndarray  # (P,) of the candidate columns, as in Problem.columns_used
+    z_index: list[int]  # columns of X that are Z
+    z_mean: np.ndarray  # (q,)
+    z_root: np.ndarray  # (q, q): T with TTᵀ = (ZᵀWZ)⁻¹
+    y_on_z: np.ndarray  # (q,)
+    x_on_z: np.ndarray  # (q, P)
+
+
+def power_of_two(largest: np.ndarray) -> np.ndarray:
+    """The power of two at or just below each of these numbers: dividing by it is exact."""
+    return np.ldexp(1.0, np.frexp(largest)[1] - 1)
+
+
+def flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of the weighted intercept and always-included columns, shape (n, rank)."""
+    root = root_weights / root_weights.max()
+    weights = root**2
+    scaled = always / power_of_two(np.abs(always).max(axis=0))
+    centred = scaled - weights @ scaled / weights.sum()
+    flat = np.column_stack([root, root[:, None] * centred])
+    lengths = np.linalg.norm(flat, axis=0)
+    varies = lengths > 1e-12 * lengths[0]
+    left, singular, _ = np.linalg.svd(flat[:, varies] / lengths[varies], full_matrices=False)
+    return left[:, singular > 1e-10 * singular[0]]
+
+
+def flat_part(
+    raw: np.ndarray,
+    y: np.ndarray,
+    root_weights: np.ndarray,
+    always: list[int],
+    means_and_products: Callable[[np.ndarray], tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]],
+) -> FlatPart:
+    """Of the always-included columns `raw` (n, q), whose places in X are `always`; `means_and_products` is that of a
+    ``ColumnReader``."""
+    top = float(root_weights.max())
+    root = root_weights / top
+    share = root**2 / (root @ root)
+    x_mean, products = means_and_products(share)
+    y_mean = float(share @ y)
+    power = power_of_two(np.abs(raw).max(axis=0))
+    centred = root[:, None] * (raw / power - share @ (raw / power))
+    basis, chosen = np.zeros((len(y), 0)), []
+    for i in range(len(always)):
+        left = residuals(centred[:, i], basis)
+        length = np.linalg.norm(left)
+        if length > 1e-10 * np.linalg.norm(root * raw[:, i] / power[i]):
+            basis = np.column_stack([basis, left / length])
+            chosen.append(i)
+    power, z_mean = power[chosen], share @ raw[:, chosen]
+    triangle = basis.T @ centred[:, chosen]
+    x_on_z = np.zeros((len(chosen), len(x_mean)))
+    if chosen:
+        x_on_z = np.linalg.solve(triangle, products(basis)) / power[:, None]
+    return FlatPart(
+        mean_variance=float(1 / (root @ root) / top / top),
+        y_mean=y_mean,
+        x_mean=x_mean,
+        z_index=[always[i] for i in chosen],
+        z_mean=z_mean,
+        z_root=np.linalg.inv(triangle) / power[:, None] / top,
+        y_on_z=np.linalg.solve(triangle, basis.T @ (root * (y - y_mean))) / power,
+        x_on_z=x_on_z,
+    )
+
+
+def residuals(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Rows less their projection, twice: the second time takes out the rounding error of the first."""
+    for _ in range(2):
+        rows = rows - (rows @ basis) @ basis.T
+    return rows
