@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
-calibration, tecator, boston, page."""
+calibration, tecator, boston, tall, page."""
 
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from benchmarks import (
     references,
     soak,
     startup,
+    tall,
     tecator,
     wide,
 )
@@ -242,6 +243,18 @@ def boston_command(
     common.present(result, boston.tables, markdown)
     for line in boston.conclusion(common.plain(result)):
         print(line)
+    say(f"written to {where.name}")
+
+
+@main.command("tall")
+@click.option("--rows", default=10_000_000, show_default=True, help="About 400 bytes of disk each.")
+@click.option("--repeats", default=3, show_default=True, help="The median is reported.")
+@output
+def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> None:
+    """Sufficient statistics streamed from Parquet: rows/s, peak memory, ratio to reading alone."""
+    result = tall.measure(rows, repeats, say)
+    where = common.write_result("tall", result, out)
+    common.present(result, tall.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, calibration, cluster, compare, engine, soak, tecator, wide
+from benchmarks import boston, calibration, cluster, compare, engine, soak, tall, tecator, wide
 from benchmarks.common import ROOT, Table, measured_at, read_result
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -38,11 +38,12 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
     "cluster": (cluster.tables, _shared),
+    "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "engine", "tecator", "boston", "wide", "cluster")
+PERFORMANCE = ("compare", "engine", "tecator", "boston", "tall", "wide", "cluster")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem": ["Problem"],
+    "sufficient": ["SufficientStatistics"],
     "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample
+    from whichvars.sufficient import SufficientStatistics
 
 
 def __getattr__(name: str) -> Any:

@@ -9,8 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from whichvars.enumeration import exact
-from whichvars.errors import DataError
+from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.formula import read_formula
+from whichvars.moments import Moments
 from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
 from whichvars.sampling import sample
@@ -126,6 +127,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         """
         if self.prior_size is not None and self.model_prior is not None:
             raise DataError("give prior_size or model_prior, not both: the size is part of the prior")
+        if isinstance(X, Moments):
+            raise ArgumentTypeError(
+                "VariableSelector needs rows; from statistics make a Problem: sample(Problem(statistics, y))"
+            )
         if hasattr(self, "formula_"):  # X is columns now, whatever it was before
             del self.formula_
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)

@@ -117,7 +117,17 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     """
     path = Path(path)
     if path.is_dir():
-        raise DataError(f"{path} is a directory; name a file")
+        raise DataError(f"{path} is a directory; name a file, or read all in it with --stream")
+    first = _first_bytes(path)
+    if first.startswith(b"PAR1"):
+        return _read_arrow(path, "read_parquet", "Parquet")
+    if first.startswith((b"ARROW1", b"FEA1")):
+        return _read_arrow(path, "read_feather", "Feather")
+    return _read_csv(path, path.read_bytes())
+
+
+def _first_bytes(path: Path) -> bytes:
+    """By which the kind of a file is told; refuses those of other programs."""
     with open(path, "rb") as stream:
         first = stream.read(8)
     if not first:
@@ -125,11 +135,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     for magic, what in FOREIGN.items():
         if first.startswith(magic):
             raise DataError(f"{path} is {what}")
-    if first.startswith(b"PAR1"):
-        return _read_arrow(path, "read_parquet", "Parquet")
-    if first.startswith((b"ARROW1", b"FEA1")):
-        return _read_arrow(path, "read_feather", "Feather")
-    return _read_csv(path, path.read_bytes())
+    return first
 
 
 def _read_arrow(path: Path, reader: str, kind: str) -> Table:
@@ -157,14 +163,18 @@ def _read_csv(path: Path, content: bytes) -> Table:
             skipinitialspace=True,
         )  # fmt: skip
     except pd.errors.ParserError as error:
-        found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-        if found is None:
-            raise DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}") from error
-        raise DataError(
-            f"{path}: line {found[2]} has {found[3]} cells but the header has {len(names)} names; "
-            "put text that holds the separator in double quotes"
-        ) from error
+        raise _cannot_parse(path, error, len(names)) from error
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
+
+
+def _cannot_parse(path: Path, error: Exception, names: int) -> DataError:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if found is None:
+        return DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}")
+    return DataError(
+        f"{path}: line {found[2]} has {found[3]} cells but the header has {names} names; "
+        "put text that holds the separator in double quotes"
+    )
 
 
 def _decode(path: Path, content: bytes) -> str:

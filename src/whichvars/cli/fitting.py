@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse
 from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
 
 if TYPE_CHECKING:
-    from whichvars.files import Prepared
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
 
@@ -35,6 +34,10 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns not to look at, such as an identifier."),
             click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
+            click.option(
+                "--stream", is_flag=True,
+                help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
+            ),
             click.option(
                 "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
                 help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100.",
@@ -79,7 +82,8 @@ def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns of
-    few different words are taken as categories and enter as a whole. Writes a run directory with the summary, the best
+    few different words are taken as categories and enter as a whole. With --stream, DATA may be larger than memory and a
+    folder of files. Writes a run directory with the summary, the best
     models, a report and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` goes on from its last checkpoint, at most half a minute before.
@@ -148,12 +152,12 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     arguments = _sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     with notes(quiet) as said:
-        prepared, problem, settings = _read(options)
-    for note in prepared.notes:
+        remarks, problem, settings = _read(options)
+    for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
     started = time.perf_counter()
-    settings["notes"] = [*prepared.notes, *said]
+    settings["notes"] = [*remarks, *said]
     try:
         if sampled:
             if _chosen(problem, arguments) is not None:
@@ -254,23 +258,19 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": make_sampler(options["sampler"]), **found}
 
 
-def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any]]:
-    """The file as a problem, and what settings.json says of it."""
+def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
+    """The file as a problem, with what is to be said of it now and in settings.json."""
     import whichvars as wv
-    from whichvars.cli.runs import fingerprint
-    from whichvars.files import prepare, read_table
 
-    table = read_table(options["data"])
-    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
     size = options["prior_size"]
+    found = (_stream if options["stream"] else _load)(options)
     problem = wv.Problem(
-        prepared.X,
-        prepared.y,
+        found.X,
+        found.y,
         slab=parse_slab(options["slab"]),
         model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=prepared.always or None,
-        groups=prepared.groups,
+        always_include=found.inside or None,
+        groups=found.groups,
         max_size=options["max_size"],
     )
     asked = {
@@ -279,14 +279,60 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
         if name in options
     }
     settings = {
-        "data": fingerprint(options["data"], *table.frame.shape),
+        "data": found.fingerprint,
         "response": options["response"],
-        "always": always,
-        "drop": drop,
-        "encoding": asdict(prepared.encoding),
+        "always": found.always,
+        "drop": found.drop,
+        "encoding": found.encoding,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip
-    return prepared, problem, settings
+    return found.notes, problem, settings
+
+
+class _Data(NamedTuple):
+    """What a problem is made of, and what is said of it."""
+
+    X: Any
+    y: Any
+    inside: list[str]  # columns of X that are always included
+    groups: dict[str, list[str]] | None
+    always: list[str]
+    drop: list[str]
+    encoding: dict[str, Any]
+    fingerprint: dict[str, Any]
+    notes: list[str]
+
+
+def _load(options: dict[str, Any]) -> _Data:
+    """A file as a whole."""
+    from whichvars.cli.runs import fingerprint
+    from whichvars.files import prepare, read_table
+
+    table = read_table(options["data"])
+    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
+    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
+    X, y, groups, inside, encoding, notes = prepared
+    digest = fingerprint(options["data"], *table.frame.shape)
+    return _Data(X, y, inside, groups, always, drop, asdict(encoding), digest, notes)
+
+
+def _stream(options: dict[str, Any]) -> _Data:
+    """A file or a folder in portions, as sufficient statistics."""
+    import whichvars as wv
+    from whichvars.cli.runs import stream_fingerprint
+    from whichvars.errors import DataError
+    from whichvars.files import Encoding
+    from whichvars.streaming import find_sources
+
+    if options["drop_missing"]:
+        raise DataError("--drop-missing needs the whole table; leave it or --stream out")
+    sources = find_sources(options["data"])
+    known = set(sources[0].columns)
+    always, drop = (names_in(options[name], known) for name in ("always", "drop"))
+    statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
+    digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
+    encoding = asdict(Encoding(statistics.names))
+    return _Data(statistics, None, always, None, always, drop, encoding, digest, [])
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
