@@ -1,4 +1,5 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, calibration, tecator, boston, tall, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
+calibration, tecator, boston, tall, page."""
 
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import click
 from benchmarks import (
     boston,
     calibration,
+    cluster,
     common,
     compare,
     engine,
@@ -171,6 +173,18 @@ def soak_command(minutes: float, every: str, name: str, out: Path | None, markdo
     result = soak.measure(minutes, every, name, say=say)
     where = common.write_result("soak", result, out)
     common.present(result, soak.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("cluster")
+@click.option("--seconds", default=cluster.SECONDS, show_default=True, help="Of one replicate on one thread.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=cluster.PROBLEMS)
+@output
+def cluster_command(seconds: float, names: list[str], out: Path | None, markdown: bool) -> None:
+    """A Dask cluster on this machine: one and two workers, what a round costs, and a model of many workers."""
+    result = cluster.measure(seconds, names, say)
+    where = common.write_result("cluster", result, out)
+    common.present(result, cluster.tables, markdown)
     say(f"written to {where.name}")
 
 

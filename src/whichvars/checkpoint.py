@@ -135,7 +135,7 @@ def fingerprint(problem: Problem) -> str:
     return storage.digest_of({**state, "_target": target._replace(slab=slab)}, storage.PROBLEM)
 
 
-def _needed(value: Any) -> Any:
+def needed(value: Any) -> Any:
     """The tree without what nobody will look at: every ``GramCache``, and the unused part of every ``RateTable``."""
 
     def used(table: Any) -> Any:
@@ -147,7 +147,9 @@ def _needed(value: Any) -> Any:
     return _replace(value, RateTable, used)
 
 
-def _with_products(value: Any) -> Any:
+def with_products(value: Any) -> Any:
+    """The tree with empty ones in their places."""
+
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
             place=np.full(n.columns, -1, np.int32),
@@ -291,7 +293,7 @@ class Checkpoint:
             ) from error
         if content["token"] != self.token or content["index"] != index:
             raise DataError(f"{path} belongs to another run; without it its replicate starts anew")
-        replicate: Replicate = _with_products(content["replicate"])
+        replicate: Replicate = with_products(content["replicate"])
         self.written[index] = _moment(replicate)
         return replicate
 
@@ -343,7 +345,7 @@ class Checkpoint:
     def _prepare(
         self, index: int, replicate: Replicate, room: storage.Room | None = None
     ) -> storage.Prepared:
-        content = {"token": self.token, "index": index, "replicate": _needed(replicate)}
+        content = {"token": self.token, "index": index, "replicate": needed(replicate)}
         return storage.prepare("replicate", content, self.known, trim=True, room=room)
 
     def _store_copy(

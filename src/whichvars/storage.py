@@ -27,7 +27,7 @@ from whichvars._kernels.stored import NOT_STORED, Stored, fits_together
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
-from whichvars.archives import PLAIN, Archive, Damaged
+from whichvars.archives import PLAIN, Damaged
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
 from whichvars.flat import FlatPart
@@ -146,7 +146,16 @@ def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: 
     with archives.reading(path) as archive:
         header = json.loads(archive.array("header").tobytes())
         _check_header(header, kind, path)
-        return _Decoder(archive, _by_name(classes), most_zeros).decode(header["content"])
+        decoder = _Decoder(lambda index: archive.array(f"array{int(index)}"), _by_name(classes), most_zeros)
+        return decoder.decode(header["content"])
+
+
+def unpack(prepared: Prepared, kind: str, classes: Classes, most_zeros: int = 0) -> Any:
+    """What ``prepare`` was given, with arrays of its own: for trees that travel and are not written."""
+    header = json.loads(prepared.header)
+    _check_header(header, kind, "what arrived")
+    decoder = _Decoder(lambda index: prepared.arrays[index].copy(), _by_name(classes), most_zeros)
+    return decoder.decode(header["content"])
 
 
 def _check_header(header: Any, kind: str, path: Any) -> None:
@@ -272,8 +281,8 @@ TAGS = ("float", "array", "view", "padded", "scalar", "tuple", "tuples", "dict",
 class _Decoder:
     """From JSON and arrays to the tree."""
 
-    def __init__(self, archive: Archive, known: dict[str, type], most_zeros: int) -> None:
-        self.archive, self.known, self.zeros_left = archive, known, most_zeros
+    def __init__(self, read: Callable[[int], np.ndarray], known: dict[str, type], most_zeros: int) -> None:
+        self.read, self.known, self.zeros_left = read, known, most_zeros
         self.arrays: dict[int, np.ndarray] = {}
 
     def decode(self, tree: Any) -> Any:
@@ -290,7 +299,7 @@ class _Decoder:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _array(self, index: int) -> np.ndarray:
-        self.arrays[index] = self.archive.array(f"array{int(index)}")
+        self.arrays[index] = self.read(index)
         return self.arrays[index]
 
     def _view(self, parts: list[Any]) -> np.ndarray:

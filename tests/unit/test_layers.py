@@ -49,6 +49,8 @@ LAYERS = (
     ("storage", "interrupts"),
     ("checkpoint", "sufficient"),
     ("posterior", "estimates"),
+    ("workers",),
+    ("cluster", "executors"),
     ("progress", "enumeration", "choosing", "sampling", "continuing"),
     ("cli", "estimator", "plots", "report", "__init__", "__main__"),
 )

@@ -55,6 +55,12 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+dask_option = click.option(
+    "--dask", "dask", metavar="ADDRESS",
+    help="Run on the Dask cluster of the scheduler at this address, such as tcp://10.0.0.1:8786; same results.",
+)  # fmt: skip
+
+
 @click.command()
 @data_options
 @click.option(
@@ -70,6 +76,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--replicates", type=int, default=4, show_default=True, help="Independent runs.")
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@dask_option
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
@@ -90,10 +97,13 @@ def fit(**options: Any) -> None:
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@dask_option
 @click.option("--report/--no-report", default=True, help="Whether to make the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for).")
-def resume(directory: Path, threads: int | None, report: bool, as_json: bool, quiet: bool) -> None:
+def resume(
+    directory: Path, threads: int | None, dask: str | None, report: bool, as_json: bool, quiet: bool
+) -> None:
     """Go on with a run of `whichvars fit` that was killed or interrupted.
 
     DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
@@ -107,7 +117,12 @@ def resume(directory: Path, threads: int | None, report: bool, as_json: bool, qu
     target = settings["asked"].get("target_mcse")
     try:
         with notes(quiet or as_json):
-            posterior = wv.resume(Passing(directory / CHECKPOINT), threads=threads, progress=not quiet)
+            posterior = wv.resume(
+                Passing(directory / CHECKPOINT),
+                threads=threads,
+                progress=not quiet,
+                executor=_executor(dask),
+            )
     except KeyboardInterrupt as error:
         raise _with_advice(error, directory) from error
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
@@ -208,12 +223,20 @@ def _finish(
         click.get_current_context().exit(NOT_ACCURATE)
 
 
+def _executor(dask: str | None) -> Any:
+    import whichvars as wv
+
+    return None if dask is None else wv.DaskExecutor(dask)
+
+
 def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """What ``sample`` is called with; only what was given, so that its own defaults hold."""
     from whichvars.budgets import parse_budget
     from whichvars.errors import DataError
 
     found = {name: options[name] for name in ("replicates", "threads", "seed")}
+    if options["dask"] is not None:
+        found["executor"] = _executor(options["dask"])
     draws = options["draws"]
     if options["budget"] is not None:
         budget = parse_budget(options["budget"])
@@ -330,7 +353,7 @@ def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: 
         _say_models(problem, quiet)
     else:
         say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
-        if not quiet:
+        if not quiet and "executor" not in arguments:
             _say_cost(problem, arguments | {"sampler": chosen})
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)
