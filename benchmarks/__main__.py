@@ -1,4 +1,5 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, calibration, tecator, boston, peers, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
+calibration, tecator, boston, tall, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import click
 from benchmarks import (
     boston,
     calibration,
+    cluster,
     common,
     compare,
     engine,
@@ -18,6 +20,7 @@ from benchmarks import (
     references,
     soak,
     startup,
+    tall,
     tecator,
     wide,
 )
@@ -176,6 +179,18 @@ def soak_command(minutes: float, every: str, name: str, out: Path | None, markdo
     say(f"written to {where.name}")
 
 
+@main.command("cluster")
+@click.option("--seconds", default=cluster.SECONDS, show_default=True, help="Of one replicate on one thread.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=cluster.PROBLEMS)
+@output
+def cluster_command(seconds: float, names: list[str], out: Path | None, markdown: bool) -> None:
+    """A Dask cluster on this machine: one and two workers, what a round costs, and a model of many workers."""
+    result = cluster.measure(seconds, names, say)
+    where = common.write_result("cluster", result, out)
+    common.present(result, cluster.tables, markdown)
+    say(f"written to {where.name}")
+
+
 @main.command("calibration")
 @click.option("--sets", default=500, show_default=True, help="Data sets drawn from the prior.")
 @click.option("--draws", default=20_000, show_default=True, help="Of each of two replicates.")
@@ -299,6 +314,18 @@ def given_files(files: tuple[str, ...], names: list[str]) -> dict[str, dict[str,
             raise click.UsageError(str(error)) from error
         given.setdefault(problem, {})[name] = outcomes
     return given
+
+
+@main.command("tall")
+@click.option("--rows", default=10_000_000, show_default=True, help="About 400 bytes of disk each.")
+@click.option("--repeats", default=3, show_default=True, help="The median is reported.")
+@output
+def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> None:
+    """Sufficient statistics streamed from Parquet: rows/s, peak memory, ratio to reading alone."""
+    result = tall.measure(rows, repeats, say)
+    where = common.write_result("tall", result, out)
+    common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
 
 
 @main.command("page")

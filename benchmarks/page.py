@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, calibration, compare, engine, soak, tecator, wide
+from benchmarks import boston, calibration, cluster, compare, engine, soak, tall, tecator, wide
 from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
 
@@ -24,6 +24,11 @@ def _engine(result: dict[str, Any]) -> str:
     return "Small budgets: read the shape, not the digits." if result["small"] else ""
 
 
+def _shared(result: dict[str, Any]) -> str:
+    load = result["environment"]["load_at_start"]
+    return f"The processors were shared with other work (load {load:g} at the start)." if load > 1 else ""
+
+
 def _tecator(result: dict[str, Any]) -> str:
     return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations a setting."
 
@@ -34,11 +39,13 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
     "peers": (contest.tables, contest.about),
+    "cluster": (cluster.tables, _shared),
+    "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston", "wide")
+PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem": ["Problem"],
+    "sufficient": ["SufficientStatistics"],
     "genotypes": ["Genotypes", "read_bed"],
     "priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
@@ -19,6 +20,7 @@ _HOME = {
     "enumeration": ["exact"],
     "sampling": ["sample"],
     "continuing": ["resume", "extend"],
+    "executors": ["DaskExecutor"],
     "posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
@@ -37,7 +39,7 @@ _HOME = {
     "samplers.hybrid": ["Hybrid"],
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
-        "DataWarning", "ConvergenceWarning", "CheckpointWarning",
+        "ClusterError", "DataWarning", "ConvergenceWarning", "CheckpointWarning",
     ],
 }  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from whichvars.errors import (
         ArgumentTypeError,
         CheckpointWarning,
+        ClusterError,
         ConvergenceWarning,
         DataError,
         DataWarning,
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
+    from whichvars.executors import DaskExecutor
     from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
@@ -98,6 +102,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling import sample
+    from whichvars.sufficient import SufficientStatistics
 
 
 def __getattr__(name: str) -> Any:

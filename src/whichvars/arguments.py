@@ -54,6 +54,21 @@ def check_max_size(value: object) -> None:
         raise DataError(f"max_size must be a whole number of at least 1, not {value!r}")
 
 
+def check_rows(n: int, which: str) -> None:
+    if n < 3:
+        raise DataError(f"X has {n} row{'s' * (n != 1)}{which}; at least 3 are needed")
+
+
+def check_degrees(n: int, rank: int, always: int) -> int:
+    """Degrees of freedom that `rank` flat columns leave."""
+    if n - rank < 2:
+        raise DataError(
+            f"{n} rows leave {n - rank} degrees of freedom beside the intercept and the {always} "
+            "always-included columns; at least 2 are needed: give more rows or include fewer columns"
+        )
+    return n - rank
+
+
 def read_root_weights(weights: Any, n: int) -> np.ndarray:
     if weights is None:
         return np.ones(n)

@@ -8,11 +8,12 @@ A checkpoint is a directory:
 - ``lock``, held by the process that runs.
 
 Replicates have nothing to do with one another, so each is written on its own: between two chunks it is copied by the
-thread that runs it, and written by a thread that does nothing else, while sampling goes on. Any set of such files is a state of the run. A replicate without a file starts anew,
-which its seed does to the last bit. Files take the place of older ones only when they are whole.
+thread that runs it, and written by a thread that does nothing else, while sampling goes on. Any set of such files is a
+state of the run. A replicate without a file starts anew, which its seed does to the last bit. Files take the place of
+older ones only when they are whole.
 
 Products of columns that chains keep (``GramCache``) are not written: they are a shortcut, and the same bits come of
-computing them again.
+computing them again. Nor are the entries of a ``RateTable`` that are not in use.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ import os
 import pkgutil
 import re
 import sys
+import threading
 import time
 import uuid
 import warnings
@@ -37,12 +39,13 @@ import numpy as np
 
 from whichvars import _kernels, samplers, storage
 from whichvars._kernels.gram_cache import GramCache
+from whichvars._kernels.rate_table import ENTRIES, RateTable
 from whichvars.budgets import parse_budget
 from whichvars.errors import ArgumentTypeError, CheckpointWarning, DataError, OutputError
 from whichvars.problem import Problem
 
 RUN, LOCK = "run.npz", "lock"
-SHARE = 0.02  # of the time that writing may take, whatever `every` says
+SHARE = 0.02  # of the processors' time that writing may take, whatever `every` says
 MOST_ZEROS = 64 << 30  # bytes of zeros that a replicate may hold; they take no memory until they are used
 
 
@@ -132,12 +135,21 @@ def fingerprint(problem: Problem) -> str:
     return storage.digest_of({**state, "_target": target._replace(slab=slab)}, storage.PROBLEM)
 
 
-def _without_products(value: Any) -> Any:
-    """The tree with every ``GramCache`` left out."""
-    return _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
+def needed(value: Any) -> Any:
+    """The tree without what nobody will look at: every ``GramCache``, and the unused part of every ``RateTable``."""
+
+    def used(table: Any) -> Any:
+        rows = int(table.ints[ENTRIES])
+        parts = {"rows": table.rows, "probabilities": table.probabilities}
+        return table._replace(**{name: storage.Leading(part, rows) for name, part in parts.items()})
+
+    value = _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
+    return _replace(value, RateTable, used)
 
 
-def _with_products(value: Any) -> Any:
+def with_products(value: Any) -> Any:
+    """The tree with empty ones in their places."""
+
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
             place=np.full(n.columns, -1, np.int32),
@@ -197,7 +209,9 @@ class Checkpoint:
         self.token = ""
         self.due: dict[int, float] = {}
         self.written: dict[int, tuple[int, int]] = {}
-        self.load = 1.0  # replicates a thread
+        self.started = time.process_time()
+        self.spent = 0.0  # seconds of a processor, in all
+        self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
         self._lock = _lock(self.directory)
         self.known = classes()
@@ -279,24 +293,39 @@ class Checkpoint:
             ) from error
         if content["token"] != self.token or content["index"] != index:
             raise DataError(f"{path} belongs to another run; without it its replicate starts anew")
-        replicate: Replicate = _with_products(content["replicate"])
+        replicate: Replicate = with_products(content["replicate"])
         self.written[index] = _moment(replicate)
         return replicate
 
-    def start_clock(self, replicates: int, threads: int) -> None:
+    def start_clock(self, replicates: int) -> None:
         """Have the replicates' files fall due one after the other."""
-        now = time.monotonic()
+        self.started, now = time.process_time(), time.monotonic()
         self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
-        self.load = replicates / max(threads, 1)
 
     def write_if_due(self, index: int, replicate: Replicate) -> None:
-        """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile."""
-        if time.monotonic() < self.due[index] or not self._is_written(index):
+        """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile.
+
+        Only one copy is kept: while it is being written, the next replicate has to wait.
+        """
+        now = time.monotonic()
+        if now < self.due[index] or not self._affordable() or not self._is_written(index):
             return
-        started = time.monotonic()
-        prepared = self._prepare(index, replicate, copy=True)
-        spent = time.monotonic() - started
-        self._pending[index] = self._writer.submit(self._store, index, prepared, _moment(replicate), spent)
+        if not self._room_taken.acquire(blocking=False):
+            return
+        clock = time.thread_time()
+        try:
+            prepared = self._prepare(index, replicate, self._room)
+        except BaseException:
+            self._room_taken.release()
+            raise
+        self.due[index] = max(self.due[index] + self.every, now)
+        self._pending[index] = self._writer.submit(
+            self._store_copy, index, prepared, _moment(replicate), time.thread_time() - clock
+        )
+
+    def _affordable(self) -> bool:
+        """Whether all that was spent on writing is no more than its share of the time that the process got."""
+        return self.spent <= SHARE * (time.process_time() - self.started)
 
     def _is_written(self, index: int, wait: bool = False) -> bool:
         """Whether the last file is; an error of the thread that wrote it is raised here."""
@@ -311,13 +340,23 @@ class Checkpoint:
         self._is_written(index, wait=True)
         if self.written.get(index) == _moment(replicate):
             return True
-        return self._store(index, self._prepare(index, replicate, copy=False), _moment(replicate), 0.0)
+        return self._store(index, self._prepare(index, replicate), _moment(replicate), 0.0)
 
-    def _prepare(self, index: int, replicate: Replicate, copy: bool) -> storage.Prepared:
-        content = {"token": self.token, "index": index, "replicate": _without_products(replicate)}
-        return storage.prepare("replicate", content, self.known, trim=True, copy=copy)
+    def _prepare(
+        self, index: int, replicate: Replicate, room: storage.Room | None = None
+    ) -> storage.Prepared:
+        content = {"token": self.token, "index": index, "replicate": needed(replicate)}
+        return storage.prepare("replicate", content, self.known, trim=True, room=room)
 
-    def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], spent: float) -> bool:
+    def _store_copy(
+        self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float
+    ) -> bool:
+        try:
+            return self._store(index, prepared, moment, copying)
+        finally:
+            self._room_taken.release()
+
+    def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float) -> bool:
         clock = time.thread_time()  # while it waits for the disk, others can use the processor
         try:
             storage.write(self._path(index), prepared)
@@ -330,9 +369,9 @@ class Checkpoint:
                 stacklevel=2,
             )
             return False
+        finally:
+            self.spent += copying + time.thread_time() - clock
         self.written[index] = moment
-        spent += time.thread_time() - clock
-        self.due[index] = time.monotonic() + max(self.every, self.load * spent / SHARE)
         return True
 
     def _path(self, index: int) -> Path:

@@ -8,9 +8,10 @@ from typing import Any
 
 from whichvars.checkpoint import Checkpoint, Replicate, Settings
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.executors import Executor
 from whichvars.posterior import Posterior
 from whichvars.progress import Report
-from whichvars.sampling import _whole, carry_out
+from whichvars.sampling import _whole, carry_out, executor_of
 
 
 def resume(
@@ -19,6 +20,7 @@ def resume(
     threads: int | None = None,
     progress: bool | Callable[[Report], None] = True,
     every: str | float = "30s",
+    executor: Executor | None = None,
 ) -> Posterior:
     """Go on with a run that was killed or interrupted.
 
@@ -36,6 +38,8 @@ def resume(
         As for ``sample``.
     every : str or float
         Time between two checkpoints.
+    executor : executor
+        Where the work is done, as for ``sample``; it need not be where the run began.
 
     Returns
     -------
@@ -54,9 +58,10 @@ def resume(
     True
     """
     _check_exists(directory)
+    who = executor_of(executor, threads)
     with Checkpoint(directory, every) as keeper:
         problem, settings, _ = keeper.read_run()
-        return carry_out(problem, settings, keeper, keeper.replicates(), threads, None, progress)
+        return carry_out(problem, settings, keeper, keeper.replicates(), who, None, progress)
 
 
 def extend(
@@ -67,6 +72,7 @@ def extend(
     threads: int | None = None,
     progress: bool | Callable[[Report], None] = True,
     every: str | float = "30s",
+    executor: Executor | None = None,
 ) -> Posterior:
     """A longer run: more draws of every replicate, or more replicates, added to what was counted already.
 
@@ -83,7 +89,7 @@ def extend(
         the largest of them and so many more. `budget` and `target_mcse` no longer apply.
     replicates : int
         Replicates to add, of the same length. The only way to extend ``SequentialMonteCarlo``, which has no draws.
-    threads, progress, every
+    threads, progress, every, executor
         As for ``resume``.
 
     Returns
@@ -115,12 +121,13 @@ def extend(
     if draws is None and replicates is None:
         raise DataError("give draws= or replicates=, what to add")
     _check_exists(directory)
+    who = executor_of(executor, threads)
     with Checkpoint(directory, every) as keeper:
         problem, settings, _ = keeper.read_run()
         found = keeper.replicates()
         settings = _longer(settings, found, draws, replicates)
         keeper.change_settings(problem, settings)
-        return carry_out(problem, settings, keeper, found, threads, None, progress)
+        return carry_out(problem, settings, keeper, found, who, None, progress)
 
 
 def _check_exists(directory: Any) -> None:

@@ -16,6 +16,11 @@ from whichvars.inputs import Columns
 ZOBRIST_SEED = 20141220  # of the keys of models; fixed, so that a run depends on its own seed alone
 
 
+ROWS_BYTES = (
+    256 << 20
+)  # up to which columns are kept a second time, by rows: products with all of them are faster
+
+
 class Measured(NamedTuple):
     """Of every candidate column: its size and spread in units of a power of two, so that no square can overflow."""
 
@@ -203,6 +208,11 @@ def rescaled(design: Design, factor: np.ndarray) -> Products:
     )
 
 
+def by_rows(columns: np.ndarray) -> np.ndarray:
+    """The transposed matrix, where that is not too large."""
+    return np.ascontiguousarray(columns.T) if 0 < columns.nbytes <= ROWS_BYTES else np.zeros((0, 0))
+
+
 # --- products for what comes after sampling
 
 
@@ -223,7 +233,12 @@ def row_count(held: Stored) -> int:
 
 def data_bytes(design: Design) -> int:
     """Memory that columns or their products take."""
-    arrays = [design.gram, design.columns, *(a for a in design.stored if isinstance(a, np.ndarray))]
+    arrays = [
+        design.gram,
+        design.columns,
+        design.rows,
+        *(a for a in design.stored if isinstance(a, np.ndarray)),
+    ]
     return sum(array.nbytes for array in arrays)
 
 

@@ -182,6 +182,23 @@ def disagreement(posterior: Any) -> str:
 # --- in words
 
 
+def lost_arithmetic(posterior: Any) -> list[str]:
+    """Where rounding got the better of it: factorisations that broke down, residuals of zero."""
+    found = []
+    broken = posterior.troubles.get("breakdowns", 0)
+    if broken:
+        found.append(
+            f"{_count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given "
+            "no mass; columns are nearly collinear at very different scales: use scale='unit'"
+        )
+    if posterior.troubles.get("perfect_fits"):
+        found.append(
+            "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
+            "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)"
+        )
+    return found
+
+
 def explain(posterior: Any) -> str:
     """What ``Posterior.explain`` returns."""
     return "\n".join([_what(posterior), *trust(posterior)])
@@ -193,7 +210,7 @@ def trust(posterior: Any) -> list[str]:
         lines = [_exactly(posterior)]
     else:
         lines = [*_how(posterior), _verdict(posterior), *_unseen(posterior), *_agree(posterior)]
-    return lines + [f"Note: {warning}." for warning in posterior.warnings]
+    return lines + [f"Note: {warning}." for warning in (*posterior.warnings, *lost_arithmetic(posterior))]
 
 
 def _what(posterior: Any) -> str:

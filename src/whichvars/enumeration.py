@@ -1,5 +1,6 @@
 """Exact answers for small p: every model is visited."""
 
+import warnings
 from math import comb
 
 import numpy as np
@@ -9,7 +10,8 @@ from whichvars._kernels.enumeration import enumerate_models, trie_marginals
 from whichvars._kernels.gram_cache import new_gram_cache
 from whichvars._kernels.linalg import factor_arrays
 from whichvars.coefficients import KeptModels
-from whichvars.errors import TooLargeError
+from whichvars.diagnostics import lost_arithmetic
+from whichvars.errors import DataWarning, TooLargeError
 from whichvars.heredity import ConditionalPrior
 from whichvars.posterior import Models, Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
@@ -122,7 +124,7 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     kept = _keep(parent, last, weight, order)  # before the next call uses `weight` up
     pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
     trie_marginals(parent, last, weight, np.zeros(n, np.int32), pip, sizes)
-    return Posterior(
+    posterior = Posterior(
         problem=problem,
         sampler="exact enumeration",
         pip=pip,
@@ -136,6 +138,9 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
         cpu_seconds=cpu_clock() - started,
         troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
     )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, DataWarning, stacklevel=2)
+    return posterior
 
 
 def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.ndarray) -> KeptModels:

@@ -26,6 +26,10 @@ class OutputError(WhichvarsError, OSError):
     """A file could not be written."""
 
 
+class ClusterError(WhichvarsError, OSError):
+    """A cluster cannot be reached, cannot be used, or went away."""
+
+
 class DataWarning(UserWarning):
     """Something about the data was treated in a documented way that the user should know of."""
 

@@ -9,8 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from whichvars.enumeration import exact
-from whichvars.errors import DataError
+from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.formula import read_formula
+from whichvars.moments import Moments
 from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
 from whichvars.sampling import sample
@@ -36,6 +37,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         iterations of each replicate (a million if not given), whichever comes first.
     draws, warmup, budget, replicates, threads
         As in ``sample``. A `budget` of time makes results depend on the machine.
+    checkpoint, every
+        As in ``sample``: a directory in which a fit is kept while it goes on. If it was killed, ``fit`` with the same
+        data and settings goes on from there. One directory, one fit: other data are refused, so it is not for
+        cross-validation.
     threshold : float
         Inclusion probability from which on a column is selected.
     random_state : int, RandomState or None
@@ -89,6 +94,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         budget: Any = None,
         replicates: int = 4,
         threads: int | None = None,
+        checkpoint: Any = None,
+        every: Any = "30s",
         threshold: float = 0.5,
         random_state: Any = 0,
         verbose: bool = False,
@@ -109,6 +116,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         self.budget = budget
         self.replicates = replicates
         self.threads = threads
+        self.checkpoint = checkpoint
+        self.every = every
         self.threshold = threshold
         self.random_state = random_state
         self.verbose = verbose
@@ -126,6 +135,10 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         """
         if self.prior_size is not None and self.model_prior is not None:
             raise DataError("give prior_size or model_prior, not both: the size is part of the prior")
+        if isinstance(X, Moments):
+            raise ArgumentTypeError(
+                "VariableSelector needs rows; from statistics make a Problem: sample(Problem(statistics, y))"
+            )
         if hasattr(self, "formula_"):  # X is columns now, whatever it was before
             del self.formula_
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)
@@ -158,6 +171,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
                 threads=self.threads,
                 seed=_seed(self.random_state),
                 progress=bool(self.verbose),
+                checkpoint=self.checkpoint,
+                every=self.every,
             )
         self.posterior_ = posterior
         self.n_iter_ = posterior.iterations

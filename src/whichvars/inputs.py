@@ -11,7 +11,8 @@ import pandas as pd
 from whichvars.errors import ArgumentTypeError, DataError
 
 NUMERIC = "biuf"  # dtype kinds that are numbers as they stand
-ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), or drop it"
+SHOWN = 20  # names of columns in a message
+ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), as VariableSelector.from_formula does, or drop it"
 
 
 class Columns(NamedTuple):
@@ -20,11 +21,11 @@ class Columns(NamedTuple):
     has_names: bool  # whether the names came with the data
 
 
-def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None) -> Columns:
+def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, first_row: int = 0) -> Columns:
     """X as a new float64 matrix with column names; refuses text, missing and infinite values by column and
     row.
 
-    `names` go before those that X brings; without either, columns are x0, x1, …
+    `names` go before those that X brings; without either, columns are x0, x1, … Rows are counted from `first_row`.
     """
     if _is_frame(X):
         own_names = [str(c) for c in X.columns]
@@ -51,13 +52,13 @@ def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None) ->
         for i, name in enumerate(used_names):
             column = _frame_column(X, i) if table is None else table[:, i]
             values[:, i] = _as_floats(column, f"{what} column {name!r}", ENCODE)
-    check_finite(values, used_names, what)
+    check_finite(values, used_names, what, first_row)
     return Columns(values, used_names, names is not None or _is_frame(X))
 
 
-def read_vector(values: Any, n: int | None, what: str) -> np.ndarray:
+def read_vector(values: Any, n: int | None, what: str, first_row: int = 0) -> np.ndarray:
     """`values` as a new float64 vector of length n; refuses other shapes, text, missing and infinite values
-    by row."""
+    by row, counted from `first_row`."""
     if _is_frame(values) and len(values.columns) == 1:
         values = _frame_column(values, 0)
     elif hasattr(values, "tocsc"):
@@ -75,7 +76,7 @@ def read_vector(values: Any, n: int | None, what: str) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         raise DataError(
-            f"{what} is {_describe(vector[bad[0]])} in row {bad[0]}{_others(bad.size)}; drop or fill such rows first"
+            f"{what} is {_describe(vector[bad[0]])} in row {first_row + bad[0]}{_others(bad.size)}; drop or fill such rows first"
         )
     return vector
 
@@ -149,14 +150,14 @@ def _as_float(value: Any, label: str, advice: str) -> float:
     raise ArgumentTypeError(f"{label} holds {value!r}, which is not a number; {advice}")
 
 
-def check_finite(values: np.ndarray, names: list[str], what: str) -> None:
+def check_finite(values: np.ndarray, names: list[str], what: str, first_row: int = 0) -> None:
     """DataError naming column and row of the first value that is NaN or infinite."""
     bad = ~np.isfinite(values)
     if not bad.any():
         return
     column = int(bad.any(axis=0).argmax())
     row = int(bad[:, column].argmax())
-    raise not_finite(what, names[column], values[row, column], row, int(bad.sum()))
+    raise not_finite(what, names[column], values[row, column], first_row + row, int(bad.sum()))
 
 
 def not_finite(what: str, name: str, value: float, row: int, count: int) -> DataError:
@@ -238,4 +239,4 @@ def _suggest(name: str, names: list[str]) -> str:
     close = get_close_matches(name, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"; the columns are {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"

@@ -215,7 +215,10 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
     replicates = 1 if posterior.replicate_pips is None else max(1, len(posterior.replicate_pips))
     runs = f"{replicates} independent runs" if replicates > 1 else "one run"
     settings = posterior.settings
-    seed = f" (seed {settings['seed']})" if settings.get("seed") is not None else ""
+    seed = settings.get("seed")
+    if isinstance(seed, dict):
+        seed = f"{seed['entropy']}, spawn key {seed['spawn_key']}"
+    seed = "" if seed is None else f" (seed {seed})"
     warmup = (
         f", of which the first {settings['warmup']:,} of each were discarded"
         if settings.get("warmup")

@@ -22,8 +22,10 @@ from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.arguments import (
     check_bic,
     check_choice,
+    check_degrees,
     check_max_size,
     check_positions,
+    check_rows,
     count,
     listed,
     read_root_weights,
@@ -36,6 +38,7 @@ from whichvars.designs import (
     HeldColumns,
     Measured,
     Products,
+    by_rows,
     rescaled,
     side_by_side,
 )
@@ -44,6 +47,7 @@ from whichvars.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.inputs import find_columns, read_columns, read_vector
 from whichvars.mixtures import mixture_table
+from whichvars.moments import Moments
 from whichvars.priors import (
     BIC,
     GPrior,
@@ -62,6 +66,7 @@ from whichvars.priors import (
     default_model_prior,
     per_variable,
 )
+from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
 from whichvars.stored_columns import open_columns
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
@@ -80,9 +85,9 @@ class Problem:
     X : array, DataFrame (pandas or polars), shape (n, P)
         Candidate columns; those named in `always_include` become Z. Some forms are left as they are instead of being
         copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
-        the path of a .npy or PLINK .bed file.
+        the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
     y : array or Series, shape (n,)
-        Response.
+        Response; its name, where X are statistics of several.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
@@ -148,7 +153,7 @@ class Problem:
         heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
-        check_positions(X, y, others)
+        check_positions(X, X if isinstance(X, Moments) else y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
@@ -158,6 +163,14 @@ class Problem:
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
         self.scale = scale
+        self.engine: Literal["gram", "columns"] = "gram"
+        if isinstance(X, Moments):
+            with threadpool_limits(limits=1, user_api="blas"):
+                moments = moments_for_problem(X, weights, names, engine)
+                products, parents = self._read_moments(moments, y, always_include, groups, heredity)
+                self._read_priors(model_prior, parents, max_size)
+                self._set_target(products)
+            return
 
         reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
         column_names, (n, n_columns) = reader.names, reader.shape
@@ -170,34 +183,20 @@ class Problem:
             reader.keep_rows(used)
             response, root_weights = response[used], root_weights[used]
         self.n = len(response)
-        if self.n < 3:
-            positive = "" if used.all() else " of positive weight"
-            raise DataError(f"X has {self.n} row{'s' * (self.n != 1)}{positive}; at least 3 are needed")
-        always = (
-            [] if always_include is None else find_columns(always_include, column_names, "always_include")
-        )
-        self.always_names = [column_names[i] for i in always]
-        labels = variable_labels(groups, column_names, always)
+        check_rows(self.n, " of positive weight" * (not used.all()))
+        always, labels = self._read_always(always_include, groups, column_names)
 
         with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
             always_values = reader.take(always, root_weights**2)
             basis = flat_basis(always_values, root_weights)
-            self.nu = self.n - basis.shape[1]
-            if self.nu < 2:
-                raise DataError(
-                    f"{self.n} rows leave {self.nu} degrees of freedom beside the intercept and the {len(always)} "
-                    "always-included columns; at least 2 are needed: give more rows or include fewer columns"
-                )
+            self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
             candidates = np.setdiff1d(np.arange(n_columns), always)
             measured = reader.measure(candidates, root_weights, basis, self._y)
             alive = self._leave_out(measured, candidates, column_names)
             order = self._read_variables(candidates[alive].tolist(), candidates, labels)
             reader.arrange(alive[order])
-            variables = list(dict.fromkeys(labels[i] for i in candidates))
-            parents = read_heredity(heredity, variables, self.names, self.always_names)
-            self.columns_used = [column_names[i] for i in self._column_index]
-            self.all_columns, self.has_names = column_names, reader.has_names
+            parents = self._name_columns(column_names, reader.has_names, labels, candidates, heredity)
             with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
                 self.flat = flat_part(
                     always_values, response, root_weights, always, reader.means_and_products
@@ -205,30 +204,85 @@ class Problem:
             same = reader.find_duplicates()
             self.duplicates = [[self.columns_used[i] for i in group] for group in same]
             self._scale(reader, measured, alive[order], float(root_weights.max()))
-            if self.duplicates:
-                sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
-                warnings.warn(
-                    f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
-                    "their inclusion probability: read it for the set, not for each",
-                    DataWarning,
-                    stacklevel=2,
-                )
-            self._all_variables = len({labels[i] for i in candidates})
-            self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
-            given: ModelPrior = (
-                default_model_prior(self.p)
-                if model_prior is None
-                else without_excluded(model_prior, self._variable_index, self._all_variables)
-            )
-            self.model_prior: ModelPrior | ConditionalPrior = (
-                given if parents is None else given_parents(given, parents)
-            )
-            self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+            self._read_priors(model_prior, parents, max_size)
             self._choose_engine(engine)
             self._set_target(reader.products(self.engine == "gram", self._y))
 
     # --- reading
     # ------------------------------------------------------------------------------------------------------
+
+    def _read_always(
+        self, always_include: Any, groups: Any, column_names: list[str]
+    ) -> tuple[list[int], list[str]]:
+        """Which columns are always included, and the variable each column belongs to."""
+        always = (
+            [] if always_include is None else find_columns(always_include, column_names, "always_include")
+        )
+        self.always_names = [column_names[i] for i in always]
+        return always, variable_labels(groups, column_names, always)
+
+    def _read_moments(
+        self, moments: Moments, y: Any, always_include: Any, groups: Any, heredity: Any
+    ) -> tuple[Products, Any]:
+        """What the rows would have given, from their sums: XᵀX and Xᵀy as kernels see them, and parents."""
+        self.n = moments.n
+        check_rows(self.n, "")
+        response = find_response(moments, y)
+        always, labels = self._read_always(always_include, groups, moments.names)
+        candidates = np.setdiff1d(np.arange(len(moments.names)), always)
+        reduced = reduce_moments(moments, response, always, candidates.tolist())
+        self.nu = check_degrees(self.n, 1 + reduced.rank, len(always))
+        self._y, self._y_scale = np.zeros(0), reduced.y_scale
+        self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
+        self._say_excluded(len(reduced.kept) > 0)
+        reduced = reduced.ordered(self._read_variables(reduced.kept, candidates, labels))
+        self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
+        self.column_units = self._units[self._unit_kind()]
+        parents = self._name_columns(moments.names, moments.has_names, labels, candidates, heredity)
+        self.flat = reduced.flat
+        self.duplicates = [
+            [self.columns_used[i] for i in group] for group in duplicates_in_gram(reduced.gram)
+        ]
+        factor = reduced.lengths / self.column_units
+        gram = reduced.gram * factor * factor[:, None]
+        self._check_extents(np.diagonal(gram), self.columns_used)
+        gram = np.ascontiguousarray((gram + gram.T) / 2)
+        return Products(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), reduced.xty * factor), parents
+
+    def _name_columns(
+        self,
+        column_names: list[str],
+        has_names: bool,
+        labels: list[str],
+        candidates: np.ndarray,
+        heredity: Any,
+    ) -> Any:
+        """Names of the columns; the parents of each variable, under heredity."""
+        self.columns_used = [column_names[i] for i in self._column_index]
+        self.all_columns, self.has_names = column_names, has_names
+        variables = list(dict.fromkeys(labels[i] for i in candidates))
+        self._all_variables = len(variables)
+        return read_heredity(heredity, variables, self.names, self.always_names)
+
+    def _read_priors(self, model_prior: ModelPrior | None, parents: Any, max_size: int | None) -> None:
+        if self.duplicates:
+            sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
+            warnings.warn(
+                f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
+                "their inclusion probability: read it for the set, not for each",
+                DataWarning,
+                stacklevel=3,
+            )
+        self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
+        given: ModelPrior = (
+            default_model_prior(self.p)
+            if model_prior is None
+            else without_excluded(model_prior, self._variable_index, self._all_variables)
+        )
+        self.model_prior: ModelPrior | ConditionalPrior = (
+            given if parents is None else given_parents(given, parents)
+        )
+        self.max_size = self.p if max_size is None else min(self.p, int(max_size))
 
     def _read_response(self, y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray) -> None:
         power, top = float(power_of_two(np.abs(y).max())), float(root_weights.max())
@@ -255,19 +309,22 @@ class Problem:
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
+        self._say_excluded(bool(alive.any()))
+        return np.flatnonzero(alive)
+
+    def _say_excluded(self, some_left: bool) -> None:
         if self.excluded:
             why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
             warnings.warn(
                 f"left out {count(self.excluded, 'column')} with nothing to add to the intercept and the "
                 f"always-included columns: {why}",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        if not alive.any():
+        if not some_left:
             raise DataError(
                 "every candidate column is constant or always included; there is nothing to select from"
             )
-        return np.flatnonzero(alive)
 
     def _scale(self, reader: ColumnReader, measured: Measured, kept: np.ndarray, top: float) -> None:
         """Bring the columns, given in units of `measured.power` and `top`, to the scale asked for."""
@@ -319,9 +376,7 @@ class Problem:
         n_columns = len(self.columns_used)
         fits = n_columns**2 * 8 <= GRAM_BYTES
         small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
-        self.engine: Literal["gram", "columns"] = (
-            "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
-        )
+        self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:
         keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
@@ -345,6 +400,7 @@ class Problem:
             offsets=offsets,
             keys=keys[: self.p],
             stored=products.stored,
+            rows=by_rows(products.columns),
         )
         prior = KernelPrior(
             log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms

@@ -1,8 +1,8 @@
-"""``sample()``: replicates × chunks, warm-up, stopping, threads, progress, interrupt. Knows no algorithm but which one
-"auto" takes.
+"""``sample()``: replicates × chunks, warm-up, stopping, progress, interrupt. Knows no algorithm, and leaves to an
+executor where replicates are advanced.
 
 Results depend on the problem, the sampler's settings, the seed and the numbers of draws, warm-up iterations
-and replicates, and on `target_mcse`; not on threads, chunks or timing, unless a `budget` of time runs out.
+and replicates, and on `target_mcse`; not on threads, workers, chunks or timing, unless a `budget` of time runs out.
 """
 
 import os
@@ -11,31 +11,29 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from whichvars import storage
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
-from whichvars.diagnostics import ACCEPTABLE, disagreement
-from whichvars.enumeration import exact, number_of_models
-from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
+from whichvars.choosing import check_sampler, choose
+from whichvars.diagnostics import ACCEPTABLE, disagreement, lost_arithmetic
+from whichvars.enumeration import exact
+from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
+from whichvars.executors import Crew, Executor, Threads
 from whichvars.interrupts import Asked, listen
 from whichvars.posterior import Posterior, cpu_clock
 from whichvars.problem import Problem, check_problem
 from whichvars.progress import Progress, Report
-from whichvars.samplers.hybrid import Hybrid
-from whichvars.samplers.run import Run, Sampler, begin_counting
-from whichvars.seeding import replicate_seeds
+from whichvars.samplers.run import Sampler, begin_counting
+from whichvars.seeding import plain_entropy, plain_seed, replicate_seeds
 from whichvars.starts import starting_models
 
-CHUNK_SECONDS = 0.2
 DRAWS = 1_000_000  # if not given
 ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
-ENUMERATE = 1 << 20  # models that "auto" looks at one by one: about a second
-MODELS_A_SECOND = 500_000  # at least, of enumeration
 FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
 WARMUP_SHARE = 0.2  # of a time budget, at most
 
@@ -48,7 +46,7 @@ def sample(
     warmup: int | None = None,
     replicates: int = 4,
     threads: int | None = None,
-    seed: int | None = 0,
+    seed: int | np.random.SeedSequence | None = 0,
     start: Any = None,
     budget: str | float | None = None,
     target_mcse: float | None = None,
@@ -57,6 +55,7 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     every: str | float = "30s",
     chunk: int | None = None,
+    executor: Executor | None = None,
 ) -> Posterior:
     """Sample the posterior distribution over models.
 
@@ -76,7 +75,7 @@ def sample(
         Independent runs. Monte Carlo errors and warnings of disagreement rest on them: at least 2, better 4.
     threads : int
         Threads; all cores if not given. Results do not depend on it.
-    seed : int or None
+    seed : int, SeedSequence or None
         Results repeat exactly with the same seed; None takes a new one each time.
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
         Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
@@ -101,6 +100,9 @@ def sample(
         Time between two checkpoints of a replicate; more where writing one would take over 2 % of it.
     chunk : int
         Iterations between two looks at the clock; chosen by time if not given. Results do not depend on it.
+    executor : executor
+        Where the work is done: in `threads` of this process if not given, or by the workers of a cluster, as in
+        ``executor=DaskExecutor("tcp://10.0.0.1:8786")``. Results do not depend on it. Not used where every model is looked at.
 
     Returns
     -------
@@ -119,7 +121,7 @@ def sample(
     """
     check_problem(problem, "sample")
     asked = {
-        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": seed, "start": start if isinstance(start, str) else None,
+        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": plain_seed(seed), "start": start if isinstance(start, str) else None,
         "budget": budget, "target_mcse": target_mcse,
     }  # fmt: skip
     seconds = None if budget is None else _seconds(budget)
@@ -127,7 +129,7 @@ def sample(
         1, draws, warmup, seconds, target_mcse
     )  # what is wrong is wrong even where "auto" has no use for it
     replicates = _whole(replicates, "replicates", 1)
-    threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
+    who = executor_of(executor, threads)
     chunk = None if chunk is None else _whole(chunk, "chunk", 1)
     chosen = None
     if isinstance(sampler, str) and sampler == "auto":
@@ -136,11 +138,7 @@ def sample(
             return replace(exact(problem), settings=asked, chosen=chosen.why)
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
-    if isinstance(sampler, (str, type)) or not hasattr(sampler, "advance"):
-        brackets = f"; did you mean {sampler.__name__}()?" if isinstance(sampler, type) else ""
-        raise ArgumentTypeError(
-            f'sampler must be "auto" or an object such as AddDeleteSwap(), not {sampler!r}{brackets}'
-        )
+    sampler = check_sampler(sampler)
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(
@@ -150,7 +148,7 @@ def sample(
     plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
     seeds = replicate_seeds(seed, replicates)
     settings = Settings(
-        sampler, plan, seeds[0].entropy, list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
+        sampler, plan, plain_entropy(seeds[0]), list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
     )  # fmt: skip
     with locked(checkpoint, every) as keeper:
         found: dict[int, Replicate] = {}
@@ -159,7 +157,7 @@ def sample(
             found = keeper.replicates()
         elif keeper is not None:
             keeper.begin(problem, settings)
-        return carry_out(problem, settings, keeper, found, threads, chunk, progress)
+        return carry_out(problem, settings, keeper, found, who, chunk, progress)
 
 
 def _same_run(keeper: Checkpoint, problem: Problem, settings: Settings) -> Settings:
@@ -191,14 +189,37 @@ def carry_out(
     settings: Settings,
     keeper: Checkpoint | None,
     found: dict[int, Replicate],
-    threads: int | None,
+    executor: Executor,
     chunk: int | None,
     progress: bool | Callable[[Report], None],
 ) -> Posterior:
     """Start a run, or go on with the replicates that were `found`, and say what came of it."""
+    with executor.start(problem, settings.sampler, settings.replicates, chunk) as crew:
+        loop, stopped = _advance_all(problem, settings, keeper, found, crew, progress)
+    return _conclude(problem, settings, keeper, loop, stopped)
+
+
+def executor_of(executor: Executor | None, threads: int | None) -> Executor:
+    """The executor that was given, or threads of this process."""
+    if executor is None:
+        return Threads((os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1))
+    if isinstance(executor, type) or not hasattr(executor, "start"):
+        raise ArgumentTypeError(f"executor must be an object such as DaskExecutor(address), not {executor!r}")
+    if threads is not None:
+        raise DataError("threads are those of this process; with an executor, leave them out")
+    return executor
+
+
+def _advance_all(
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    found: dict[int, Replicate],
+    crew: Crew,
+    progress: bool | Callable[[Report], None],
+) -> tuple["_Loop", str]:
+    """Advance all replicates until there is a reason to stop; the loop that did it, and the reason."""
     sampler, plan = settings.sampler, settings.plan
-    threads = (os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1)
-    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
     replicates = [
         found[i]
         if i in found
@@ -207,22 +228,32 @@ def carry_out(
         )
         for i, seed in enumerate(settings.seeds())
     ]
-    runs = [replicate.run for replicate in replicates]
-    by_draws = getattr(sampler, "by_draws", True)
-    spare = max(1, threads // len(runs))
-    total = (plan.warmup + plan.draws) * sampler.chains * len(runs) if by_draws else None
+    total = (
+        (plan.warmup + plan.draws) * sampler.chains * len(replicates)
+        if getattr(sampler, "by_draws", True)
+        else None
+    )
     with listen(keeper is not None) as asked, Progress(progress, total, sampler, plan.seconds) as bar:
-        with ThreadPoolExecutor(threads) as outer, ThreadPoolExecutor(threads) as inner:
-            pool = inner if spare > 1 else None
-            loop = _Loop(problem, settings, replicates, chunk, pool, spare, keeper, asked)
-            if keeper is not None:
-                keeper.start_clock(len(runs), threads)
-            stopped = loop.run(outer, min(threads, len(runs)), bar)
+        loop = _Loop(problem, settings, replicates, crew, keeper, asked)
+        if keeper is not None:
+            keeper.start_clock(len(replicates))
+        stopped = loop.run(bar)
         if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
-            for i in range(len(runs)):
+            for i in range(len(replicates)):
                 keeper.write(i, loop.snapshot(i))
+    return loop, stopped
+
+
+def _conclude(
+    problem: Problem, settings: Settings, keeper: Checkpoint | None, loop: "_Loop", stopped: str
+) -> Posterior:
+    """What came of a run, with a warning of whatever is wrong with it."""
+    sampler, runs = settings.sampler, loop.runs
     counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
     go_on = f"; go on with whichvars.resume({str(keeper.directory)!r})" if keeper else ""
+    if loop.lost is not None and (keeper is not None or not counted):
+        kept_too = f"; what was done before its last round is kept{go_on}" if keeper else ""
+        raise ClusterError(f"{loop.lost}{kept_too}") from loop.lost
     if not counted:  # it was interrupted
         raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
     if stopped in ("interrupted", "budget"):  # replicates that have counted nothing yet have nothing to say
@@ -236,43 +267,14 @@ def carry_out(
         stopped=stopped,
     )
     if stopped == "interrupted":
+        why = "interrupted" if loop.lost is None else f"{loop.lost}: ended"
         warnings.warn(
-            f"interrupted after {posterior.iterations:,} iterations; the result is what was counted until then{go_on}",
+            f"{why} after {posterior.iterations:,} iterations; the result is what was counted until then{go_on}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     _warn_of_trouble(posterior)
     return posterior
-
-
-class Choice(NamedTuple):
-    """What "auto" takes (None: enumeration), and why."""
-
-    sampler: Sampler | None
-    why: str
-
-
-def choose(problem: Problem, draws: int | None, seconds: float | None) -> Choice:
-    """What "auto" takes for a problem.
-
-    >>> import whichvars as wv
-    >>> data = wv.datasets.load_uscrime()
-    >>> choose(wv.Problem(data.X, data.y), None, None).why
-    'all 32,768 models are few enough to be looked at one by one'
-    """
-    total = number_of_models(problem)
-    most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
-    if draws is None and total <= most:
-        return Choice(None, f"all {total:,} models are few enough to be looked at one by one")
-    reason = (
-        "draws were asked for"
-        if total <= most
-        else f"{problem.p:,} variables make too many models to look at each"
-    )
-    return Choice(
-        Hybrid(),
-        f"{reason}, and the hybrid sampler is near the best on all kinds of posteriors it was tried on",
-    )
 
 
 def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
@@ -308,26 +310,24 @@ def _whole(value: Any, name: str, least: int) -> int:
 
 
 class _Loop:
-    """Advances all replicates, a chunk at a time, each in a thread of its own."""
+    """Has a crew advance all replicates, a chunk at a time, each in a thread of its own."""
 
     def __init__(
         self,
         problem: Problem,
         settings: Settings,
         replicates: list[Replicate],
-        chunk: int | None,
-        inner: ThreadPoolExecutor | None,
-        spare: int,
+        crew: Crew,
         keeper: Checkpoint | None,
         asked: Asked,
     ) -> None:
         self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
         self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
-        self.chunk, self.inner, self.spare, self.keeper, self.asked = chunk, inner, spare, keeper, asked
+        self.crew, self.keeper, self.asked = crew, keeper, asked
+        self.lost: ClusterError | None = None  # why a cluster cannot go on
         self.runs = [replicate.run for replicate in replicates]
         self.counting = [replicate.counting for replicate in replicates]
         self.cpu = [replicate.cpu_seconds for replicate in replicates]
-        self.chunks = [chunk or 1000] * len(replicates)
         self.started = time.monotonic() - max(replicate.seconds for replicate in replicates)
         first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
         self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
@@ -353,8 +353,13 @@ class _Loop:
         return self.runs[index].iterations - self.runs[index].warmup if self.counting[index] else 0
 
     def _time_is_up(self, share: float = 1.0) -> bool:
+        left = self._time_left(share)
+        return left is not None and left < 0
+
+    def _time_left(self, share: float = 1.0) -> float | None:
+        """Seconds until so much of the budget is used up."""
         seconds = self.plan.seconds
-        return seconds is not None and time.monotonic() - self.started > share * seconds
+        return None if seconds is None else share * seconds - (time.monotonic() - self.started)
 
     def _unfinished(self) -> list[int]:
         """Replicates that have something to do before accuracy is looked at."""
@@ -368,8 +373,16 @@ class _Loop:
         self.check = min(self.plan.draws, int(GROWTH * self.check))
         return True
 
-    def run(self, outer: ThreadPoolExecutor, width: int, bar: Progress) -> str:
+    def run(self, bar: Progress) -> str:
         """Why it stopped."""
+        with ThreadPoolExecutor(len(self.runs)) as outer:
+            try:
+                return self._run(outer, bar)
+            except BaseException:
+                self.crew.give_up()
+                raise
+
+    def _run(self, outer: ThreadPoolExecutor, bar: Progress) -> str:
         indices = range(len(self.runs))
         for index in indices:
             if self.plan.warmup == 0 and not self.counting[index]:
@@ -382,7 +395,7 @@ class _Loop:
                     waiting = self._unfinished()
                 if self.asked.times:
                     stopped = stopped or "interrupted"
-                while waiting and len(working) < width and not stopped:
+                while not stopped and waiting and len(working) < self.crew.width:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
                 if not working:
@@ -404,6 +417,8 @@ class _Loop:
                 if self.asked.times or stopped == "interrupted" or nothing:
                     raise
                 stopped = "interrupted"
+            except ClusterError as error:
+                self.lost, stopped = error, "interrupted"
         if stopped:
             return stopped
         return "target_mcse" if self.plan.target is not None and self._is_accurate() else "draws"
@@ -419,54 +434,21 @@ class _Loop:
         run = self.runs[index]
         clock = cpu_clock()
         end = run.warmup + self.check if self.counting[index] else self.plan.warmup
-        steps = min(self.chunks[index], end - run.iterations)
-        spent = advance_run(self.problem, self.sampler, run, steps, self.inner, self.spare)
+        left = self._time_left(1.0 if self.counting[index] else WARMUP_SHARE)
+        spent = self.crew.advance(index, run, end, left)
         if not self.counting[index] and (
             run.iterations == self.plan.warmup or self._time_is_up(WARMUP_SHARE)
         ):
             self._begin_counting(index)
         spent += cpu_clock() - clock
-        if self.chunk is None:
-            wanted = steps * CHUNK_SECONDS / max(spent, 1e-6)
-            self.chunks[index] = max(1, int(np.clip(wanted, steps / 2, steps * 2)))
         self.cpu[index] += spent
         if self.keeper is not None:
             self.keeper.write_if_due(index, self.snapshot(index))
 
 
-def advance_run(
-    problem: Problem, sampler: Sampler, run: Run, iterations: int, pool: ThreadPoolExecutor | None, width: int
-) -> float:
-    """Advance all units of a replicate, with a barrier wherever ``run.barrier`` says; returns CPU seconds
-    spent in other threads."""
-    elsewhere = 0.0
-
-    def advance_units(units: range, steps: int) -> float:
-        clock = cpu_clock()
-        for unit in units:
-            sampler.advance(problem, run, unit, steps)
-        return cpu_clock() - clock
-
-    while iterations > 0 and not run.finished:
-        steps = iterations if run.barrier is None else min(iterations, run.barrier - run.iterations)
-        n = len(run.units)
-        if pool is None or n == 1:
-            advance_units(range(n), steps)
-        else:
-            shares = [range(s, n, min(width, n)) for s in range(min(width, n))]
-            elsewhere += sum(
-                f.result() for f in [pool.submit(advance_units, share, steps) for share in shares]
-            )
-        run.iterations += steps
-        iterations -= steps
-        if run.iterations == run.barrier:
-            sampler.merge(problem, run)
-    return elsewhere
-
-
 def _warn_of_trouble(posterior: Posterior) -> None:
     for message in posterior.warnings:
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
     worst = np.nanmax(posterior.mcse, initial=0.0)
     if worst > ACCEPTABLE:
         name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
@@ -475,7 +457,7 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}; {why}. "
             "posterior.explain() says more",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     target = posterior.settings.get("target_mcse")
     if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
@@ -483,22 +465,10 @@ def _warn_of_trouble(posterior: Posterior) -> None:
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
             "give it more draws or a larger budget",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    if posterior.troubles.get("breakdowns"):
-        warnings.warn(
-            f"{posterior.troubles['breakdowns']} models could not be factorised to working precision and were given no mass; "
-            "columns are nearly collinear at very different scales: use scale='unit'",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if posterior.troubles.get("perfect_fits"):
-        warnings.warn(
-            "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
-            "Is y a function of the columns? Otherwise give noise=InverseGamma(a, b)",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
 __all__ = ["sample"]

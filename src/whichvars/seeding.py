@@ -1,8 +1,12 @@
 """From one seed to independent random streams: one per replicate, and within it one per chain."""
 
+from typing import Any
+
 import numpy as np
 
 from whichvars.errors import ArgumentTypeError, DataError
+
+POOL = 4  # words of 32 bits, as NumPy has it if nothing else is said
 
 
 def replicate_seeds(
@@ -16,6 +20,8 @@ def replicate_seeds(
     """
     if seed is not None and not isinstance(seed, (int, np.integer, np.random.SeedSequence)):
         raise ArgumentTypeError(f"seed must be a whole number or None, not {seed!r}")
+    if isinstance(seed, np.random.SeedSequence) and seed.pool_size != POOL:
+        raise DataError(f"seed: a SeedSequence must have the usual pool_size of {POOL}, not {seed.pool_size}")
     if isinstance(seed, (int, np.integer)) and seed < 0:
         raise DataError(f"seed must be at least 0, not {seed}")
     root = (
@@ -24,6 +30,23 @@ def replicate_seeds(
         else np.random.SeedSequence(None if seed is None else int(seed))
     )
     return [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, i)) for i in range(replicates)]
+
+
+def plain_entropy(seed: np.random.SeedSequence) -> int | list[int]:
+    """The entropy of a seed sequence as numbers of Python, which can be stored."""
+    entropy: Any = seed.entropy
+    return int(entropy) if isinstance(entropy, (int, np.integer)) else [int(part) for part in entropy]
+
+
+def plain_seed(seed: Any) -> Any:
+    """A seed as it is kept with results: a number, None, or the parts that a seed sequence is made of.
+
+    >>> plain_seed(3), plain_seed(np.random.SeedSequence(5).spawn(2)[1])
+    (3, {'entropy': 5, 'spawn_key': [1]})
+    """
+    if isinstance(seed, np.random.SeedSequence):
+        return {"entropy": plain_entropy(seed), "spawn_key": list(seed.spawn_key)}
+    return int(seed) if isinstance(seed, np.integer) else seed
 
 
 def stream(seed: np.random.SeedSequence, *path: int) -> np.random.Generator:

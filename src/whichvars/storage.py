@@ -1,66 +1,45 @@
 """Trees of numbers, arrays and a few known classes as one file, and back, bit for bit.
 
-A file is an uncompressed ``.npz`` archive: an entry ``header`` with the tree as JSON, and one entry for each array
-the JSON points to. NumPy alone can read it. Nothing is pickled, so reading a file runs no code of its writer.
-
-- The last 64 bytes are the SHA-256 of all before them (they are the comment of the archive): a file that was cut
-  or changed in a single bit is refused.
-- Entries are not compressed: none can be larger than the file, and a small file cannot fill the memory.
-- A file is written under another name beside its place, private to its owner, and then renamed: there is the old
-  file or the new one, never half of one.
+A file is an uncompressed ``.npz`` archive (``archives.py``): an entry ``header`` with the tree as JSON, and one entry
+for each array the JSON points to. NumPy alone can read it. Nothing is pickled, so reading a file runs no code of its
+writer.
 
 Only classes handed in by the caller are written and read: dataclasses, named tuples, and classes with
 ``__getstate__`` and ``__setstate__``. Random generators are written as their state. Arrays that are the same memory
 are written once, and are the same memory again when read.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
 import json
 import math
 import os
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from whichvars import archives, priors
 from whichvars._kernels.stored import NOT_STORED, Stored, fits_together
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
+from whichvars.archives import PLAIN, Damaged
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
 from whichvars.flat import FlatPart
 from whichvars.heredity import ConditionalPrior
-from whichvars.priors import (
-    BIC,
-    BetaBinomial,
-    FixedInclusion,
-    GPrior,
-    HyperG,
-    HyperGN,
-    IndependentNormal,
-    InverseGamma,
-    Jeffreys,
-    LocalEmpiricalBayes,
-    ZellnerSiow,
-)
 from whichvars.problem import Problem
 
 VERSION = 1  # of the format; raised when an older reader would misunderstand
-DIGEST = 64  # hexadecimal digits of SHA-256
-PLAIN = "biuf"  # kinds of arrays that are stored
 LONG = 1 << 16  # bytes from which the zeros at the end of an array are left out, where that is allowed
 BLOCK = 1 << 20
-PRIORS = (BIC, BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal, InverseGamma, Jeffreys, LocalEmpiricalBayes, ZellnerSiow)  # fmt: skip
+PRIORS = tuple(
+    cls for cls in vars(priors).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
+)
 PROBLEM = (
     Problem,
     FlatPart,
@@ -73,10 +52,6 @@ PROBLEM = (
     ConditionalPrior,
     *PRIORS,
 )
-
-
-class _Damaged(Exception):
-    """What is in the file makes no sense."""
 
 
 Classes = Iterable[type] | Mapping[str, type]  # with names, where their own are not enough
@@ -113,26 +88,46 @@ class Prepared(NamedTuple):
     arrays: list[np.ndarray]
 
 
-def prepare(kind: str, content: Any, classes: Classes, trim: bool = False, copy: bool = False) -> Prepared:
-    """The first half of ``save``; with `copy`, the tree may change before the second."""
+def prepare(
+    kind: str, content: Any, classes: Classes, trim: bool = False, room: "Room | None" = None
+) -> Prepared:
+    """The first half of ``save``; with `room`, arrays are copied there, and the tree may change before the second."""
     encoder = _Encoder(_by_name(classes), trim)
     tree = encoder.encode(content)
     header = json.dumps({"format": "whichvars", "version": VERSION, "kind": kind, "content": tree})
-    return Prepared(header.encode(), [a.copy() for a in encoder.arrays] if copy else encoder.arrays)
+    return Prepared(header.encode(), encoder.arrays if room is None else room.copies(encoder.arrays))
+
+
+class Room:
+    """Memory that is used for copies again and again: a fresh page costs more than what is written to it."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+    def copies(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The arrays in row-major order, good until the next call."""
+        starts = np.cumsum([0, *(-(-a.nbytes // 64) * 64 for a in arrays)])
+        if starts[-1] > len(self.memory):
+            self.memory = np.empty(int(1.25 * starts[-1]), np.uint8)
+        copies = []
+        for array, start in zip(arrays, starts):
+            copy = self.memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+            copy[...] = array
+            copies.append(copy)
+        return copies
+
+
+class Leading(NamedTuple):
+    """An array of which only the first `rows` mean anything; the others are zeros when it is read."""
+
+    array: np.ndarray
+    rows: int
 
 
 def write(path: str | os.PathLike[str], prepared: Prepared) -> None:
     """The second half of ``save``."""
-    with replacing(path) as stream:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            archive.comment = b"0" * DIGEST
-            _write_array(archive, "header", np.frombuffer(prepared.header, np.uint8))
-            for i, array in enumerate(prepared.arrays):
-                _write_array(archive, f"array{i}", array)
-        size = stream.tell()
-        digest = _digest(stream, size - DIGEST)
-        stream.seek(size - DIGEST)
-        stream.write(digest)
+    header = np.frombuffer(prepared.header, np.uint8)
+    archives.write(path, {"header": header, **{f"array{i}": a for i, a in enumerate(prepared.arrays)}})
 
 
 def digest_of(content: Any, classes: Classes) -> str:
@@ -148,131 +143,30 @@ def digest_of(content: Any, classes: Classes) -> str:
 def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: int = 0) -> Any:
     """Read a tree that ``save`` wrote; DataError if it is damaged, of another kind or of a later version, or if
     more than `most_zeros` bytes of zeros were left out."""
-    with open(path, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        _check_digest(stream, size, path)
-        try:
-            with zipfile.ZipFile(stream) as archive:
-                sizes = _entry_sizes(archive, size)
-                header = json.loads(_read_array(archive, "header", sizes).tobytes())
-                _check_header(header, kind, path)
-                return _Decoder(archive, sizes, _by_name(classes), most_zeros).decode(header["content"])
-        except DataError:
-            raise
-        except Exception as error:  # the checksum is right, so somebody wrote it like this
-            raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
+    with archives.reading(path) as archive:
+        header = json.loads(archive.array("header").tobytes())
+        _check_header(header, kind, path)
+        decoder = _Decoder(lambda index: archive.array(f"array{int(index)}"), _by_name(classes), most_zeros)
+        return decoder.decode(header["content"])
 
 
-# --- the file
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary stream whose content takes the place of `path` when all went well, and vanishes otherwise."""
-    place = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent)
-    try:
-        with os.fdopen(handle, "w+b") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, _usual_mode())
-        os.replace(temporary, place)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    _sync_directory(place.parent)
-
-
-def _usual_mode() -> int:
-    """Permissions of a new file; the mask can only be read by setting it, so set the strictest meanwhile."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync_directory(directory: Path) -> None:
-    """Let the renaming survive a power failure, where directories can be opened (not on Windows)."""
-    with contextlib.suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _digest(stream: IO[bytes], size: int) -> bytes:
-    stream.seek(0)
-    digest = hashlib.sha256()
-    while size > 0:
-        block = stream.read(min(size, 1 << 20))
-        if not block:
-            break
-        digest.update(block)
-        size -= len(block)
-    return digest.hexdigest().encode()
-
-
-def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
-    if not stream.read(4).startswith(b"PK\x03\x04"):
-        raise DataError(f"{path} is not a file that whichvars saved")
-    if size > DIGEST:
-        stream.seek(size - DIGEST)
-        if stream.read() == _digest(stream, size - DIGEST):
-            return
-    raise DataError(
-        f"{path} is damaged (its checksum is wrong): it was cut short or changed after whichvars saved it; "
-        "make it again, or take another copy"
-    )
+def unpack(prepared: Prepared, kind: str, classes: Classes, most_zeros: int = 0) -> Any:
+    """What ``prepare`` was given, with arrays of its own: for trees that travel and are not written."""
+    header = json.loads(prepared.header)
+    _check_header(header, kind, "what arrived")
+    decoder = _Decoder(lambda index: prepared.arrays[index].copy(), _by_name(classes), most_zeros)
+    return decoder.decode(header["content"])
 
 
 def _check_header(header: Any, kind: str, path: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != "whichvars":
-        raise _Damaged("it has no header of whichvars")
+        raise Damaged("it has no header of whichvars")
     if header["version"] > VERSION:
         raise DataError(
             f"{path} is in format {header['version']}; this version of whichvars reads up to {VERSION}: upgrade whichvars"
         )
     if header["kind"] != kind:
         raise DataError(f"{path} holds a {header['kind']}, not a {kind}")
-
-
-def _entry_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
-    """Sizes of the entries by name, none of them compressed, together no larger than the file."""
-    entries = archive.infolist()
-    if any(e.compress_type != zipfile.ZIP_STORED or e.compress_size != e.file_size for e in entries):
-        raise _Damaged("it has compressed entries, which whichvars does not write")
-    sizes = {e.filename: e.file_size for e in entries}
-    if len(sizes) < len(entries) or sum(sizes.values()) > size:
-        raise _Damaged("its entries are larger than the file")
-    return sizes
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content gives the same bytes
-    with archive.open(entry, "w", force_zip64=True) as stream:
-        np.lib.format.write_array(stream, array, allow_pickle=False)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> np.ndarray:
-    """An array, whose declared shape is compared with the bytes there are before memory is taken for it."""
-    size = sizes[f"{name}.npy"]
-    with archive.open(f"{name}.npy") as stream:
-        if np.lib.format.read_magic(stream) != (1, 0):
-            raise _Damaged("an array has an unknown format")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        if dtype.kind not in PLAIN or dtype.hasobject or any(s < 0 for s in shape):
-            raise _Damaged("an array is not of numbers")
-        if math.prod(shape) * dtype.itemsize != size - stream.tell():
-            raise _Damaged("an array has another size than it says")
-        array = np.empty(math.prod(shape), dtype)
-        buffer, done = array.data.cast("B") if array.size else memoryview(b""), 0
-        while done < len(buffer):
-            got = stream.readinto(buffer[done : done + BLOCK])  # type: ignore[attr-defined]
-            if not got:
-                raise _Damaged("an array is cut short")
-            done += got
-    return array.reshape(shape, order="F" if fortran else "C")
 
 
 # --- the tree: JSON's own values stand for themselves, all else is an object with one key, which says what it is
@@ -295,6 +189,8 @@ class _Encoder:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray):
             return self._array(value)
+        if isinstance(value, Leading):
+            return self._array(*value)
         if isinstance(value, np.generic):
             return {"scalar": self._keep(np.asarray(value))}
         if type(value) is list:
@@ -318,13 +214,15 @@ class _Encoder:
             )
         return {"object": [self.names[type(value)], {k: inner(v) for k, v in _parts(value).items()}]}
 
-    def _array(self, array: np.ndarray) -> Any:
+    def _array(self, array: np.ndarray, rows: int | None = None) -> Any:
         if not (array.flags.c_contiguous and array.size):
             return {"array": self._keep(array)}
         memory = (array.ctypes.data, array.nbytes)
         if memory in self.places:
             return {"view": [self.places[memory][0], array.dtype.str, list(array.shape)]}
-        end = _last_number(array) if self.trim and array.nbytes >= LONG else array.size
+        end = array.size if rows is None else rows * (array.size // len(array))
+        if self.trim and rows is None and array.nbytes >= LONG:
+            end = _last_number(array)
         # the array itself is kept too: memory that is given back could be met again with something else in it
         self.places[memory] = (self._keep(array if end == array.size else array.reshape(-1)[:end]), array)
         index = self.places[memory][0]
@@ -344,8 +242,7 @@ def _last_number(array: np.ndarray) -> int:
     while end > 0 and not raw[max(end - BLOCK, 0) : end].any():
         end = max(end - BLOCK, 0)
     if end:
-        start = max(end - BLOCK, 0)
-        end = start + int(np.flatnonzero(raw[start:end])[-1]) + 1
+        end -= int((raw[max(end - BLOCK, 0) : end] != 0)[::-1].argmax())
     return -(-end // array.itemsize)
 
 
@@ -384,10 +281,8 @@ TAGS = ("float", "array", "view", "padded", "scalar", "tuple", "tuples", "dict",
 class _Decoder:
     """From JSON and arrays to the tree."""
 
-    def __init__(
-        self, archive: zipfile.ZipFile, sizes: dict[str, int], known: dict[str, type], most_zeros: int
-    ) -> None:
-        self.archive, self.sizes, self.known, self.zeros_left = archive, sizes, known, most_zeros
+    def __init__(self, read: Callable[[int], np.ndarray], known: dict[str, type], most_zeros: int) -> None:
+        self.read, self.known, self.zeros_left = read, known, most_zeros
         self.arrays: dict[int, np.ndarray] = {}
 
     def decode(self, tree: Any) -> Any:
@@ -397,14 +292,14 @@ class _Decoder:
             return tree
         ((tag, content),) = tree.items()
         if tag not in TAGS:
-            raise _Damaged(f"it holds something unknown, {tag!r}")
+            raise Damaged(f"it holds something unknown, {tag!r}")
         return getattr(self, f"_{tag}")(content)
 
     def _float(self, text: str) -> float:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
 
     def _array(self, index: int) -> np.ndarray:
-        self.arrays[index] = _read_array(self.archive, f"array{int(index)}", self.sizes)
+        self.arrays[index] = self.read(index)
         return self.arrays[index]
 
     def _view(self, parts: list[Any]) -> np.ndarray:
@@ -412,7 +307,7 @@ class _Decoder:
         index, kind, shape = parts
         dtype = np.dtype(str(kind))
         if dtype.kind not in PLAIN:
-            raise _Damaged("an array is not of numbers")
+            raise Damaged("an array is not of numbers")
         return self.arrays[index].reshape(-1).view(dtype).reshape(shape)
 
     def _padded(self, parts: list[Any]) -> np.ndarray:
@@ -421,7 +316,7 @@ class _Decoder:
         start = self._array(index)
         self.zeros_left -= (math.prod(shape) - len(start)) * start.itemsize
         if min(shape) < 0 or self.zeros_left < 0:
-            raise _Damaged("an array is longer than allowed")
+            raise Damaged("an array is longer than allowed")
         whole = np.zeros(shape, start.dtype)
         whole.reshape(-1)[: len(start)] = start
         self.arrays[index] = whole
@@ -448,7 +343,7 @@ class _Decoder:
         flat, lengths = (part.tolist() for part in self.decode(parts))
         ends = np.cumsum([0, *lengths]).tolist()
         if min(lengths) < 0 or ends[-1] != len(flat):
-            raise _Damaged("lengths of lists do not add up")
+            raise Damaged("lengths of lists do not add up")
         return [tuple(flat[a:b]) for a, b in itertools.pairwise(ends)]
 
     def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
@@ -468,7 +363,7 @@ class _Decoder:
     def _object(self, content: list[Any]) -> Any:
         name, parts = content
         if name not in self.known:
-            raise _Damaged(f"it holds a {name!r}, which does not belong there")
+            raise Damaged(f"it holds a {name!r}, which does not belong there")
         cls = self.known[name]
         state = {key: self.decode(value) for key, value in parts.items()}
         if dataclasses.is_dataclass(cls) or issubclass(cls, tuple):
@@ -505,7 +400,7 @@ def _check_problem(problem: Problem) -> None:
         and _heredity_fits(problem, prior)
     )
     if not fits:
-        raise _Damaged("the arrays of its problem do not fit one another")
+        raise Damaged("the arrays of its problem do not fit one another")
 
 
 def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:

@@ -159,6 +159,11 @@ class _Sparse:
                 "X", names[column], self.matrix.data[bad[0]], self.matrix.indices[bad[0]], bad.size
             )
 
+        largest = np.zeros(self.shape[1])
+        column_of = np.repeat(np.arange(self.shape[1]), np.diff(self.matrix.indptr))
+        np.maximum.at(largest, column_of, np.abs(self.matrix.data))
+        _check_sizes(largest, names)
+
     def block(self, index: np.ndarray, names: list[str]) -> np.ndarray:
         return self.matrix[:, index].T.toarray()
 
@@ -168,6 +173,16 @@ class _Sparse:
             "rows": self.matrix.indices,
             "starts": self.matrix.indptr,
         }
+
+
+def _check_sizes(sizes: np.ndarray, names: list[str]) -> None:
+    """DataError unless columns with these largest entries, or lengths, can be squared and added up."""
+    bad = np.flatnonzero((sizes > 0) & ~((sizes > 1 / LARGEST) & (sizes < LARGEST)))
+    if bad.size:
+        word, remedy = ("large", "divide") if sizes[bad[0]] > 1 else ("small", "multiply")
+        raise DataError(
+            f"X column {names[bad[0]]!r} is too {word} to be squared; {remedy} it by a power of ten"
+        )
 
 
 class StoredColumns:
@@ -267,12 +282,7 @@ class StoredColumns:
     def _check_range(self) -> None:
         """DataError where entries cannot be squared, or where little of a column is left."""
         m = self.measured
-        size = m.whole * m.power
-        bad = np.flatnonzero((size > 0) & ~((size > 1 / LARGEST) & (size < LARGEST)))
-        if bad.size:
-            name = self.names[self.candidates[bad[0]]]
-            word, remedy = ("large", "divide") if size[bad[0]] > 1 else ("small", "multiply")
-            raise DataError(f"X column {name!r} is too {word} to be squared; {remedy} it by a power of ten")
+        _check_sizes(m.whole * m.power, [self.names[i] for i in self.candidates])
         alive = m.lengths > 1e-12 * m.whole
         exact = self.source.code == SPARSE
         before = m.whole if exact else m.spread * np.sqrt((self.root**2).sum())

@@ -26,7 +26,7 @@ from whichvars._kernels.bernoulli import new_buckets
 from whichvars._kernels.chain import ADDED, DELETED
 from whichvars._kernels.jit import entry
 from whichvars.samplers.run import Run
-from whichvars.sampling import advance_run
+from whichvars.workers import advance_run
 
 
 @entry

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import whichvars as wv
+from whichvars.encoding import prepare
 from whichvars.errors import WhichvarsError
-from whichvars.files import prepare, read_table
+from whichvars.files import read_table
 
 QUICK = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
@@ -182,6 +183,41 @@ def test_perfect_fits_and_breakdowns_are_reported() -> None:
         )
     assert posterior.troubles["perfect_fits"] > 0
     assert np.isfinite(posterior.pip).all()
+
+
+PARTICLES = wv.SequentialMonteCarlo(particles=100, steps=4)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [("exact", {}), (wv.AddDeleteSwap(), {"draws": 2000}), (wv.Hybrid(chains=2), {"draws": 2000}), (PARTICLES, {})],
+    ids=["exact", "add-delete-swap", "hybrid", "smc"],
+)  # fmt: skip
+def test_a_pivot_that_is_not_positive_is_counted_reported_and_given_no_mass(
+    sampler: Any, options: Any
+) -> None:
+    """The same column twice, so large that the ridge is lost in rounding: nobody knows the mass of models with both."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 4))
+    y = x[:, 0] + 0.01 * rng.normal(size=30)
+    with pytest.warns(wv.DataWarning, match="perfectly correlated"):
+        problem = wv.Problem(
+            np.column_stack([x, x[:, 0]]) * 1e9, y, scale="none", slab=wv.IndependentNormal(1.0)
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        posterior = (
+            wv.exact(problem)
+            if sampler == "exact"
+            else wv.sample(problem, sampler, **options, replicates=2, progress=False)
+        )
+    assert any("could not be factorised to working precision" in str(w.message) for w in caught)
+    assert posterior.troubles["breakdowns"] > 0
+    assert posterior.probability_all(["x0", "x4"]) == 0
+    assert posterior.pip[[0, 4]].sum() == pytest.approx(1, abs=1e-6)
+    assert "given no mass" in posterior.explain()
+    if sampler == "exact":
+        assert posterior.troubles["breakdowns"] == 8  # of 32 models, those with both
 
 
 def test_many_rows_do_not_overflow() -> None:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -342,3 +342,31 @@ def test_calibration_sees_what_is_not_calibrated() -> None:
     assert max(abs(row["z"]) for row in bad) > 6
     equal = [calibration.rank(0.0, np.zeros(calibration.DRAWS), rng) for _ in range(1000)]
     assert calibration.uniformity(np.array(equal)) > 0.01  # ties are split at random
+
+
+def test_tall_data_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tall, "ROW_GROUP", 300)
+    said: list[str] = []
+    result = common.plain(tall.measure(1005, 1, said.append))
+    rows = {(entry["task"], entry["files"]): entry["runs"][0]["rows"] for entry in result["measured"]}
+    assert rows == {
+        ("nothing", 1): 0, ("read", 1): 101, ("statistics", 1): 101,
+        ("nothing", 10): 0, ("read", 10): 1005, ("statistics", 10): 1005,
+    }  # fmt: skip
+    (table,) = tall.tables(result)
+    assert [row[0] for row in table.rows] == ["101", "1,005"]
+    assert len(table.rows[0]) == len(table.columns)
+    assert "10 files" in table.note
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tall.write_folder(folder, 2000, columns=40)
+    found = wv.SufficientStatistics.from_files(folder, "y")
+    assert found.n == 2000
+    assert found.means["x39"] == pytest.approx(1e6, abs=1)
+
+
+def test_tall_ratios_are_ours_over_reading_alone() -> None:
+    def runs(*seconds: float) -> dict[str, Any]:
+        return {"runs": [{"seconds": s} for s in seconds]}
+
+    assert tall.ratio(runs(2, 3, 8), runs(1, 1, 2), "seconds") == "3.00 (2.00 – 4.00)"

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from whichvars.encoding import Encoding, prepare
 from whichvars.errors import DataError
-from whichvars.files import Encoding, prepare, read_table
+from whichvars.files import read_table
 
 ROWS = "".join(f"{i},{i * i % 7},{'uv'[i % 2]}\n" for i in range(12))
 
@@ -78,6 +79,8 @@ def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
         ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2;"),
         ("y,x\n1,2\n2,3,4\n", "line 3 has 3 cells but the header has 2 names"),
         ("y,x\n1,2,3\n2,3,4\n", "the header has 2 names but the first row has more cells"),
+        ("y,x\n\n1,2,3\n2,3,4\n", "the header has 2 names but rows have more cells"),
+        ("y,x\n\n1,2,3,4\n2,3,4,5\n", "the header has 2 names but rows have more cells"),
         ("y,x,,z\n1,2,3,4\n", "column 3 has no name"),
         ("1,2\n3,4\n", "has no header: its first line holds numbers"),
         ("y\n1\n2\n", "no column left beside the response"),

@@ -326,7 +326,7 @@ def test_a_number_that_is_an_index_and_a_name_is_refused():
 
 
 def test_long_lists_of_columns_are_cut():
-    with pytest.raises(DataError, match=r"the columns are x0, x1, x2, x3, x4, x5, x6, x7, …$"):
+    with pytest.raises(DataError, match=r"the columns are x0, x1, .*, x18, x19, …$"):
         find_columns("income", [f"x{i}" for i in range(30)], "groups")
 
 

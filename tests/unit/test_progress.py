@@ -4,6 +4,7 @@ import io
 import itertools
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,45 @@ def test_a_notebook_sees_the_same_without_widgets(problem: wv.Problem, quick: No
     assert "replicates differ by 0.0" in shown[-2]["text/html"]
     assert "<progress" in shown[-2]["text/html"]
     assert shown[-1]["text/plain"] == ""
+
+
+CELLS = """
+import numpy as np, whichvars as wv
+X = np.random.default_rng(1).normal(size=(40, 30))
+problem = wv.Problem(X, X[:, 0] + np.random.default_rng(2).normal(size=40))
+wv.sample(problem, draws=300_000, replicates=2)
+"""
+
+
+def test_a_real_notebook_shows_progress_and_a_table() -> None:
+    """A kernel as notebooks have it is asked to sample; what it displays meanwhile is kept."""
+    nbclient = pytest.importorskip("nbclient")
+    from nbformat import v4
+
+    shown: list[dict[str, str]] = []
+
+    class Client(nbclient.NotebookClient):  # type: ignore[misc,name-defined]
+        def process_message(self, message: Any, cell: Any, cell_index: int) -> Any:
+            if message["msg_type"] == "update_display_data":
+                shown.append(message["content"]["data"])
+            return super().process_message(message, cell, cell_index)
+
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(CELLS)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(wv.__file__).parents[1]))
+        Client(notebook, timeout=300, kernel_name="python3").execute()
+    while_running = [data for data in shown if data["text/plain"]]
+    assert while_running
+    last = while_running[-1]
+    for words in ("left", "iterations/s", "largest error 0.", "replicates differ by 0."):
+        assert words in last["text/plain"]
+        assert words in last["text/html"]
+    assert "<progress" in last["text/html"]
+    assert shown[-1]["text/html"] == "", "the line is not wiped"
+    (result,) = [out for out in notebook.cells[0].outputs if out.output_type == "execute_result"]
+    assert "<table" in result["data"]["text/html"]
+    assert "x0" in result["data"]["text/html"]
+    assert not [out for out in notebook.cells[0].outputs if out.output_type == "error"]
 
 
 @pytest.mark.parametrize(("verbose", "expected"), [(False, False), (True, True)])

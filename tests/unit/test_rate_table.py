@@ -30,7 +30,7 @@ from whichvars._kernels.rate_table import (
     new_rate_table,
 )
 from whichvars._kernels.scan import new_scan
-from whichvars.sampling import advance_run
+from whichvars.workers import advance_run
 
 LARGER = [
     *(Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)),

@@ -245,9 +245,9 @@ def test_a_report_does_not_depend_on_the_users_style_nor_leave_figures(exact):
     from matplotlib import pyplot
 
     before = pyplot.get_fignums()
-    plain, _ = figures.picture(wv.plot_model_size, exact)
+    plain = figures.results(exact)
     with pyplot.style.context("dark_background"):
-        dark, _ = figures.picture(wv.plot_model_size, exact)
+        dark = figures.results(exact)
         assert pyplot.rcParams["axes.facecolor"] == "black"
     assert plain == dark
     assert pyplot.get_fignums() == before

@@ -18,7 +18,7 @@ from whichvars.samplers import any_move
 from whichvars.samplers.any_move import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.lamnisos import BOUND
 from whichvars.samplers.smc import next_step, systematic
-from whichvars.sampling import advance_run
+from whichvars.workers import advance_run
 
 PLAIN = Case("plain", "g", "fixed")
 MOVES: dict[str, Any] = {

@@ -11,8 +11,9 @@ import pytest
 import whichvars as wv
 from unit.test_sampling import assert_same
 from whichvars import sampling
+from whichvars.choosing import choose
 from whichvars.posterior import Posterior
-from whichvars.sampling import FIRST_CHECK, GROWTH, choose
+from whichvars.sampling import FIRST_CHECK, GROWTH
 
 
 def a_problem(p: int, seed: int = 4, n: int = 60, common: float = 0.8, **options: Any) -> wv.Problem:

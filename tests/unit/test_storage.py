@@ -18,7 +18,7 @@ from scipy import sparse
 
 import whichvars as wv
 from support.cases import SLABS
-from whichvars import storage
+from whichvars import archives, storage
 from whichvars.errors import DataError
 from whichvars.posterior import Models
 
@@ -299,7 +299,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved: Any) -> None
     before = saved.read_bytes()
 
     def fail() -> None:
-        with storage.replacing(saved) as stream:
+        with archives.replacing(saved) as stream:
             stream.write(b"half")
             raise KeyboardInterrupt
 
@@ -312,7 +312,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved: Any) -> None
 def test_private_while_written_and_usual_afterwards(saved: Any) -> None:
     mask = os.umask(0o022)
     try:
-        with storage.replacing(saved) as stream:
+        with archives.replacing(saved) as stream:
             (temporary,) = [f for f in saved.parent.iterdir() if f != saved]
             assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
             stream.write(b"new")

@@ -260,8 +260,9 @@ def test_every_sampler_finds_the_exact_probabilities(sampler, name, tmp_path):
     exact = wv.exact(problem).pip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = wv.sample(problem, sampler, draws=4000, seed=3, progress=False)
-    error = np.maximum(found.inclusion_mcse, 2e-3)  # of rare variables the error is known badly
+        draws = 4000 if getattr(sampler, "by_draws", True) else None
+        found = wv.sample(problem, sampler, draws=draws, seed=3, progress=False)
+    error = np.fmax(found.mcse, 2e-3)  # of variables that hardly move it is known badly, or not at all (NaN)
     assert (np.abs(found.pip - exact) < 6 * error).all()
 
 
@@ -283,12 +284,12 @@ def test_cached_products_are_the_same_bits():
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     problem = quiet(form("bed", tmp_path), engine="columns")
     sampler = wv.AddDeleteSwap()
-    settings_: dict[str, Any] = {"draws": 3000, "seed": 4, "progress": False, "replicates": 2}
+    settings_: dict[str, Any] = {"draws": 3000, "warmup": 200, "seed": 4, "progress": False, "replicates": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         whole = wv.sample(problem, sampler, **settings_)
         half = wv.sample(problem, sampler, **{**settings_, "draws": 1500}, checkpoint=tmp_path / "run")
-        longer = wv.extend(tmp_path / "run", draws=1500)
+        longer = wv.extend(half, draws=1500, progress=False)
     assert len(half.pip) == P
     assert (longer.pip == whole.pip).all()
 
@@ -407,6 +408,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "text map": (lambda folder: mapped(folder / "x.npy", COUNTS.astype(str)), "not a number|text"),
     "large": (lambda folder: sparse.csc_array(COUNTS * 1e200), "'x0' is too large to be squared"),
     "large map": (lambda folder: mapped(folder / "x.npy", np.asfortranarray(COUNTS * 1e-200)), "'x0' is too small"),
+    "small": (lambda folder: sparse.csc_array(COUNTS * 1e-200), "'x0' is too small to be squared"),
     "empty": (lambda folder: sparse.csc_array((N, 0)), "X is empty"),
     "all constant": (lambda folder: sparse.csc_array((N, 3)), "every candidate column is constant"),
 }  # fmt: skip

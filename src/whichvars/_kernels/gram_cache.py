@@ -85,3 +85,78 @@ def _buy(design, cache, column):
     cache.place[column] = place
     for c in range(design.diagonal.shape[0]):
         cache.values[c, place] = dot_product(design, c, column)
+
+
+# --- products with many columns at once
+
+
+@kernel
+def block_products(design, cache, first, n, present, lanes, out):
+    """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them. `lanes` is room to
+    work, (8, n or more)."""
+    place = -1
+    if cache.kept.shape[0] > 0:
+        if cache.place[present] < 0:
+            cache.rent[present] += n
+            if cache.rent[present] >= design.diagonal.shape[0]:
+                _buy(design, cache, present)
+        place = cache.place[present]
+    if design.gram.shape[0] > 0:
+        _copy(design.gram[present, first : first + n], out, n)
+    elif place >= 0:
+        _copy(cache.values[first : first + n, place], out, n)
+    elif design.rows.shape[0] > 0:
+        _products_by_rows(design.rows, design.columns, first, n, present, lanes, out)
+    else:
+        for c in range(n):
+            out[c] = dot_product(design, first + c, present)
+
+
+@kernel
+def _copy(source, out, n):
+    for c in range(n):
+        out[c] = source[c]
+
+
+@kernel
+def _products_by_rows(rows, columns, first, n, present, lanes, out):
+    """The eight running sums of ``linalg.dot``, each for n columns side by side."""
+    length = rows.shape[0]
+    whole = length - length % 8
+    last = first + n
+    for lane in range(8):
+        sums = lanes[lane]
+        for c in range(n):
+            sums[c] = 0.0
+        t = lane
+        while t + 24 < whole:
+            _add_four(
+                sums, n,
+                rows[t, first:last], rows[t + 8, first:last], rows[t + 16, first:last], rows[t + 24, first:last],
+                columns[present, t], columns[present, t + 8], columns[present, t + 16], columns[present, t + 24],
+            )  # fmt: skip
+            t += 32
+        while t < whole:
+            _add_one(sums, n, rows[t, first:last], columns[present, t])
+            t += 8
+    for t in range(whole, length):
+        _add_one(lanes[0], n, rows[t, first:last], columns[present, t])
+    _add_lanes(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7], n, out)
+
+
+@kernel
+def _add_four(sums, n, x0, x1, x2, x3, f0, f1, f2, f3):
+    for c in range(n):
+        sums[c] = (((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2) + x3[c] * f3
+
+
+@kernel
+def _add_one(sums, n, x, f):
+    for c in range(n):
+        sums[c] += x[c] * f
+
+
+@kernel
+def _add_lanes(s0, s1, s2, s3, s4, s5, s6, s7, n, out):
+    for c in range(n):
+        out[c] = ((s0[c] + s4[c]) + (s2[c] + s6[c])) + ((s1[c] + s5[c]) + (s3[c] + s7[c]))

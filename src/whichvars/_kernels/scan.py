@@ -40,7 +40,7 @@ from whichvars._kernels.chain import (
     change,
     clear,
 )
-from whichvars._kernels.gram_cache import product
+from whichvars._kernels.gram_cache import block_products, product
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
@@ -69,6 +69,7 @@ class Scan(NamedTuple):
     power: np.ndarray  # (block,) (S⁺/S)^ν
     largest: np.ndarray  # (block,) max_j (A⁻¹)_jj with column c in, for the R² family
     scratch: np.ndarray  # (block,)
+    lanes: np.ndarray  # (8, block)
     inverse_factor: np.ndarray  # (capacity, capacity): row i is column i of L⁻¹
     squares: np.ndarray  # (capacity,) its squared length
     schur: np.ndarray  # (capacity, capacity): products of columns given those before a variable
@@ -99,6 +100,7 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
         widest=widest,
         z=np.zeros((capacity, kept)),
         **{name: np.zeros(block) for name in ("pivot", "right", "residual", "power", "largest", "scratch")},
+        lanes=np.zeros((8, block)),
         **{name: np.zeros((capacity, capacity)) for name in ("inverse_factor", "schur")},
         **{name: np.zeros(capacity) for name in ("squares", "schur_pivot", "schur_right")},
         factor=np.zeros((most, most)),
@@ -108,7 +110,7 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
 
 def no_scan() -> Scan:
     """Of the same type, with no room."""
-    matrices = ("z", "inverse_factor", "schur", "factor")
+    matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
     arrays = {name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name != "widest"}
     return Scan(widest=1, **arrays)
 
@@ -464,17 +466,11 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
-    if design.gram.shape[0] == 0 and current_rows < k:
-        columns = chain.column
-        for c in range(n):
-            for r in range(current_rows, k):
-                z[r, at + c] = product(design, chain.gram_cache, first + c, columns[r])
     for r in range(current_rows):
         _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
-        if design.gram.shape[0] > 0:
-            _copy(design.gram[chain.column[r], first : first + n], row, n)
+        block_products(design, chain.gram_cache, first, n, chain.column[r], work.lanes, row)
         s = 0
         while s + 4 <= r:
             _subtract_four(
@@ -488,12 +484,6 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
             s += 1
         _finish_row(row, n, chain.head_inverse[r])
         _reduce(row, n, chain.head_solved[r], pivot, right)
-
-
-@kernel
-def _copy(source, out, n):
-    for c in range(n):
-        out[c] = source[c]
 
 
 @kernel

@@ -19,7 +19,7 @@ LIMIT = 5.0  # standard errors
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed and where, and check the samplers against enumeration (5 seconds)."""
+    """Say what is installed and where, and check the usual samplers against enumeration (5 seconds)."""
     from whichvars.cli.runs import OPTIONAL, PACKAGES, versions
 
     console = new_console()
@@ -70,7 +70,7 @@ def self_test(console: "Console") -> tuple[float, float]:
         started = time.perf_counter()
         truth = wv.exact(problem)
         worst = 0.0
-        for sampler in (wv.AddDeleteSwap(), wv.IndividualAdaptation()):
+        for sampler in (wv.Hybrid(), wv.AddDeleteSwap(), wv.IndividualAdaptation()):
             found = wv.sample(problem, sampler, draws=DRAWS, seed=1, progress=False)
             worst = max(worst, float(np.nanmax(np.abs(found.pip - truth.pip) / found.mcse)))
     return worst, time.perf_counter() - started

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse
 from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
 
 if TYPE_CHECKING:
-    from whichvars.files import Prepared
     from whichvars.posterior import Posterior
     from whichvars.problem import Problem
 
@@ -36,6 +35,10 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--drop", multiple=True, metavar="A,B", help="Columns not to look at, such as an identifier."),
             click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
             click.option(
+                "--stream", is_flag=True,
+                help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
+            ),
+            click.option(
                 "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
                 help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100.",
             ),
@@ -50,6 +53,12 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+dask_option = click.option(
+    "--dask", "dask", metavar="ADDRESS",
+    help="Run on the Dask cluster of the scheduler at this address, such as tcp://10.0.0.1:8786; same results.",
+)  # fmt: skip
 
 
 @click.command()
@@ -67,12 +76,14 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--replicates", type=int, default=4, show_default=True, help="Independent runs.")
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@dask_option
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns of
-    few different words are taken as categories and enter as a whole. Writes a run directory with the summary, the best
+    few different words are taken as categories and enter as a whole. With --stream, DATA may be larger than memory and a
+    folder of files. Writes a run directory with the summary, the best
     models, a report and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` goes on from its last checkpoint, at most half a minute before.
@@ -86,10 +97,13 @@ def fit(**options: Any) -> None:
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
+@dask_option
 @click.option("--report/--no-report", default=True, help="Whether to make the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for).")
-def resume(directory: Path, threads: int | None, report: bool, as_json: bool, quiet: bool) -> None:
+def resume(
+    directory: Path, threads: int | None, dask: str | None, report: bool, as_json: bool, quiet: bool
+) -> None:
     """Go on with a run of `whichvars fit` that was killed or interrupted.
 
     DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
@@ -103,7 +117,12 @@ def resume(directory: Path, threads: int | None, report: bool, as_json: bool, qu
     target = settings["asked"].get("target_mcse")
     try:
         with notes(quiet or as_json):
-            posterior = wv.resume(Passing(directory / CHECKPOINT), threads=threads, progress=not quiet)
+            posterior = wv.resume(
+                Passing(directory / CHECKPOINT),
+                threads=threads,
+                progress=not quiet,
+                executor=_executor(dask),
+            )
     except KeyboardInterrupt as error:
         raise _with_advice(error, directory) from error
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
@@ -133,12 +152,12 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     arguments = _sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     with notes(quiet) as said:
-        prepared, problem, settings = _read(options)
-    for note in prepared.notes:
+        remarks, problem, settings = _read(options)
+    for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
     started = time.perf_counter()
-    settings["notes"] = [*prepared.notes, *said]
+    settings["notes"] = [*remarks, *said]
     try:
         if sampled:
             if _chosen(problem, arguments) is not None:
@@ -204,12 +223,20 @@ def _finish(
         click.get_current_context().exit(NOT_ACCURATE)
 
 
+def _executor(dask: str | None) -> Any:
+    import whichvars as wv
+
+    return None if dask is None else wv.DaskExecutor(dask)
+
+
 def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """What ``sample`` is called with; only what was given, so that its own defaults hold."""
     from whichvars.budgets import parse_budget
     from whichvars.errors import DataError
 
     found = {name: options[name] for name in ("replicates", "threads", "seed")}
+    if options["dask"] is not None:
+        found["executor"] = _executor(options["dask"])
     draws = options["draws"]
     if options["budget"] is not None:
         budget = parse_budget(options["budget"])
@@ -231,23 +258,19 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": make_sampler(options["sampler"]), **found}
 
 
-def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any]]:
-    """The file as a problem, and what settings.json says of it."""
+def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
+    """The file as a problem, with what is to be said of it now and in settings.json."""
     import whichvars as wv
-    from whichvars.cli.runs import fingerprint
-    from whichvars.files import prepare, read_table
 
-    table = read_table(options["data"])
-    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
     size = options["prior_size"]
+    found = (_stream if options["stream"] else _load)(options)
     problem = wv.Problem(
-        prepared.X,
-        prepared.y,
+        found.X,
+        found.y,
         slab=parse_slab(options["slab"]),
         model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=prepared.always or None,
-        groups=prepared.groups,
+        always_include=found.inside or None,
+        groups=found.groups,
         max_size=options["max_size"],
     )
     asked = {
@@ -256,19 +279,66 @@ def _read(options: dict[str, Any]) -> tuple["Prepared", "Problem", dict[str, Any
         if name in options
     }
     settings = {
-        "data": fingerprint(options["data"], *table.frame.shape),
+        "data": found.fingerprint,
         "response": options["response"],
-        "always": always,
-        "drop": drop,
-        "encoding": asdict(prepared.encoding),
+        "always": found.always,
+        "drop": found.drop,
+        "encoding": found.encoding,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip
-    return prepared, problem, settings
+    return found.notes, problem, settings
+
+
+class _Data(NamedTuple):
+    """What a problem is made of, and what is said of it."""
+
+    X: Any
+    y: Any
+    inside: list[str]  # columns of X that are always included
+    groups: dict[str, list[str]] | None
+    always: list[str]
+    drop: list[str]
+    encoding: dict[str, Any]
+    fingerprint: dict[str, Any]
+    notes: list[str]
+
+
+def _load(options: dict[str, Any]) -> _Data:
+    """A file as a whole."""
+    from whichvars.cli.runs import fingerprint
+    from whichvars.encoding import prepare
+    from whichvars.files import read_table
+
+    table = read_table(options["data"])
+    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
+    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
+    X, y, groups, inside, encoding, notes = prepared
+    digest = fingerprint(options["data"], *table.frame.shape)
+    return _Data(X, y, inside, groups, always, drop, asdict(encoding), digest, notes)
+
+
+def _stream(options: dict[str, Any]) -> _Data:
+    """A file or a folder in portions, as sufficient statistics."""
+    import whichvars as wv
+    from whichvars.cli.runs import stream_fingerprint
+    from whichvars.encoding import Encoding
+    from whichvars.errors import DataError
+    from whichvars.streaming import find_sources
+
+    if options["drop_missing"]:
+        raise DataError("--drop-missing needs the whole table; leave it or --stream out")
+    sources = find_sources(options["data"])
+    known = set(sources[0].columns)
+    always, drop = (names_in(options[name], known) for name in ("always", "drop"))
+    statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
+    digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
+    encoding = asdict(Encoding(statistics.names))
+    return _Data(statistics, None, always, None, always, drop, encoding, digest, [])
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
     """The sampler that a run will take; None where every model is looked at."""
-    from whichvars.sampling import choose
+    from whichvars.choosing import choose
 
     if arguments["sampler"] != "auto":
         return arguments["sampler"]
@@ -283,7 +353,7 @@ def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: 
         _say_models(problem, quiet)
     else:
         say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
-        if not quiet:
+        if not quiet and "executor" not in arguments:
             _say_cost(problem, arguments | {"sampler": chosen})
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)

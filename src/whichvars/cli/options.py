@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from whichvars import __all__ as public
+from whichvars.choosing import SAMPLERS
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,22 +18,6 @@ SLABS = {
     "zellner-siow": "ZellnerSiow",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
-}
-SAMPLERS = {
-    name: cls
-    for name, cls in {
-        "add-delete-swap": "AddDeleteSwap",
-        "lamnisos": "Lamnisos",
-        "individual": "IndividualAdaptation",
-        "asi": "ASI",
-        "parni": "PARNI",
-        "tempered-gibbs": "TemperedGibbs",
-        "subset-gibbs": "SubsetGibbs",
-        "hybrid": "Hybrid",
-        "tempering": "ParallelTempering",
-        "smc": "SequentialMonteCarlo",
-    }.items()
-    if cls in public
 }
 
 

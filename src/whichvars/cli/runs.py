@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.posterior import Posterior
+    from whichvars.sufficient import SufficientStatistics
 
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
@@ -170,7 +171,7 @@ def protect(text: str) -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    from whichvars.storage import replacing
+    from whichvars.archives import replacing
 
     with replacing(path) as stream:
         stream.write(text.encode("utf-8", "replace"))
@@ -185,6 +186,19 @@ def fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         size = stream.tell()
     return {"file": path.name, "bytes": size, "sha256": digest, "rows": rows, "columns": columns}
+
+
+def stream_fingerprint(path: Path, files: list[Path], statistics: "SufficientStatistics") -> dict[str, Any]:
+    """The same of data too large to be read twice: the digest is that of their statistics."""
+    from whichvars.storage import digest_of
+
+    return {
+        "file": path.resolve().name,
+        "bytes": sum(file.stat().st_size for file in files),
+        "sha256": digest_of(statistics, (type(statistics),)),
+        "rows": statistics.n,
+        "columns": len(statistics.names) + 1,
+    }
 
 
 def versions(names: Iterable[str]) -> dict[str, str | None]:

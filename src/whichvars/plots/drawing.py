@@ -54,11 +54,12 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     require("matplotlib", "plots")
     import matplotlib.axes
     import matplotlib.figure
-    from matplotlib import pyplot
 
     if ax is None and _off_screen.get():
         return matplotlib.figure.Figure(figsize=(width, height), layout="constrained").subplots()
     if ax is None:
+        from matplotlib import pyplot
+
         return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     if not isinstance(ax, matplotlib.axes.Axes):
         raise ArgumentTypeError(f"ax must be matplotlib Axes, such as those of plt.subplots(), not {ax!r}")

@@ -4,13 +4,14 @@ import base64
 import io
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whichvars import plots
-from whichvars.plots.drawing import NothingToDrawError, off_screen
+from whichvars.plots.drawing import NothingToDrawError, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
@@ -162,26 +163,41 @@ def _draw(
     posterior: Posterior, wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
 ) -> Iterator[Picture]:
     """Those of the plots that there is something for."""
-    for title, caption, alt, plot, settings in wanted:
-        try:
-            source, width = picture(plot, posterior, **settings)
-        except NothingToDrawError:
-            continue
-        yield Picture(title, caption, alt, source, width)
+    with _own_style():
+        for title, caption, alt, plot, settings in wanted:
+            try:
+                source, width = picture(plot, posterior, **settings)
+            except NothingToDrawError:
+                continue
+            yield Picture(title, caption, alt, source, width)
+
+
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Whatever style the user's own plots have, a report looks the same."""
+    require("matplotlib", "plots")
+    from matplotlib import style
+
+    with off_screen(), style.context(["default", SETTINGS], after_reset=True), warnings.catch_warnings():
+        # letters that this machine's font lacks: the reader's machine draws them
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        yield
 
 
 def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) -> tuple[str, int]:
     """A plot as the data: address of an SVG picture, and its width in CSS pixels."""
-    from matplotlib import style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # whatever style the user's own plots have, a report looks the same
-    with off_screen(), style.context(["default", SETTINGS], after_reset=True), warnings.catch_warnings():
-        # letters that this machine's font lacks: the reader's machine draws them
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure = plot(posterior, **settings).get_figure(root=True)
-        assert figure is not None
-        out = io.BytesIO()
-        figure.savefig(out, format="svg", dpi=PIXELS, metadata={"Date": None, "Creator": None})
+    figure = plot(posterior, **settings).get_figure(root=True)
+    assert figure is not None
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    figure.dpi = PIXELS
+    out = io.BytesIO()
+    # not savefig, which draws everything twice, the first time for the layout alone
+    FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})
     code = base64.b64encode(out.getvalue()).decode("ascii")
     return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
 

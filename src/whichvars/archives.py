@@ -1,0 +1,196 @@
+"""The files that ``storage.py`` writes: uncompressed ``.npz`` archives that end with their own checksum.
+
+- The last 64 bytes are the SHA-256 of all before them (they are the comment of the archive): a file that was cut
+  or changed in a single bit is refused.
+- Entries are not compressed: none can be larger than the file, and a small file cannot fill the memory.
+- A file is written under another name beside its place, private to its owner, and then renamed: there is the old
+  file or the new one, never half of one.
+"""
+
+import contextlib
+import hashlib
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from whichvars.errors import DataError
+
+DIGEST = 64  # hexadecimal digits of SHA-256
+BLOCK = 1 << 20  # bytes read at once
+PLAIN = "biuf"  # kinds of arrays that are stored
+
+
+class Damaged(Exception):
+    """What is in the file makes no sense."""
+
+
+# --- writing
+
+
+def write(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays by name; what is at `path` is replaced when all of them are on the disk."""
+    with replacing(path) as stream:
+        sealed = _Sealed(stream)
+        with zipfile.ZipFile(sealed, "w", zipfile.ZIP_STORED) as archive:
+            archive.comment = b"0" * DIGEST
+            for name, array in arrays.items():
+                _write_array(archive, name, array)
+        sealed.close()
+
+
+class _Sealed:
+    """A stream that can only be written to, and so is digested on the way; its last 64 bytes become the digest."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.digest, self.last = stream, hashlib.sha256(), b""
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        cut = max(len(view) - DIGEST, 0)
+        self._pass_on(self.last[: max(len(self.last) + len(view) - DIGEST, 0)])
+        self._pass_on(view[:cut])
+        self.last = (self.last + bytes(view[cut:]))[-DIGEST:]
+        return len(view)
+
+    def _pass_on(self, data: Any) -> None:
+        self.digest.update(data)
+        self.stream.write(data)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def close(self) -> None:
+        self.stream.write(self.digest.hexdigest().encode())
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content gives the same bytes
+    with archive.open(entry, "w", force_zip64=True) as stream:
+        if array.flags.c_contiguous and array.size:  # NumPy would copy it once more, a piece at a time
+            np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+            stream.write(array.reshape(-1).view(np.uint8).data)
+        else:
+            np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary stream whose content takes the place of `path` when all went well, and vanishes otherwise."""
+    place = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent)
+    try:
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, _usual_mode())
+        os.replace(temporary, place)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    _sync_directory(place.parent)
+
+
+def _usual_mode() -> int:
+    """Permissions of a new file; the mask can only be read by setting it, so set the strictest meanwhile."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _sync_directory(directory: Path) -> None:
+    """Let the renaming survive a power failure, where directories can be opened (not on Windows)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# --- reading
+
+
+class Archive(NamedTuple):
+    """A file that is whole."""
+
+    entries: zipfile.ZipFile
+    sizes: dict[str, int]
+
+    def array(self, name: str) -> np.ndarray:
+        """An array, whose declared shape is compared with the bytes there are before memory is taken for it."""
+        size = self.sizes[f"{name}.npy"]
+        with self.entries.open(f"{name}.npy") as stream:
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise Damaged("an array has an unknown format")
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            if dtype.kind not in PLAIN or dtype.hasobject or any(s < 0 for s in shape):
+                raise Damaged("an array is not of numbers")
+            if math.prod(shape) * dtype.itemsize != size - stream.tell():
+                raise Damaged("an array has another size than it says")
+            array = np.empty(math.prod(shape), dtype)
+            buffer, done = array.data.cast("B") if array.size else memoryview(b""), 0
+            while done < len(buffer):
+                got = stream.readinto(buffer[done : done + BLOCK])  # type: ignore[attr-defined]
+                if not got:
+                    raise Damaged("an array is cut short")
+                done += got
+        return array.reshape(shape, order="F" if fortran else "C")
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[Archive]:
+    """An archive, its checksum looked at; DataError if it is wrong."""
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        _check_digest(stream, size, path)
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                yield Archive(archive, _entry_sizes(archive, size))
+        except DataError:
+            raise
+        except Exception as error:  # the checksum is right, so somebody wrote it like this
+            raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
+
+
+def _digest(stream: IO[bytes], size: int) -> bytes:
+    stream.seek(0)
+    digest = hashlib.sha256()
+    while size > 0:
+        block = stream.read(min(size, 1 << 20))
+        if not block:
+            break
+        digest.update(block)
+        size -= len(block)
+    return digest.hexdigest().encode()
+
+
+def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
+    if not stream.read(4).startswith(b"PK\x03\x04"):
+        raise DataError(f"{path} is not a file that whichvars saved")
+    if size > DIGEST:
+        stream.seek(size - DIGEST)
+        if stream.read() == _digest(stream, size - DIGEST):
+            return
+    raise DataError(
+        f"{path} is damaged (its checksum is wrong): it was cut short or changed after whichvars saved it; "
+        "make it again, or take another copy"
+    )
+
+
+def _entry_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
+    """Sizes of the entries by name, none of them compressed, together no larger than the file."""
+    entries = archive.infolist()
+    if any(e.compress_type != zipfile.ZIP_STORED or e.compress_size != e.file_size for e in entries):
+        raise Damaged("it has compressed entries, which whichvars does not write")
+    sizes = {e.filename: e.file_size for e in entries}
+    if len(sizes) < len(entries) or sum(sizes.values()) > size:
+        raise Damaged("its entries are larger than the file")
+    return sizes
