@@ -93,7 +93,7 @@ class DaskExecutor:
     Parameters
     ----------
     cluster : str or distributed.Client
-        The address of a scheduler, such as "tcp://10.0.0.1:8786", or a client that is connected to one.
+        The address of a scheduler, such as "tcp://ADDRESS:8786", or a client that is connected to one.
     round_seconds : float
         Length of a round. Rounds become longer, up to 15 seconds, where sending states takes more than 5 % of the time.
     spread : bool or None

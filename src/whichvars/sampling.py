@@ -102,7 +102,7 @@ def sample(
         Iterations between two looks at the clock; chosen by time if not given. Results do not depend on it.
     executor : executor
         Where the work is done: in `threads` of this process if not given, or by the workers of a cluster, as in
-        ``executor=DaskExecutor("tcp://10.0.0.1:8786")``. Results do not depend on it. Not used where every model is looked at.
+        ``executor=DaskExecutor("tcp://ADDRESS:8786")``. Results do not depend on it. Not used where every model is looked at.
 
     Returns
     -------

@@ -24,7 +24,7 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
-from whichvars import archives, sampling, storage
+from whichvars import archives, sampling, storage, workers
 from whichvars import checkpoint as checkpoints
 from whichvars.checkpoint import Checkpoint, Replicate
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
@@ -771,7 +771,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
     seed = np.random.SeedSequence(0, spawn_key=(0,))
     states = [sampler.init(problem, seed, [np.zeros(0, np.int64)] * 2) for _ in range(2)]
     for state in states:
-        sampling.advance_run(problem, sampler, state, 50, None, 1)
+        workers.advance_run(problem, sampler, state, 50, None, 1)
     with Checkpoint(tmp_path, every=1e-9) as keeper:
         settings = checkpoints.Settings(sampler, checkpoints.Plan(0, 1), 0, [], 2, None, True, {})
         keeper.begin(problem, settings)
@@ -780,7 +780,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
         monkeypatch.setattr(archives, "write", slow)
         keeper.write_if_due(0, Replicate(states[0]))
         assert writing.wait(10)
-        sampling.advance_run(problem, sampler, states[0], 50, None, 1)
+        workers.advance_run(problem, sampler, states[0], 50, None, 1)
         keeper.write_if_due(1, Replicate(states[1]))  # has to wait, and is not lost: it is due again
         gate.set()
         assert keeper._is_written(0, wait=True)
@@ -790,7 +790,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
         found = keeper.replicates()
     assert seal(found[0].run) == before != seal(states[0])
     assert found[0].run.iterations == found[1].run.iterations == 50
-    sampling.advance_run(problem, sampler, found[0].run, 50, None, 1)
+    workers.advance_run(problem, sampler, found[0].run, 50, None, 1)
     assert seal(found[0].run) == seal(states[0])
 
 

@@ -57,7 +57,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 dask_option = click.option(
     "--dask", "dask", metavar="ADDRESS",
-    help="Run on the Dask cluster of the scheduler at this address, such as tcp://10.0.0.1:8786; same results.",
+    help="Run on the Dask cluster of the scheduler at this address, such as tcp://ADDRESS:8786; same results.",
 )  # fmt: skip
 
 
