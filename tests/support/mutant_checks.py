@@ -91,7 +91,8 @@ def check_heredity() -> None:
     from support.paired import make_paired, model_priors
     from whichvars._kernels.chain import new_chain
     from whichvars._kernels.model_table import new_memo
-    from whichvars._kernels.scan import new_scan, scan_model
+    from whichvars._kernels.scan import scan_model
+    from whichvars._kernels.scan_work import new_scan
     from whichvars.enumeration import exact
 
     case = make_paired(n=14, columns=5)
@@ -366,7 +367,8 @@ def check_averages() -> None:
     from support.paired import make_paired
     from whichvars._kernels.averages import EVERY, SCANS
     from whichvars._kernels.chain import SCANNED
-    from whichvars._kernels.scan import new_scan, scan_model
+    from whichvars._kernels.scan import scan_model
+    from whichvars._kernels.scan_work import new_scan
     from whichvars.estimates import rao_blackwell
     from whichvars.samplers import run as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap

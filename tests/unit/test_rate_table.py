@@ -29,7 +29,7 @@ from whichvars._kernels.rate_table import (
     forget_rates,
     new_rate_table,
 )
-from whichvars._kernels.scan import new_scan
+from whichvars._kernels.scan_work import new_scan
 from whichvars.workers import advance_run
 
 LARGER = [

@@ -21,7 +21,8 @@ from support.kernels import chain_at, log_marginal_of
 from whichvars._kernels.chain import SIZE, new_chain
 from whichvars._kernels.forward import select_forward
 from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import new_scan, scan_model
+from whichvars._kernels.scan import scan_model
+from whichvars._kernels.scan_work import new_scan
 from whichvars._kernels.stored import MISSING, pair_products
 from whichvars.checkpoint import fingerprint
 from whichvars.designs import columns_at, gram_of, products_with_all

@@ -17,7 +17,8 @@ import numpy as np
 
 from whichvars._kernels.gram_cache import dot_length
 from whichvars._kernels.jit import inlined, kernel
-from whichvars._kernels.scan import Scan, new_scan, no_scan, tempered_scan
+from whichvars._kernels.scan import tempered_scan
+from whichvars._kernels.scan_work import Scan, new_scan, no_scan
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max

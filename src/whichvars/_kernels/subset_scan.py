@@ -14,6 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.additions import (
+    _finish_row,
+    _group,
+    _has_full_rank,
+    _reduce,
+    _residuals,
+    _subtract_four,
+    _subtract_one,
+)
 from whichvars._kernels.chain import (
     AVAILABLE,
     BREAKDOWNS,
@@ -37,17 +46,9 @@ from whichvars._kernels.scan import (
     _deletions,
     _deletions_by_inverse,
     _deletions_one_by_one,
-    _finish_row,
-    _group,
-    _has_full_rank,
     _invert,
-    _log_odds,
-    _reduce,
-    _residuals,
-    _subtract_four,
-    _subtract_one,
-    odds_of,
 )
+from whichvars._kernels.scan_work import flip_log_odds, odds_of
 from whichvars._kernels.size_prior import all_parents_in, children_made_available, log_availability
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
@@ -302,7 +303,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
                     )
                 elif pivots[i] >= safe or _stays_full_rank(work, z, k, at + i, pivots[i], keeps):
                     difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
-            work.log_odds[j] = _log_odds(prior, j, size, 1.0, difference)
+            work.log_odds[j] = flip_log_odds(prior, j, size, 1.0, difference)
             i += width
 
 

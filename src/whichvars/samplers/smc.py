@@ -41,7 +41,8 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.changes import ITERATION, describe_changes
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.model_table import Memo, new_memo
-from whichvars._kernels.scan import new_scan, scan_model
+from whichvars._kernels.scan import scan_model
+from whichvars._kernels.scan_work import new_scan
 from whichvars._kernels.tally import Tally, new_tally
 from whichvars.errors import DataError
 from whichvars.problem import Problem

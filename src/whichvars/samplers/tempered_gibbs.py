@@ -56,7 +56,7 @@ from whichvars._kernels.rate_table import (
     read_entries,
     settle_entries,
 )
-from whichvars._kernels.scan import Scan, new_scan
+from whichvars._kernels.scan_work import Scan, new_scan
 from whichvars._kernels.tally import (
     COUNTING,
     NOW,
