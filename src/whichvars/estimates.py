@@ -181,19 +181,21 @@ def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndar
     return mean, np.hypot(mcse, ROUNDING)
 
 
-def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Conditional probabilities and shares of draws of the same chains, put together: PIPs and their Monte Carlo
-    errors; each replicate's PIPs and their variances.
+def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
+    """PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have both, and
+    their variances.
 
     Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
     like PIP; errors are those of the mixture itself, chain by chain.
     """
-    of_chains = ("sums", "weights", "visits", "visited")
-    sums, weights, visits, visited = (np.concatenate([getattr(x, name) for x in parts]) for name in of_chains)
+    sums, weights, visits, visited = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("sums", "weights", "visits", "visited")
+    )
     averaged, spread = ratio(sums, weights)
-    _, spread_of_shares = ratio(visits, visited)
+    shares, spread_of_shares = ratio(visits, visited)
     independent = averaged * (1 - averaged) / visited.sum()  # what is never seen is not known therefore
     rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
     noise, noise_of_shares, least = (
@@ -202,18 +204,9 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
     weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-
-    def mixed(sums: np.ndarray, weights: np.ndarray, visits: np.ndarray, visited: np.ndarray) -> Any:
-        averaged, spread = ratio(sums, weights)
-        shares, spread_of_shares = ratio(visits, visited)
-        rows = max(int(np.count_nonzero(weights)), 2)
-        variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
-        return averaged + weight * (shares - averaged), variance
-
-    pip, variance = mixed(sums, weights, visits, visited)
-    each = [mixed(*(getattr(part, name) for name in of_chains)) for part in parts]
-    mcse = np.hypot(np.where(variance > 0, np.sqrt(variance), np.nan), ROUNDING)
-    return pip, mcse, np.array([x[0] for x in each]), np.array([x[1] for x in each])
+    rows = max(int(np.count_nonzero(weights)), 2)
+    variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
+    return averaged + weight * (shares - averaged), variance
 
 
 class Look(NamedTuple):
@@ -253,8 +246,10 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
         averaged = averaged[0], _known_but_for_rounding(averaged[1], moved)
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
         if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
-            pip, mcse, means, variances = mix_with_visits(parts)
+            pip, variance = mix_with_visits(parts)
+            mcse = np.hypot(np.where(variance > 0, np.sqrt(variance), np.nan), ROUNDING)
             mcse = _known_but_for_rounding(mcse, moved)
+            means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
             means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])

@@ -44,7 +44,7 @@ class Progress:
         budget: float | None = None,
     ) -> None:
         self.callback = mode if callable(mode) else None
-        self.notebook = "ipykernel" in sys.modules
+        self.notebook = in_notebook()
         self.show = mode is True and (sys.stderr.isatty() or self.notebook)
         self.total, self.sampler, self.budget = total, sampler, budget
         self.started = time.monotonic()
@@ -147,6 +147,15 @@ def in_words(report: Report, whole: bool = True) -> list[str]:
     if report.disagreement is not None:
         parts.append(f"{'replicates differ by' if whole else 'apart'} {report.disagreement:.2g}")
     return [*parts, report.status] if report.status else parts
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this. That its package is loaded is not enough: distributed loads it too."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
 
 
 def _clock(seconds: float) -> str:

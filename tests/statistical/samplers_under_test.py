@@ -96,7 +96,10 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick=True
     ),
     "rapa-25": UnderTest(
-        wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370), cases="few", draws=250_000
+        wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370),
+        cases="few",
+        draws=250_000,
+        quick=True,
     ),
     "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False, quick=True),
     "pt-ia-3": UnderTest(
@@ -118,10 +121,14 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
     ),
-    "asi": UnderTest(wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates),
-    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6),
-    "asi-1": UnderTest(wv.ASI(chains=1), cases="few"),
-    "asi-1-always": UnderTest(wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6),
+    "asi": UnderTest(
+        wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick=True
+    ),
+    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick=True),
+    "asi-1": UnderTest(wv.ASI(chains=1), cases="few", quick=True),
+    "asi-1-always": UnderTest(
+        wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6, quick=True
+    ),
     "parni": UnderTest(
         wv.PARNI(),
         one_step=wv.PARNI(chains=1, memo_slots=64),
@@ -129,7 +136,9 @@ SAMPLERS: dict[str, UnderTest] = {
         temperatures=(1.0,),
         quick=True,
     ),
-    "parni-1-always": UnderTest(wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6),
+    "parni-1-always": UnderTest(
+        wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6, quick=True
+    ),
     "tempered-gibbs": UnderTest(wv.TemperedGibbs(), cases="few", tempers=False),
     "tempered-gibbs-4-rates": UnderTest(
         wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False

@@ -796,7 +796,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
 
 def seal(state: Any) -> str:
     """A checksum of all that a run will look at again."""
-    return storage.digest_of(checkpoints._needed(state), checkpoints.classes())
+    return storage.digest_of(checkpoints.needed(state), checkpoints.classes())
 
 
 def test_an_error_of_the_thread_that_writes_is_not_lost(

@@ -146,7 +146,7 @@ def test_states_stay_with_workers_and_are_sent_again_when_counting_begins(
         return ask(self, order, worker)
 
     monkeypatch.setattr(client_side.DaskCrew, "_ask", note)
-    run(problem, SAMPLERS["hybrid"], two.address, replicates=2)
+    run(problem, SAMPLERS["hybrid"], two.address, replicates=2, draws=200_000)
     assert len(sent) >= 7
     first = [state for when, state in sent if when == 0]
     then = [state for when, state in sent if when > 0]
@@ -342,11 +342,11 @@ def test_what_travels_comes_back_and_shares_no_memory(problem: wv.Problem) -> No
     run = a_run(problem, SAMPLERS["hybrid"])
     sent = workers.pack(run)
     known = checkpoints.classes()
-    digest = storage.digest_of(checkpoints.without_products(run), known)
+    digest = storage.digest_of(checkpoints.needed(run), known)
     again = workers.unpack(pickle.loads(pickle.dumps(sent)))
-    assert storage.digest_of(checkpoints.without_products(again), known) == digest
+    assert storage.digest_of(checkpoints.needed(again), known) == digest
     run.units[0].sums[:] = 1.0
-    assert storage.digest_of(checkpoints.without_products(workers.unpack(sent)), known) == digest
+    assert storage.digest_of(checkpoints.needed(workers.unpack(sent)), known) == digest
 
 
 def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(

@@ -114,7 +114,7 @@ def _rescale(known, log_posterior):
 @kernel
 def add_scaled(out, values, factor):
     for j in range(out.shape[0]):
-        out[j] += factor * values[j]
+        out[j] += factor * float(values[j])  # which is of single precision
 
 
 @inlined
