@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -27,15 +28,17 @@ class Processes:
             ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
         )  # fmt: skip
         deadline = time.monotonic() + SECONDS
-        while not self.file.exists():
+        while not self._is_written():
             if self.scheduler.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the scheduler did not start")
             time.sleep(0.05)
 
+    def _is_written(self) -> bool:
+        """Whether the scheduler's file is there, and whole: it is written in place."""
+        return self.file.exists() and self.file.read_text().rstrip().endswith("}")
+
     @property
     def address(self) -> str:
-        import json
-
         found: str = json.loads(self.file.read_text())["address"]
         return found
 
