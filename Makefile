@@ -10,11 +10,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-$(VENV)/.installed-# about 15 minutes on two cores; the paper's own sizes: make paper ARGS=--full
-paper: $(VENV)/.installed
-	$(BIN)/python -m papers.individual_adaptation $(ARGS)
-
-docs: $(VENV)/.installed
+$(VENV)/.installed-docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
@@ -43,7 +39,7 @@ test-browser: $(VENV)/.installed-browser
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# about 15 minutes on two cores; the paper's own sizes: make paper ARGS=--full
+# a quarter of an hour or more on two cores; the paper's own sizes: make paper ARGS=--full
 paper: $(VENV)/.installed
 	$(BIN)/python -m papers.individual_adaptation $(ARGS)
 
