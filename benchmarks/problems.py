@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -60,12 +60,12 @@ def _ar() -> wv.Problem:
     )
 
 
-def _blocks_data() -> Dataset:
-    return datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=0)
+def _blocks_data(seed: int = 0) -> Dataset:
+    return datasets.simulate_blocks(n=60, p=22_576, block=20, correlation=0.9, seed=seed)
 
 
-def _blocks() -> wv.Problem:
-    data = _blocks_data()
+def _blocks(seed: int = 0) -> wv.Problem:
+    data = _blocks_data(seed)
     return wv.Problem(
         data.X, data.y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(size=5), scale="unit"
     )
@@ -159,6 +159,12 @@ PROBLEMS: dict[str, Named] = {
         _blocks,
         _blocks_data,
     ),
+    **{
+        f"blocks22576-{seed}": Named(
+            f"the same simulation with seed {seed} instead of 0", partial(_blocks, seed), partial(_blocks_data, seed)
+        )
+        for seed in (1, 2)
+    },
     "fls": Named("growth of 72 countries (FLS): p = 41, g-prior g = 1681, h = ½", _growth, datasets.load_growth),
     "n3finemapping": Named(
         "fine mapping (N3finemapping): n = 574, p = 1,001 genotypes with copies, independent slab g = 1, h = 5/p", _fine_mapping, _fine_mapping_data
@@ -177,8 +183,8 @@ PROBLEMS: dict[str, Named] = {
 }  # fmt: skip
 
 DEFAULT = (
-    "tecator", "boston104", "boston104-standardised", "fls", "n3finemapping", "ar5000", "blocks22576", "factors800",
-    "clusters3000",
+    "tecator", "boston104", "boston104-standardised", "fls", "n3finemapping", "ar5000", "blocks22576", "blocks22576-1",
+    "blocks22576-2", "factors800", "clusters3000",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 ``HeldColumns`` has X in memory as float64; ``stored_columns.StoredColumns`` leaves it where and as it is stored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from whichvars.inputs import Columns
 ZOBRIST_SEED = 20141220  # of the keys of models; fixed, so that a run depends on its own seed alone
 
 
+BLOCK_BYTES = 64 << 20  # of columns that are made into residuals at once
 ROWS_BYTES = (
     256 << 20
 )  # up to which columns are kept a second time, by rows: products with all of them are faster
@@ -107,9 +108,18 @@ class HeldColumns:
         self, candidates: np.ndarray, root_weights: np.ndarray, basis: np.ndarray, y: np.ndarray
     ) -> Measured:
         self.candidates, self.root = candidates, root_weights / root_weights.max()
-        raw = np.ascontiguousarray(self.values[:, candidates].T)
-        self.columns, self.measured = residual_rows(raw, self.root, basis)
+        parts = [
+            residual_rows(np.ascontiguousarray(self.values[:, some].T), self.root, basis)
+            for some in self._some_at_a_time()
+        ]
+        self.measured = Measured(*map(np.concatenate, zip(*(measured for _, measured in parts))))
+        self.columns = _joined([columns for columns, _ in parts])
         return self.measured
+
+    def _some_at_a_time(self) -> Iterator[np.ndarray]:
+        """The candidates; parts of them where all would take much memory at once."""
+        step = max(1, BLOCK_BYTES // (8 * self.shape[0]))
+        return (self.candidates[first : first + step] for first in range(0, len(self.candidates), step))
 
     def arrange(self, index: np.ndarray) -> None:
         if len(index) < len(self.columns) or (np.diff(index) != 1).any():
@@ -118,8 +128,13 @@ class HeldColumns:
         self.lengths = self.measured.lengths[index]
 
     def means_and_products(self, share: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        means = (share @ self.values)[self.candidates]
-        return means, lambda basis: (basis * self.root[:, None]).T @ (self.values[:, self.candidates] - means)
+        means = share @ self.values
+
+        def products(basis: np.ndarray) -> np.ndarray:
+            weighted = (basis * self.root[:, None]).T
+            return np.hstack([weighted @ (self.values[:, i] - means[i]) for i in self._some_at_a_time()])
+
+        return means[self.candidates], products
 
     def find_duplicates(self) -> list[list[int]]:
         shadow = np.abs(self.columns @ random_direction(self.columns.shape[1])) / self.lengths
@@ -146,6 +161,18 @@ class HeldColumns:
         products = columns @ columns.T
         products = np.ascontiguousarray((products + products.T) / 2)
         return Products(products, nothing, np.diagonal(products).copy(), xty)
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """One array of all parts, which are given up one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    out, first = np.empty((sum(map(len, parts)), parts[0].shape[1])), 0
+    while parts:
+        part = parts.pop(0)
+        out[first : first + len(part)] = part
+        first += len(part)
+    return out
 
 
 # --- columns that are the same

@@ -30,6 +30,7 @@ ADS = "samplers/add_delete_swap.py"
 CHAIN = "_kernels/chain.py"
 PRIOR = "_kernels/size_prior.py"
 RATES = "_kernels/rate_table.py"
+STAND_INS = "_kernels/stand_ins.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
@@ -150,6 +151,9 @@ MUTANTS = {
     ),
     "the reverse of a swap": Mutant(
         HYBRID, "(leaving / (outside + leaving - entering))", "(leaving / outside)", "check_hybrid_moves"
+    ),
+    "numbers of stand-ins left out of the ratio": Mutant(
+        STAND_INS, "math.log(mine / (starts[b + 1] - starts[b]))", "0.0", "check_hybrid_moves"
     ),
     "wrong sign of ASI's additions": Mutant(
         ASI, "log_ratio -= values[j, LOG_ODDS]", "log_ratio += values[j, LOG_ODDS]", "check_estimated"

@@ -237,6 +237,7 @@ def three_variables() -> Any:
 def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
     """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
     from whichvars._kernels.informed import set_estimate, set_scale
+    from whichvars._kernels.stand_ins import StandIns
     from whichvars.samplers import asi, hybrid
 
     asi.draw_additions = draw_additions_by_coins
@@ -248,6 +249,10 @@ def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int)
     if unit.own is not None:
         set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
         set_scale(unit.own.informed, 0.85)
+        # 0 – 1 – 2: the one in the middle has two stand-ins
+        links = StandIns(np.arange(3, dtype=np.int32), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
+        unit.own = unit.own._replace(stand_ins=links)
+        unit.own.share[0] = 0.25
         unit.own.ints[0, 0] = moves_left
     sampler.advance(problem, run, 0, 1)
     return unit, model_of(unit.chains[0])

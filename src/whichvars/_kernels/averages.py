@@ -23,7 +23,6 @@ from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
 KEPT_BYTES = 1 << 20  # of rows that scans keep; between two of these most of a large model may have changed
-NANOSECONDS = 1000.0  # that an iteration takes, roughly: a scan is made when it has been earned
 
 # places in Averages.ints
 NEXT_SCAN = 0  # iteration after which the next scan is made
@@ -42,13 +41,13 @@ class Averages(NamedTuple):
     scan: Scan
 
 
-def new_averages(target: Target, capacity: int, groups: int, columns: int) -> Averages:
-    """Empty sums, in `groups`/2 to `groups` groups; scans as often as those of models of so many columns are
-    worth."""
+def new_averages(target: Target, capacity: int, groups: int, columns: int, nanoseconds: float) -> Averages:
+    """Empty sums, in `groups`/2 to `groups` groups. A scan of a model of so many columns is made whenever it has been
+    earned by iterations that take so many nanoseconds, roughly."""
     p = len(target.design.offsets) - 1
     ints = np.zeros(N_INTS, np.int64)
     ints[LENGTH] = 1
-    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / NANOSECONDS)
+    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / nanoseconds)
     work = new_scan(target, capacity, KEPT_BYTES)
     return Averages(ints, np.zeros(p), np.zeros((groups, p), np.float32), work)
 

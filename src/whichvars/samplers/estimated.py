@@ -27,6 +27,7 @@ from whichvars.problem import Problem
 from whichvars.samplers import run as runs
 from whichvars.samplers.run import Run, Unit, batches_for, make_room, new_unit
 
+ITERATION_TIME = 1000.0  # nanoseconds, roughly
 FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time
 
 
@@ -107,7 +108,7 @@ def init(
 def _new_averages(problem: Problem, unit: Unit) -> Averages:
     """With the next scan as many iterations after the current one as a scan of the current model is worth."""
     groups, columns = batches_for(problem.p) // 2, int(unit.chain.ints[COLUMNS])
-    return new_averages(problem.target(0), len(unit.chain.slot), groups, columns)
+    return new_averages(problem.target(0), len(unit.chain.slot), groups, columns, ITERATION_TIME)
 
 
 def is_learning(run: Run, adapt: str) -> bool:

@@ -10,9 +10,9 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 3. with probability λ/(Z + λ), make m moves of P, and count γ and every model after one of them as a draw; else flip j
    with probability r_j/(Z + λ).
 
-P is one of two with equal chance: that of ``asi.py``; or add/delete/swap whose entering variable is drawn by
-.7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
-is older counts half each time) and λ and m are chosen: m so that a burst of moves takes about as long as an
+P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
+(``_kernels/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
+is older counts half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .15 + 8u} times the mean of Z. Where flips come
 from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests on
 counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
@@ -49,6 +49,7 @@ from whichvars._kernels.informed import (
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.moves import draw_included
 from whichvars._kernels.rate_table import HITS, LOOKUPS
+from whichvars._kernels.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.tally import COUNTING, count_draws, start_counting_draws
 from whichvars.problem import Problem
 from whichvars.samplers import asi
@@ -72,22 +73,23 @@ EVENT, MOVE, MISS = (
     500.0,
 )  # nanoseconds: an event, a move, and what a scan costs beside its products
 MOST_MOVES = 4000
+FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
 # places in Own.ints, one row a chain
 # moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
 LEFT, KIND, STAYED = range(3)
-FLIP, SCALED, SINGLE = range(3)  # kinds
-# places in Own.counts
-MOVES, ASI_TRIED, SINGLE_TRIED = range(3)
-# places in Own.accepted
-ASI_ACCEPTED, SINGLE_ACCEPTED = range(2)
+FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
+# places in Own.counts: m, and how often each kind of move was tried
+MOVES = 0
 
 
 class Own(NamedTuple):
     informed: Informed
+    stand_ins: StandIns
+    share: np.ndarray  # (1,): of moves that swap a variable for a stand-in
     ints: np.ndarray  # (chains, 3)
-    counts: np.ndarray  # (3,) int64
-    accepted: np.ndarray  # (2,): sums of acceptance probabilities
+    counts: np.ndarray  # (4,) int64
+    accepted: np.ndarray  # (4,): by kind, sums of acceptance probabilities
     visits: np.ndarray  # (chains, p): draws that had the variable in
     visited: np.ndarray  # (chains,): draws
 
@@ -115,6 +117,8 @@ class Hybrid:
         m, the Metropolis–Hastings moves after each draw; chosen in warm-up if not given.
     draw_rate : float
         λ as a multiple of the mean total rate of flips; chosen in warm-up if not given.
+    swaps : float
+        Share of the moves that swap a variable for one correlated with it, at most ½.
     table_bytes : int
         Memory for the rates of models already met, per replicate.
     memo_slots : int
@@ -137,6 +141,7 @@ class Hybrid:
     floor: float = 5.0
     moves: int | None = None
     draw_rate: float | None = None
+    swaps: float = 0.2
     table_bytes: int = 64 << 20
     memo_slots: int = 1 << 18
     exact_weights: bool = True
@@ -148,6 +153,7 @@ class Hybrid:
         check_between(self, "floor", 0, np.inf)
         if self.draw_rate is not None:
             check_between(self, "draw_rate", 0, np.inf)
+        check_between(self, "swaps", 0, 0.5, closed_below=True, closed_above=True)
 
     def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
         kappa = self.floor / problem.p
@@ -156,9 +162,11 @@ class Hybrid:
         )
         unit.own = Own(
             informed=new_informed(first_estimate(problem)),
+            stand_ins=no_stand_ins(problem.p),
+            share=np.zeros(1),
             ints=np.zeros((self.chains, 3), np.int64),
-            counts=np.zeros(3, np.int64),
-            accepted=np.zeros(2),
+            counts=np.zeros(4, np.int64),
+            accepted=np.zeros(4),
             visits=np.zeros((self.chains, problem.p)),
             visited=np.zeros(self.chains),
         )
@@ -179,7 +187,12 @@ class Hybrid:
             return
         sums, weights = unit.totals()
         if weights.sum() > 0:
-            set_estimate(unit.own.informed, regular(sums.sum(axis=0) / weights.sum()))
+            estimate = regular(sums.sum(axis=0) / weights.sum())
+            set_estimate(unit.own.informed, estimate)
+            time_so_far = run.iterations * self.chains * MOVE
+            stand_ins = find_stand_ins(problem.target(0).design, estimate, FOR_STAND_INS * time_so_far)
+            unit.own = unit.own._replace(stand_ins=stand_ins)
+            unit.own.share[0] = self.swaps if len(stand_ins.others) else 0.0
         new = float(weights.sum()) - run.shared.weight
         lookups, hits = unit.table.ints[LOOKUPS], unit.table.ints[HITS]
         if new > 0 and lookups > 0:
@@ -217,13 +230,13 @@ class Hybrid:
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         unit: JumpUnit = run.units[0]
-        tried = np.maximum(unit.own.counts[1:], 1)
-        accepted = unit.own.accepted / tried
+        accepted = unit.own.accepted[1:] / np.maximum(unit.own.counts[1:], 1)
         return {
             **describe_jumps(unit),
             "moves_per_draw": int(unit.own.counts[MOVES]),
             "zeta": float(unit.own.informed.floats[ZETA]),
-            "acceptance": {"scaled": float(accepted[0]), "add/delete/swap": float(accepted[1])},
+            "stand_ins": int(np.count_nonzero(unit.own.stand_ins.place >= 0)),
+            "acceptance": dict(zip(("scaled", "add/delete/swap", "stand-in"), accepted.tolist())),
         }
 
 
@@ -271,9 +284,13 @@ def propose_single(target, chain, informed, rng):
 @inlined
 def propose_move(target, chain, own, c, rng):
     """A proposal of P."""
-    if rng.random() < 0.5:
+    u = rng.random()
+    if u < 0.5:
         own.ints[c, KIND] = SCALED
         asi.propose(target, chain, own.informed, rng)
+    elif u < 0.5 + own.share[0]:
+        own.ints[c, KIND] = STAND_IN
+        propose_stand_in(target, chain, own.stand_ins, rng)
     else:
         own.ints[c, KIND] = SINGLE
         propose_single(target, chain, own.informed, rng)
@@ -282,14 +299,10 @@ def propose_move(target, chain, own, c, rng):
 @inlined
 def note_move(own, kind, acceptance, learning):
     """Count a move of P, and tune ζ by it."""
-    if kind == SCALED:
-        own.counts[ASI_TRIED] += 1
-        own.accepted[ASI_ACCEPTED] += acceptance
-        if learning:
-            asi.learn_scale(own.informed, acceptance, 0.234, math.pow(own.counts[ASI_TRIED], -0.7))
-    else:
-        own.counts[SINGLE_TRIED] += 1
-        own.accepted[SINGLE_ACCEPTED] += acceptance
+    own.counts[kind] += 1
+    own.accepted[kind] += acceptance
+    if learning and kind == SCALED:
+        asi.learn_scale(own.informed, acceptance, 0.234, math.pow(own.counts[SCALED], -0.7))
 
 
 @inlined

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.special import expit, logsumexp
 
 from whichvars._kernels.adapt import ADD, DELETE, merge_adaptations, new_shared
-from whichvars._kernels.averages import NANOSECONDS, scan_cost
+from whichvars._kernels.averages import scan_cost
 from whichvars._kernels.chain import (
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
@@ -47,6 +47,7 @@ from whichvars._kernels.tally import Tally, new_tally
 from whichvars.errors import DataError
 from whichvars.problem import Problem
 from whichvars.samplers.any_move import MoveState, learn_deferred, new_move_state, read_move, step
+from whichvars.samplers.estimated import ITERATION_TIME
 from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.run import Estimate, RaoBlackwell, Run, as_rows, check_between, place_chain
 from whichvars.seeding import stream
@@ -300,7 +301,7 @@ class SequentialMonteCarlo:
         target = problem.target(len(chain.slot))
         columns = float(np.mean([len(m) for m in models]))
         made = self.particles * self.steps * len(run.shared.temperatures)
-        most = max(1, int(made * NANOSECONDS / scan_cost(target, columns, columns)))
+        most = max(1, int(made * ITERATION_TIME / scan_cost(target, columns, columns)))
         known: dict[bytes, np.ndarray] = {}
         total, every = np.zeros(problem.p), -(-len(models) // most)
         work = new_scan(target, len(chain.slot), 0)
