@@ -11,18 +11,14 @@ import pytest
 
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
+from support.cases import eight_variables
 from whichvars.posterior import Posterior, combine_replicates
 from whichvars.progress import Report
 
 
 @pytest.fixture(scope="module")
 def problem() -> wv.Problem:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
-    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
-    return wv.Problem(
-        X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5), names=[f"v{j}" for j in range(8)]
-    )
+    return eight_variables(names=[f"v{j}" for j in range(8)])
 
 
 def run(problem: wv.Problem, sampler: Any = "auto", **options: Any) -> Posterior:
