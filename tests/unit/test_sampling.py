@@ -326,7 +326,7 @@ def test_an_error_in_a_worker_comes_through(problem: wv.Problem) -> None:
 @pytest.mark.parametrize(
     "sampler",
     [
-        pytest.param(s, marks=pytest.mark.slow if t.quick or s.startswith("pt-") else [])
+        pytest.param(s, marks=pytest.mark.slow if "few" in (t.quick, t.cases) or s.startswith("pt-") else [])
         for s, t in SAMPLERS.items()
     ],
 )
