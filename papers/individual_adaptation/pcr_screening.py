@@ -84,26 +84,17 @@ def make(study: Study) -> Section:
     stays = np.zeros(len(pip), bool)
     stays[kept] = True
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
-    ax.plot(
-        pip[stays],
-        screened[stays],
-        "o",
-        markersize=4,
-        alpha=0.6,
-        color=BLUE,
-        label="kept",
-        rasterized=True,
-    )
-    ax.plot(
-        pip[~stays],
-        screened[~stays],
-        "x",
-        markersize=4,
-        alpha=0.6,
-        color=ORANGE,
-        label="screened out",
-        rasterized=True,
-    )
+    for some, marker, color, label in ((stays, "o", BLUE, "kept"), (~stays, "x", ORANGE, "screened out")):
+        ax.plot(
+            pip[some],
+            screened[some],
+            marker,
+            markersize=4,
+            alpha=0.6,
+            color=color,
+            label=label,
+            rasterized=True,
+        )
     ax.set(
         xlabel="inclusion probability, all variables",
         ylabel=f"the {screen:,} best marginal correlations only",

@@ -35,8 +35,9 @@ from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.designs import gram_of
 from whichvars.errors import DataError
 from whichvars.mixtures import posterior_nodes
-from whichvars.problem import MIXTURES, Problem
+from whichvars.problem import Problem
 from whichvars.t_mixture import TMixture, heaviest, t_cdf
+from whichvars.targets import MIXTURES
 
 INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together

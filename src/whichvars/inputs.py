@@ -3,7 +3,7 @@ one by one."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -240,3 +240,19 @@ def _suggest(name: str, names: list[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; the columns are {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
+
+
+def check_level(interval: object) -> None:
+    """DataError unless it is None or the probability of an interval."""
+    if interval is not None and not (_is_number(interval) and 0 < interval < 1):
+        raise DataError(f"interval must be a probability between 0 and 1, such as 0.9, not {interval!r}")
+
+
+def check_share(value: object, name: str) -> None:
+    """DataError unless it is a number from 0 to 1."""
+    if not (_is_number(value) and 0 <= value <= 1):
+        raise DataError(f"{name} must be a number from 0 to 1, not {value!r}")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

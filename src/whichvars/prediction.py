@@ -157,6 +157,21 @@ def mean_coefficients(problem: Problem, batches: list[Fits] | Refits) -> np.ndar
     return total
 
 
+def models_of(estimator: str, posterior: Any) -> KeptModels:
+    """The models that an estimator of ``Posterior.predict`` averages over."""
+    if estimator == "BMA":
+        return posterior.kept
+    if estimator == "HPM":
+        if not posterior.models.members:
+            raise DataError("estimator='HPM': the run was too short to note a single model; use more draws")
+        return KeptModels.of({posterior.models.members[0]: 1.0})
+    if estimator == "MPM":
+        return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
+    if estimator == "BPM":
+        return KeptModels.of({best_predictive(posterior.problem, posterior.kept): 1.0})
+    raise DataError(f"estimator must be 'BMA', 'HPM', 'MPM' or 'BPM', not {estimator!r}")
+
+
 def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
     """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
     fit."""

@@ -14,11 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from whichvars._kernels import target as codes
-from whichvars._kernels.stored import frozen
-from whichvars._kernels.target import Design, Target
-from whichvars._kernels.target import ModelPrior as KernelPrior
-from whichvars._kernels.target import Slab as KernelSlab
+from whichvars._kernels.target import Target
 from whichvars.arguments import (
     check_bic,
     check_choice,
@@ -32,46 +28,36 @@ from whichvars.arguments import (
     variable_labels,
     without_excluded,
 )
-from whichvars.designs import (
-    ZOBRIST_SEED,
-    ColumnReader,
-    HeldColumns,
-    Measured,
-    Products,
-    by_rows,
-    rescaled,
-    side_by_side,
-)
+from whichvars.designs import ColumnReader, HeldColumns, Measured, Products, rescaled
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.inputs import find_columns, read_columns, read_vector
-from whichvars.mixtures import mixture_table
 from whichvars.moments import Moments
 from whichvars.priors import (
-    BIC,
-    GPrior,
-    HyperG,
-    HyperGN,
     IndependentNormal,
     InverseGamma,
     Jeffreys,
-    LocalEmpiricalBayes,
     ModelPrior,
     Slab,
-    ZellnerSiow,
     check_model_prior,
     check_noise,
     check_slab,
     default_model_prior,
-    per_variable,
 )
 from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
 from whichvars.stored_columns import open_columns
+from whichvars.targets import (
+    LARGEST,
+    SMALLEST,
+    as_compiled,
+    kernel_prior,
+    kernel_slab,
+    make_target,
+    with_mixture_rows,
+)
 
-MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
 GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
-SMALLEST, LARGEST = 1e-305, 1e305  # squared lengths and units of columns and of y must lie between
 
 
 class Problem:
@@ -379,33 +365,9 @@ class Problem:
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:
-        keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
-            1, np.iinfo(np.uint64).max, size=self.p, dtype=np.uint64
-        )
-        links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
-        if isinstance(self.model_prior, ConditionalPrior):
-            log_odds, log_size, links, terms = self.model_prior.kernel_terms()
-        else:
-            log_odds, log_size = self.model_prior.log_terms(self.p)
-        slab = self._kernel_slab(len(products.diagonal))
-        diagonal, xty, ridge, half_log_g = side_by_side(
-            products.diagonal, products.xty, slab.ridge, slab.half_log_g
-        )
-        offsets, keys, log_odds = side_by_side(self.offsets, keys, log_odds)
-        design = Design(
-            gram=products.gram,
-            columns=products.columns,
-            diagonal=diagonal,
-            xty=xty,
-            offsets=offsets,
-            keys=keys[: self.p],
-            stored=products.stored,
-            rows=by_rows(products.columns),
-        )
-        prior = KernelPrior(
-            log_odds[: self.p], np.ascontiguousarray(log_size, float), self.max_size, links, terms
-        )
-        self._target = Target(design, slab._replace(ridge=ridge, half_log_g=half_log_g), prior)
+        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
+        prior = kernel_prior(self.model_prior, self.p, self.max_size)
+        self._target = make_target(products, slab, prior, self.offsets)
         self._lock = threading.Lock()
 
     def with_priors(self, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Problem":
@@ -438,53 +400,11 @@ class Problem:
         new._set_target(products)
         return new
 
-    def _kernel_slab(self, n_columns: int) -> KernelSlab:
-        slab = self.slab
-        a0, b0 = (self.noise.a, self.noise.b) if isinstance(self.noise, InverseGamma) else (0.0, 0.0)
-        ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
-        g, max_columns, code = 0.0, min(n_columns, self.nu - 1), codes.MIXTURE
-        if isinstance(slab, IndependentNormal):
-            by_variable = per_variable(slab.g, self.p, "IndependentNormal: g")
-            by_column = np.repeat(by_variable, np.diff(self.offsets))
-            ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
-            code, max_columns = codes.INDEPENDENT, n_columns
-        elif isinstance(slab, GPrior):
-            code, g = codes.G_PRIOR, slab.value(self.n, self.p)
-        elif isinstance(slab, LocalEmpiricalBayes):
-            code = codes.EMPIRICAL_BAYES
-        elif isinstance(slab, BIC):
-            code = codes.BIC
-        prior_rss = 2 * b0 / self._y_scale / self._y_scale  # y has unit length here
-        if prior_rss > LARGEST:
-            raise DataError(
-                f"noise: b = {b0:g} is out of proportion to y (residual length {self._y_scale:g}); "
-                "b has the units of y squared"
-            )
-        return KernelSlab(
-            code=code,
-            ridge=ridge,
-            half_log_g=half_log_g,
-            nu=float(self.nu + 2 * a0),
-            s_null=1.0 + prior_rss,
-            rows=float(self.n),
-            g=float(g),
-            max_columns=int(max_columns),
-            table=np.zeros((1, 1, 2)),
-        )
-
     def target(self, capacity: int) -> Target:
         """The target as kernels see it, good for models of up to `capacity` columns."""
-        kind = MIXTURES.get(type(self.slab))
+        widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
         with self._lock:
-            table = self._target.slab.table
-            widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
-            rows = min(capacity + widest, self._target.slab.max_columns) + 1
-            if kind is not None and len(table) < rows:
-                a = getattr(self.slab, "a", 3.0)
-                start = len(table) if table.shape[1] > 1 else 0
-                more = mixture_table(kind, self._target.slab.nu, float(self.n), a, start, rows)
-                table = np.ascontiguousarray(np.concatenate([table[:start], more]) if start else more)
-                self._target = self._target._replace(slab=self._target.slab._replace(table=table))
+            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
             return self._target
 
     @property
@@ -503,22 +423,7 @@ class Problem:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
-        design, slab, prior = self._target  # as kernels were compiled for them
-        diagonal, xty, ridge, half_log_g = side_by_side(
-            design.diagonal, design.xty, slab.ridge, slab.half_log_g
-        )
-        offsets, keys, log_odds = side_by_side(self.offsets, design.keys, prior.log_odds)
-        self._target = Target(
-            design._replace(
-                diagonal=diagonal,
-                xty=xty,
-                offsets=offsets,
-                keys=keys[: self.p],
-                stored=frozen(design.stored),
-            ),
-            slab._replace(ridge=ridge, half_log_g=half_log_g),
-            prior._replace(log_odds=log_odds[: self.p]),
-        )
+        self._target = as_compiled(self._target, self.offsets)
 
     def __repr__(self) -> str:
         engine = "Gram" if self.engine == "gram" else "column"

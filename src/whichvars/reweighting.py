@@ -241,9 +241,9 @@ def thin_warning(ess: float) -> str:
     )
 
 
-def carry_over(posterior: Any, problem: Problem) -> tuple[dict[str, Any], bool]:
-    """The fields of a posterior under the priors of another problem of the same data, and whether enough draws are
-    left to believe them."""
+def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
+    """A posterior under the priors of another problem of the same data, and whether enough draws are left to
+    believe it."""
     draws, p = posterior._draws(), problem.p
     after = log_posteriors(problem, draws.models)
     new = change_weights(draws, after - log_posteriors(posterior.problem, draws.models))
@@ -256,6 +256,7 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[dict[str, Any], bool]:
     if trace is not None:
         trace = trace.assign(log_posterior=after, weight=new.weight)
     changes = {
+        "problem": problem,
         "pip": pip,
         "mcse": mcse,
         "sizes": np.bincount(np.diff(draws.models.start), new.weight, p + 1),
@@ -272,7 +273,7 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[dict[str, Any], bool]:
         "trace": trace,
         "reweighting_ess": new.ess,
     }
-    return changes, new.enough
+    return replace(posterior, **changes), new.enough
 
 
 def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any:

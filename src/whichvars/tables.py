@@ -1,12 +1,15 @@
-"""The summary of a posterior as a table, for the terminal, a notebook and a paper."""
+"""The variables and the best models of a posterior as tables, for the terminal, a notebook and a paper."""
 
 from html import escape as escape_html
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
+from whichvars.designs import gram_of
+from whichvars.problem import Problem
 
 VERY_LARGE = "> 10 million"
 STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
@@ -27,6 +30,38 @@ def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
     columns["ess"] = posterior.inclusion_ess.to_numpy()
     frame = pd.DataFrame(columns, index=pd.Index(problem.names, name="variable"))
     return frame.sort_values("pip", ascending=False, kind="stable")
+
+
+def model_table(posterior: Any, n: int) -> pd.DataFrame:
+    """What ``Posterior.top_models`` returns."""
+    models = posterior.models
+    n = min(n, len(models.members))
+    log_posterior = models.log_posterior
+    renormalised = np.exp(log_posterior - logsumexp(log_posterior)) if not models.exact else models.frequency
+    names = posterior.problem.names
+    return pd.DataFrame(
+        {
+            "size": [len(m) for m in models.members[:n]],
+            "probability": models.frequency[:n],
+            "renormalised": renormalised[:n],
+            "log_marginal": models.log_marginal[:n],
+            "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
+            "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
+            "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
+        },
+        index=pd.RangeIndex(1, n + 1, name="model"),
+    )
+
+
+def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
+    """R² of the least-squares fit of a model's columns to y, after the always-included part."""
+    if not members:
+        return 0.0
+    design = problem.target(0).design
+    columns = np.concatenate([np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in members])
+    right = design.xty[columns]
+    gram = gram_of(design, columns)
+    return float(min(1.0, right @ np.linalg.lstsq(gram, right, rcond=1e-12)[0]))
 
 
 def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:

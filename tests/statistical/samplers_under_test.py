@@ -14,6 +14,7 @@ import numpy as np
 
 import whichvars as wv
 from support.branching import draw_additions_by_coins
+from support.scores import RUNS
 from whichvars._kernels.informed import set_estimate, set_scale
 from whichvars.samplers import asi, parni
 
@@ -24,10 +25,12 @@ class UnderTest:
 
     settings: run against enumeration and, at inverse temperature 0, against the prior.
     cases: "full", every slab with every model prior and all hard cases; "reduced", every slab once and half of the
-        hard cases; "few", a third of those.
-    quick: only the "few" cases in ``make test``; the others in ``make test-slow``.
+        hard cases; "few", every slab once, every model prior, and some hard cases among them.
+    quick: which of its cases are in ``make test``; the others are in ``make test-slow``. Samplers of which that
+        has "few" are compared with the prior and their errors are judged there with fewer cases, too.
     draws: counted iterations of each run (None: the tests' own number). With several chains, so many that batches
         are long beside the chains' memory: reported errors rest on it.
+    runs: how many of them each case has; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
         on while draws are counted, which has a bias that falls with the length of the run: one that a user
         would not see beside the Monte Carlo error of a run, but that 16 runs of 16 cases show.
@@ -42,8 +45,9 @@ class UnderTest:
 
     settings: Any
     cases: Literal["full", "reduced", "few"] = "reduced"
-    quick: bool = False
+    quick: Literal["full", "reduced", "few"] = "full"
     draws: int | None = None
+    runs: int = RUNS
     rms: float = 1.3
     one_step: Any = None
     prepare: Callable[[Any, Any], None] | None = None
@@ -75,33 +79,39 @@ frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=6
 
 SAMPLERS: dict[str, UnderTest] = {
     "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap()),
-    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0), quick=True),
+    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0), quick="few"),
     "ads-small-memo": UnderTest(
-        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick=True
+        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick="few"
     ),
     "ads-no-memo": UnderTest(
-        wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick=True
+        wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick="few"
     ),
     "lamnisos": UnderTest(
-        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega, quick=True
+        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega, quick="few"
     ),
     "rapa": UnderTest(
-        wv.IndividualAdaptation(), cases="full", rms=1.6, one_step=frozen, prepare=uneven_probabilities
+        wv.IndividualAdaptation(),
+        cases="full",
+        rms=1.6,
+        one_step=frozen,
+        prepare=uneven_probabilities,
+        quick="reduced",
     ),
-    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick=True),
+    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="few"),
     "ia-coins-frozen": UnderTest(
-        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen, quick=True
+        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen, quick="few"
     ),
     "rapa-5": UnderTest(
-        wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick=True
+        wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick="few"
     ),
     "rapa-25": UnderTest(
         wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370),
         cases="few",
         draws=250_000,
-        quick=True,
+        runs=6,
+        quick="few",
     ),
-    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False, quick=True),
+    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False, quick="few"),
     "pt-ia-3": UnderTest(
         wv.ParallelTempering(wv.IndividualAdaptation(w=0), rungs=2, chains=3, merge_every=500),
         cases="few",
@@ -122,28 +132,28 @@ SAMPLERS: dict[str, UnderTest] = {
         tempers=False,
     ),
     "asi": UnderTest(
-        wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick=True
+        wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick="few"
     ),
-    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick=True),
-    "asi-1": UnderTest(wv.ASI(chains=1), cases="few", quick=True),
+    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick="few"),
+    "asi-1": UnderTest(wv.ASI(chains=1), cases="few", quick="few"),
     "asi-1-always": UnderTest(
-        wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6, quick=True
+        wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6, quick="few"
     ),
     "parni": UnderTest(
         wv.PARNI(),
         one_step=wv.PARNI(chains=1, memo_slots=64),
         prepare=uneven_estimates,
         temperatures=(1.0,),
-        quick=True,
+        quick="few",
     ),
     "parni-1-always": UnderTest(
-        wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6, quick=True
+        wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6, quick="few"
     ),
     "tempered-gibbs": UnderTest(wv.TemperedGibbs(), cases="few", tempers=False),
     "tempered-gibbs-4-rates": UnderTest(
         wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
     ),
-    "hybrid": UnderTest(wv.Hybrid(), tempers=False, quick=True),
+    "hybrid": UnderTest(wv.Hybrid(), tempers=False, quick="few"),
     "hybrid-4-rates": UnderTest(wv.Hybrid(table_bytes=1, memo_slots=64), cases="few", tempers=False),
     "hybrid-fixed": UnderTest(
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
@@ -151,12 +161,12 @@ SAMPLERS: dict[str, UnderTest] = {
     "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
     # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
     "hybrid-by-time": UnderTest(wv.Hybrid(exact_weights=False), tempers=False),
-    "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick=True),
+    "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick="few"),
     "subset-gibbs": UnderTest(
         wv.SubsetGibbs(subset=4, anchors=2, chains=5),
         cases="reduced",
         draws=15_000,
         tempers=False,
-        quick=True,
+        quick="few",
     ),
 }

@@ -45,7 +45,15 @@ REDUCED = [Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate
 CASES = {
     "full": EVERYTHING,
     "reduced": REDUCED + HEREDITY[1:3],
-    "few": REDUCED[::3] + HEREDITY[2:3],
+    "few": [  # out of "reduced"
+        Case("weights", "independent", "beta-binomial"),
+        Case("plain", "g", "per-variable"),
+        Case("heredity-groups", "hyper-g", "per-variable"),
+        Case("plain", "hyper-g/n", "max-size"),
+        Case("plain", "zellner-siow", "beta-binomial-max-size"),
+        Case("columns", "eb-local", "fixed"),
+        Case("duplicate", "bic", "per-variable"),
+    ],
 }
 
 
@@ -55,8 +63,14 @@ def cases_of(sampler: str) -> list[Case]:
 
 def quick_cases_of(sampler: str) -> list[Case]:
     """Those that ``make test`` runs."""
-    cases = cases_of(sampler)
-    return [c for c in cases if c in CASES["few"]] if SAMPLERS[sampler].quick else cases
+    return [c for c in cases_of(sampler) if c in CASES[SAMPLERS[sampler].quick]]
+
+
+def test_no_slab_and_no_prior_is_left_out() -> None:
+    for name in SAMPLERS:
+        cases = quick_cases_of(name)
+        assert {c.slab for c in cases} == set(SLABS), name
+        assert {c.prior for c in cases} == set(PRIORS), name
 
 
 @cache
@@ -67,6 +81,7 @@ def result(sampler: str, case: Case) -> Scores:
         tested.settings,
         truth(case),
         draws=tested.draws or DRAWS,
+        runs=tested.runs,
         start=case.starting_models,
         seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
     )
@@ -89,13 +104,20 @@ def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
     assert np.abs(found.models).max(initial=0) < 4.5, found
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [pytest.param(s, marks=pytest.mark.slow if SAMPLERS[s].quick else []) for s in SAMPLERS],
-)
-def test_no_bias_over_all_cases(sampler: str) -> None:
+POOLED = [
+    *(pytest.param(s, quick_cases_of(s), id=s) for s in SAMPLERS if SAMPLERS[s].quick != "few"),
+    *(
+        pytest.param(s, cases_of(s), id=f"{s}-all", marks=pytest.mark.slow)
+        for s in SAMPLERS
+        if quick_cases_of(s) != cases_of(s) or SAMPLERS[s].quick == "few"
+    ),
+]
+
+
+@pytest.mark.parametrize(("sampler", "cases"), POOLED)
+def test_no_bias_over_all_cases(sampler: str, cases: list[Case]) -> None:
     """What is too small to show in one case shows in all of them together."""
-    found = [result(sampler, case) for case in cases_of(sampler)]
+    found = [result(sampler, case) for case in cases]
     assert all(len(f.averages) for f in found), "every sampler averages conditional probabilities"
     rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
     exact = getattr(SAMPLERS[sampler].settings, "exact_weights", False)

@@ -14,33 +14,45 @@ from whichvars.samplers.run import Sampler
 
 DRAWS = 30_000
 TEMPERED = [name for name, tested in SAMPLERS.items() if tested.tempers]
+DATA = [("groups", "independent"), ("plain", "g"), ("plain", "independent")]
+HEREDITY = [Case("heredity-groups", "independent", prior) for prior in ("fixed", "beta-binomial")]
+ONCE = [Case(*DATA[i % len(DATA)], prior) for i, prior in enumerate(PRIORS)]  # every prior
+EVERYTHING = [Case(*d, prior) for d in DATA for prior in PRIORS] + HEREDITY
 
 
-@pytest.mark.parametrize("name", TEMPERED)
-def test_prior_comes_back(name: str) -> None:
+def cases_of(name: str, quick: bool) -> list[Case]:
+    if SAMPLERS[name].cases == "few":
+        return ONCE[::2]
+    return ONCE + HEREDITY[1:] if quick and SAMPLERS[name].quick == "few" else EVERYTHING
+
+
+TESTED = [
+    *(pytest.param(name, cases_of(name, quick=True), id=name) for name in TEMPERED),
+    *(
+        pytest.param(name, cases_of(name, quick=False), id=f"{name}-all", marks=pytest.mark.slow)
+        for name in TEMPERED
+        if cases_of(name, quick=True) != cases_of(name, quick=False)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "cases"), TESTED)
+def test_prior_comes_back(name: str, cases: list[Case]) -> None:
     """Each case within its error, and all of them together (a case's scores move together, cases do not)."""
     sampler: Sampler = AtTemperature(SAMPLERS[name].settings, 0.0)  # type: ignore[assignment]
-    settings = [("independent", "plain"), ("g", "plain"), ("independent", "groups")]
-    few = SAMPLERS[name].cases == "few"
-    if few:
-        settings = settings[2:]
     found = {}
-    for prior in PRIORS[::2] if few else PRIORS:
-        heredity = (
-            [("independent", "heredity-groups")] if prior in ("fixed", "beta-binomial") and not few else []
+    for case in cases:
+        found[case] = scores(
+            problem(case),
+            sampler,
+            truth(case, temper=0.0),
+            draws=SAMPLERS[name].draws or DRAWS,
+            runs=SAMPLERS[name].runs,
+            start="mixed",
+            seed=zlib.crc32(f"prior {name} {case.id}".encode()) % 10**6,
+            conditional=False,  # conditional probabilities know no temperature
         )
-        for slab, dataset in settings + heredity:
-            case = Case(dataset, slab, prior)
-            found[case] = scores(
-                problem(case),
-                sampler,
-                truth(case, temper=0.0),
-                draws=SAMPLERS[name].draws or DRAWS,
-                start="mixed",
-                seed=zlib.crc32(f"prior {name} {case.id}".encode()) % 10**6,
-                conditional=False,  # conditional probabilities know no temperature
-            )
-            assert np.abs(found[case].all).max() < 4.5, (case, found[case])
+        assert np.abs(found[case].all).max() < 4.5, (case, found[case])
     for part in ("pips", "sizes", "models"):
         together = np.concatenate([getattr(f, part) for f in found.values()])
         assert np.sqrt(np.mean(together**2)) < 0.1 + SAMPLERS[name].rms, (part, found)

@@ -69,18 +69,28 @@ def result(case: Case, move: str) -> dict[str, np.ndarray]:
     return scores_of(smc_runs(problem(case), sampler, seed), truth(case))
 
 
-TESTED = [(c, "rapa") for c in ALL] + [(c, m) for m in ("ia", "ads", "lamnisos") for c in SOME]
+OFTEN = [c for c in ALL if c in REDUCED + HEREDITY]  # every slab, every prior, half of the hard cases
+QUICK = [(c, "rapa") for c in OFTEN] + [(c, m) for m in ("ia", "ads", "lamnisos") for c in SOME]
+SLOW = [(c, "rapa") for c in ALL if c not in OFTEN]
 
 
-@pytest.mark.parametrize(("case", "move"), TESTED, ids=[f"{m}-{c.id}" for c, m in TESTED])
+@pytest.mark.parametrize(
+    ("case", "move"),
+    [pytest.param(c, m, id=f"{m}-{c.id}") for c, m in QUICK]
+    + [pytest.param(c, m, id=f"{m}-{c.id}", marks=pytest.mark.slow) for c, m in SLOW],
+)
 def test_within_monte_carlo_error(case: Case, move: str) -> None:
     for part, values in result(case, move).items():
         assert np.abs(values).max(initial=0) < 4.5, (part, values)
 
 
-def test_no_bias_over_all_cases() -> None:
+@pytest.mark.parametrize(
+    "tested",
+    [pytest.param(QUICK, id="some"), pytest.param(QUICK + SLOW, id="all", marks=pytest.mark.slow)],
+)
+def test_no_bias_over_all_cases(tested: list[tuple[Case, str]]) -> None:
     """What is too small to show in one case shows in all of them together."""
-    found = [result(case, move) for case, move in TESTED]
+    found = [result(case, move) for case, move in tested]
     for part in found[0]:
         together = np.concatenate([f[part] for f in found])
         assert np.sqrt(np.mean(together**2)) < 1.3, part

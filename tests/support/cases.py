@@ -158,6 +158,14 @@ def data(name: str) -> Data:
     raise ValueError(f"unknown data {name!r}")
 
 
+def eight_variables(names: list[str] | None = None) -> wv.Problem:
+    """A problem to run samplers on where the answer is not looked at."""
+    rng = np.random.default_rng(4)
+    X = _columns(rng, 47, 8, common=0.8)
+    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
+    return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5), names=names)
+
+
 @dataclass(frozen=True)
 class Case:
     """A data set, a slab and a model prior, by name."""

@@ -65,7 +65,7 @@ def _by_reported_errors(
     stuck = np.isnan(mcse)
     assert not np.any(stuck & ~certain), "a variable that should move never did"
     known = ~stuck.any(axis=0)
-    return (found.mean(axis=0) - truth)[known] / (np.sqrt((mcse[:, known] ** 2).sum(axis=0)) / RUNS)
+    return (found.mean(axis=0) - truth)[known] / (np.sqrt((mcse[:, known] ** 2).sum(axis=0)) / len(found))
 
 
 def scores(
@@ -77,8 +77,9 @@ def scores(
     start: Any,
     seed: int,
     conditional: bool = True,
+    runs: int = RUNS,
 ) -> Scores:
-    """RUNS independent runs of one replicate each, scored against the truth.
+    """Independent runs of one replicate each, scored against the truth.
 
     conditional: whether conditional inclusion probabilities, which are the posterior's, belong to this truth.
     """
@@ -87,7 +88,7 @@ def scores(
             problem, sampler, draws=draws, replicates=1, threads=1, seed=1000 * seed + run, start=start, progress=False,
             rao_blackwell=conditional,
         )
-        for run in range(RUNS)
+        for run in range(runs)
     ]  # fmt: skip
     certain = np.minimum(truth.pips, 1 - truth.pips) < 1e-3  # may well never move in a run
     pip_scores = {"averages": np.zeros(0)}

@@ -24,6 +24,7 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
+from support.cases import eight_variables
 from whichvars import archives, sampling, storage, workers
 from whichvars import checkpoint as checkpoints
 from whichvars.checkpoint import Checkpoint, Replicate
@@ -48,10 +49,7 @@ TIMES = ("cpu_seconds", "settings")
 
 @pytest.fixture(scope="module")
 def problem() -> wv.Problem:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
-    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
-    return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
+    return eight_variables()
 
 
 @pytest.fixture
@@ -78,6 +76,12 @@ def resume(directory: Path, **options: Any) -> Posterior:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return wv.resume(directory, progress=False, **options)
+
+
+def extend(posterior: Posterior, **more: int) -> Posterior:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return wv.extend(posterior, progress=False, **more)
 
 
 def bits(value: Any) -> Any:
@@ -284,9 +288,7 @@ def test_a_budget_goes_on_where_it_was(problem: wv.Problem, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "smc"])
 def test_an_extended_run_is_a_longer_run(problem: wv.Problem, name: str, tmp_path: Path) -> None:
     short = run(problem, SAMPLERS[name], draws=1000, checkpoint=tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        longer = wv.extend(short, draws=1400, progress=False)
+    longer = extend(short, draws=1400)
     assert_same(longer, run(problem, SAMPLERS[name], draws=2400))
     assert longer.settings["draws"] == 2400
     assert_same(resume(tmp_path), longer)
@@ -295,10 +297,7 @@ def test_an_extended_run_is_a_longer_run(problem: wv.Problem, name: str, tmp_pat
 @pytest.mark.parametrize("name", ["smc", "hybrid"])
 def test_replicates_can_be_added(problem: wv.Problem, name: str, tmp_path: Path) -> None:
     few = run(problem, SAMPLERS[name], replicates=2, checkpoint=tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        more = wv.extend(few, replicates=2, progress=False)
-    assert_same(more, run(problem, SAMPLERS[name], replicates=4))
+    assert_same(extend(few, replicates=2), run(problem, SAMPLERS[name], replicates=4))
 
 
 def test_what_cannot_be_extended(problem: wv.Problem, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
+from support.cases import eight_variables
 from support.cluster import SOURCE, Processes, cluster
 from unit.test_sampling import assert_same
 from whichvars import checkpoint as checkpoints
@@ -45,10 +46,7 @@ SAMPLERS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def problem() -> wv.Problem:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
-    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
-    return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
+    return eight_variables()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ LAYERS = (
         "row_sums",
     ),
     ("heredity", "formula", "arguments", "designs", "reduction"),
-    ("stored_columns",),
+    ("stored_columns", "targets"),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),
     (
@@ -48,6 +48,7 @@ LAYERS = (
     ),
     ("storage", "interrupts"),
     ("checkpoint", "sufficient"),
+    ("questions", "exports"),
     ("posterior", "estimates"),
     ("workers",),
     ("cluster", "executors"),

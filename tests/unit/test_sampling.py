@@ -11,18 +11,14 @@ import pytest
 
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
+from support.cases import eight_variables
 from whichvars.posterior import Posterior, combine_replicates
 from whichvars.progress import Report
 
 
 @pytest.fixture(scope="module")
 def problem() -> wv.Problem:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(47, 8)) + 0.8 * rng.normal(size=(47, 1))
-    y = X @ [0.5, -0.4, 0.3, 0, 0, 0.2, 0, 0] + rng.normal(size=47)
-    return wv.Problem(
-        X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5), names=[f"v{j}" for j in range(8)]
-    )
+    return eight_variables(names=[f"v{j}" for j in range(8)])
 
 
 def run(problem: wv.Problem, sampler: Any = "auto", **options: Any) -> Posterior:
@@ -330,7 +326,7 @@ def test_an_error_in_a_worker_comes_through(problem: wv.Problem) -> None:
 @pytest.mark.parametrize(
     "sampler",
     [
-        pytest.param(s, marks=pytest.mark.slow if t.quick or s.startswith("pt-") else [])
+        pytest.param(s, marks=pytest.mark.slow if "few" in (t.quick, t.cases) or s.startswith("pt-") else [])
         for s, t in SAMPLERS.items()
     ],
 )

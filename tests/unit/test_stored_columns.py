@@ -250,7 +250,7 @@ def test_a_posterior_of_stored_columns_answers_every_question(name, tmp_path):
 
 SAMPLERS = (
     wv.AddDeleteSwap(), wv.IndividualAdaptation(), wv.Lamnisos(), wv.ASI(), wv.PARNI(), wv.TemperedGibbs(),
-    wv.SubsetGibbs(), wv.Hybrid(), wv.ParallelTempering(), wv.SequentialMonteCarlo(),
+    wv.SubsetGibbs(), wv.Hybrid(), wv.ParallelTempering(), wv.SequentialMonteCarlo(particles=400),
 )  # fmt: skip
 
 

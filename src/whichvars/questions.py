@@ -1,0 +1,323 @@
+"""Questions about the models behind a posterior: several variables at once, other priors, conditions, stand-ins."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars.coefficients import KeptModels
+from whichvars.errors import ConvergenceWarning, DataError
+from whichvars.inputs import check_share, find_columns
+from whichvars.priors import ModelPrior, Slab
+from whichvars.problem import Problem
+from whichvars.reweighting import (
+    ENOUGH,
+    Draws,
+    carry_over,
+    conditional_table,
+    read_draws,
+    sensitivity_table,
+    thin_warning,
+)
+from whichvars.scores import leave_one_out, log_predictive
+from whichvars.stand_ins import cluster_table
+
+
+class Questions:
+    """The methods of a ``Posterior`` that go back to its models; it has the attributes named here."""
+
+    problem: Problem
+    pip: np.ndarray
+    kept: KeptModels
+    trace: pd.DataFrame | None
+    trace_models: sparse.csr_array | None
+    replicate_variances: np.ndarray | None
+    iterations: int
+
+    # --- several variables
+
+    def probability_any(self, names: Any) -> float:
+        """Posterior probability that at least one of the variables is in the model, from ``kept``.
+
+        Examples
+        --------
+        Two measures of police expenditure stand in for one another:
+
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> round(posterior.probability_any(["Po1", "Po2"]), 3)
+        0.999
+        """
+        return float(self.kept.weight @ np.logical_or.reduce(self._having(names)))
+
+    def probability_all(self, names: Any) -> float:
+        """Posterior probability that all of the variables are in the model together, from ``kept``.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> round(posterior.probability_all(["Po1", "Po2"]), 3)
+        0.099
+        """
+        return float(self.kept.weight @ np.logical_and.reduce(self._having(names)))
+
+    def jointness(self, a: str | int, b: str | int) -> pd.Series:
+        r"""How two variables go together, from ``kept``.
+
+        Returns
+        -------
+        Series
+            Probabilities `both`, `first_only`, `second_only`, `neither`; `jointness`, both / (both +
+            first_only + second_only), between 0 (never together) and 1 (never apart), of Ley and Steel (2007,
+            Journal of Macroeconomics 29, 476–493); `log_odds_ratio`, log(both · neither / (first_only ·
+            second_only)), of Doppelhofer and Weeks (2009, Journal of Applied Econometrics 24, 209–244):
+            negative for substitutes, positive for complements.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> bool(posterior.jointness("Po1", "Po2")["log_odds_ratio"] < 0)
+        True
+        """
+        first, second = self._having(a)[0], self._having(b)[0]
+        weight = self.kept.weight
+        both, only_first = float(weight @ (first & second)), float(weight @ (first & ~second))
+        only_second, neither = float(weight @ (second & ~first)), float(weight @ ~(first | second))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            joint = np.float64(both) / (both + only_first + only_second)
+            odds = np.log(both) + np.log(neither) - np.log(only_first) - np.log(only_second)
+        return pd.Series(
+            {
+                "both": both,
+                "first_only": only_first,
+                "second_only": only_second,
+                "neither": neither,
+                "jointness": joint,
+                "log_odds_ratio": odds,
+            },
+            name=f"{a}, {b}",
+        )
+
+    def _having(self, names: Any) -> list[np.ndarray]:
+        """For each of the variables, which of the kept models have it."""
+        found = find_columns(names, self.problem.names, "names")
+        if not found:
+            raise DataError("names is empty; name at least one variable")
+        return [self.kept.having(j) for j in found]
+
+    # --- other priors, conditions
+
+    def _draws(self) -> Draws:
+        """The models one by one, as reweighting needs them."""
+        return read_draws(self.kept, self.trace, self.trace_models, self.replicate_variances, self.iterations)
+
+    def reweight(self, *, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> Self:
+        r"""The same models under other priors, without sampling again.
+
+        Every model of the thinned record (exact: every model kept) is given the weight p_new(y, γ) / p_old(y, γ).
+        That is exact for an exact posterior (which keeps all models but 1e-12 of the mass; where the new prior may need
+        the rest, a warning asks for ``exact``); for a sampled one it is importance sampling, good as long as the new
+        posterior is not far from the old: ``reweighting_ess`` is the effective number of draws left, and below 100
+        a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors (by batches of the record and differences
+        between replicates) include the loss by unequal weights, and that the record is shorter than the run.
+
+        Parameters
+        ----------
+        slab, model_prior
+            What is not given stays. A model with collinear columns has no weight under slabs that need full rank;
+            from such a slab to ``IndependentNormal``, models that the old one excluded are missing.
+
+        Returns
+        -------
+        Posterior
+            Of the new problem; everything it has (coefficients, predictions, best models) is reweighted.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> other = posterior.reweight(slab=wv.HyperG(), model_prior=wv.BetaBinomial(1, 1))
+        >>> round(float(other.inclusion_probabilities["Ed"]), 3)
+        0.972
+        """
+        problem = self.problem.with_priors(slab, model_prior)
+        new, enough = carry_over(self, problem)
+        if not enough:
+            warnings.warn(thin_warning(new.reweighting_ess), ConvergenceWarning, stacklevel=2)
+        return new
+
+    def sensitivity(self, g: Any = None, prior_size: Any = None, variables: Any = None) -> pd.DataFrame:
+        """How inclusion probabilities depend on the priors, by reweighting.
+
+        Parameters
+        ----------
+        g : sequence of float
+            Values of the slab's parameter: g of ``IndependentNormal`` and ``GPrior`` (1/16, 1/4, 1, 4 and 16 times
+            the problem's own if not given), a of ``HyperG`` and ``HyperGN``. Other slabs have none.
+        prior_size : sequence of float
+            Prior expectations of the number of variables; 1/4, 1/2, 1, 2 and 4 times the problem's own.
+        variables : names
+            Which to show; all with an inclusion probability of at least 0.1 if not given, but 20 at most.
+
+        Returns
+        -------
+        DataFrame, one row for each pair of g and prior_size
+            `ess`, the effective draws left (infinite if exact), and `enough`: False where they are fewer than 100
+            and the row should not be trusted; run ``sample`` there instead. Then `mean_size`, the posterior mean of
+            the model size, and the inclusion probability of each variable.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.sensitivity(g=[10, 47, 200], prior_size=[3, 7], variables=["Ed", "Po1"]).round(2)
+                          ess  enough  mean_size    Ed   Po1
+        g     prior_size
+        10.0  3.0         inf    True       7.94  0.91  0.66
+              7.0         inf    True      10.39  0.97  0.73
+        47.0  3.0         inf    True       6.72  0.91  0.66
+              7.0         inf    True       8.26  0.96  0.68
+        200.0 3.0         inf    True       4.56  0.69  0.65
+              7.0         inf    True       5.52  0.81  0.65
+        """
+        if variables is None:
+            order = np.argsort(-self.pip, kind="stable")[:20]
+            chosen = [int(j) for j in order if self.pip[j] >= 0.1]
+        else:
+            chosen = find_columns(variables, self.problem.names, "variables")
+        return sensitivity_table(self.problem, self._draws(), g, prior_size, chosen)
+
+    def given(self, include: Any = None, exclude: Any = None) -> pd.DataFrame:
+        """Inclusion probabilities given that some variables are in and others are out.
+
+        Parameters
+        ----------
+        include, exclude : names
+            Variables that are taken to be in the model, and out of it.
+
+        Returns
+        -------
+        DataFrame, one row a variable, most probable first
+            `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
+            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition. With
+            fewer than 100 draws that satisfy it, a ``ConvergenceWarning`` asks for a run of its own.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.given(exclude="Po1").loc[["Po2"]].round(3)
+                    pip  mcse  ess  pip_before
+        variable
+        Po2       0.998   0.0  inf       0.428
+        """
+        table, ess = conditional_table(self, include, exclude)
+        if ess < ENOUGH:
+            warnings.warn(
+                f"only {ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
+                "on a problem with always_include=… or without the columns instead",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return table
+
+    # --- stand-ins
+
+    def clusters(self, level: float = 0.95, correlation: float = 0.5) -> pd.DataFrame:
+        """Sets of variables that stand in for one another: one of them is needed, the data cannot say which.
+
+        They are correlated, rarely in the model together, and one of them is in with probability `level` at least;
+        in fine mapping, credible sets. The module ``stand_ins`` says how they are found.
+
+        Parameters
+        ----------
+        level : float
+            Least probability that at least one variable of the cluster is in the model.
+        correlation : float
+            Least absolute correlation with the cluster's leading variable.
+
+        Returns
+        -------
+        DataFrame, one row a cluster, that of the most probable leading variable first
+            `lead`; `size`; `probability` that at least one of them is in; `expected` number of them in the model,
+            near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
+            a list of names, most probable first.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.clusters()[["probability", "purity", "variables"]].round(3)
+                 probability  purity   variables
+        cluster
+        1              0.995   1.000      [Ineq]
+        2              0.999   0.993  [Po1, Po2]
+        """
+        check_share(level, "level")
+        check_share(correlation, "correlation")
+        return cluster_table(self.problem, self.kept, level, correlation)
+
+    # --- scores
+
+    def log_score(self, X: Any, y: Any) -> float:
+        """Mean log predictive density of new observations under the averaged model; larger is better.
+
+        The density is that of ``predict``'s mixture of t distributions, in the units of y. Differences between two
+        posteriors on the same observations are what matters.
+
+        Parameters
+        ----------
+        X : array or DataFrame, shape (m, columns)
+        y : array, shape (m,)
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> X, y = data.X, data.y
+        >>> posterior = wv.exact(wv.Problem(X[:40], y[:40], slab=wv.GPrior("n")))
+        >>> round(posterior.log_score(X[40:], y[40:]), 3)
+        -0.453
+        """
+        return float(log_predictive(self.problem, self.kept, X, y).mean())
+
+    def loo(self, X: Any, y: Any, weights: Any = None) -> pd.DataFrame:
+        """Leave-one-out predictions of the rows that the problem was made with, in closed form.
+
+        Each row is predicted from all others, averaging over models whose probabilities are those without the row;
+        nothing is fitted again. The module ``scores`` has the formulas. Priors stay those of the whole data.
+
+        Parameters
+        ----------
+        X, y, weights
+            What the problem was made with (it keeps no copy of the rows).
+
+        Returns
+        -------
+        DataFrame, one row an observation of positive weight
+            `log_density` of y given the other rows: their mean is the leave-one-out log score, to compare with
+            another posterior of the same y; `mean`, the prediction; `pit`, the predictive probability of less than
+            y, uniform between 0 and 1 if the model is right; `share`, the effective share of the models' weights
+            that is left without the row: below 0.1 or so the row decides which models are good, and from a sampled
+            posterior its numbers are rough.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> left_out = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).loo(data.X, data.y)
+        >>> round(float(left_out["log_density"].mean()), 3)
+        -0.063
+        """
+        return leave_one_out(self.problem, self.kept, X, y, weights)
