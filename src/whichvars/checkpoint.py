@@ -30,7 +30,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -302,13 +302,16 @@ class Checkpoint:
         self.started, now = time.process_time(), time.monotonic()
         self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
 
-    def write_if_due(self, index: int, replicate: Replicate) -> None:
+    def write_if_due(self, index: int, replicate: Replicate, others: Iterable[int] = ()) -> None:
         """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile.
 
-        Only one copy is kept: while it is being written, the next replicate has to wait.
+        Only one copy is kept: while it is being written, the next replicate has to wait. The one that has been due
+        for longest goes first, so each waits for a turn of all at most; `others` are those that will come again soon.
         """
         now = time.monotonic()
-        if now < self.due[index] or not self._affordable() or not self._is_written(index):
+        if now < self.due[index] or any(self.due[i] < self.due[index] for i in others):
+            return
+        if not self._affordable() or not self._is_written(index):
             return
         if not self._room_taken.acquire(blocking=False):
             return
@@ -359,7 +362,7 @@ class Checkpoint:
     def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float) -> bool:
         clock = time.thread_time()  # while it waits for the disk, others can use the processor
         try:
-            storage.write(self._path(index), prepared)
+            storage.write(self._path(index), prepared, quick=True)
         except OSError as error:
             self.due[index] = time.monotonic() + self.every
             warnings.warn(

@@ -57,7 +57,7 @@ def problem() -> wv.Problem:
 @pytest.fixture
 def write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At every chunk, by the thread that samples."""
-    monkeypatch.setattr(Checkpoint, "write_if_due", Checkpoint.write)
+    monkeypatch.setattr(Checkpoint, "write_if_due", lambda self, i, replicate, _: self.write(i, replicate))
 
 
 @pytest.fixture(autouse=True)
@@ -860,10 +860,10 @@ def count(*_):
         os.kill(os.getpid(), 9)
 if where == "writing":
     real = archives._write_array
-    def write(archive, array_name, array):
+    def write(stream, array_name, array):
         if array_name == "array3":
             count()
-        real(archive, array_name, array)
+        real(stream, array_name, array)
     archives._write_array = write
 elif where == "renaming":
     real_replace = os.replace
