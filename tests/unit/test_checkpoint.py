@@ -485,13 +485,16 @@ def test_a_signal_before_anything_was_counted(problem: wv.Problem, tmp_path: Pat
     assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap(), **options))
 
 
-def test_two_signals_stop_at_once_and_the_last_checkpoint_stands(problem: wv.Problem, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_two_signals_stop_at_once_and_the_last_checkpoint_stands(
+    problem: wv.Problem, number: int, tmp_path: Path
+) -> None:
     options = {"draws": 40_000}
 
     def stop(report: Any) -> None:
         if report.done > 10_000:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
         run(
@@ -707,11 +710,18 @@ def test_an_error_in_a_thread_is_raised_and_hangs_nothing(
 
 def test_clocks_that_jump(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the monotonic clock is asked, which does not jump."""
-    rng = random.Random(1)
-    monkeypatch.setattr(time, "time", lambda: rng.uniform(-1e10, 1e10))
-    assert_same(
-        run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=0.001), run(problem, wv.AddDeleteSwap())
-    )
+    rng, asked = random.Random(1), set()
+
+    def jumping() -> float:
+        asked.add(sys._getframe(1).f_globals["__name__"].split(".")[0])
+        return rng.uniform(-1e10, 1e10)
+
+    monkeypatch.setattr(time, "time", jumping)
+    options: dict[str, Any] = {"budget": "1h", "progress": lambda report: None, "chunk": 300}
+    kept = run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=0.001, **options)
+    assert "whichvars" not in asked
+    assert_same(kept, run(problem, wv.AddDeleteSwap()))
+    assert kept.stopped == "draws"
 
 
 def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -730,7 +740,7 @@ def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: 
         assert keeper._is_written(0, wait=True)
         assert keeper.spent == 1.0  # half a second of copying, and half of writing
         state.iterations += 1
-        for later, written in ((49.9, False), (50.1, True)):  # a second is 2 % of 50
+        for later, written in ((99.9, False), (100.1, True)):  # a second and one more are 2 % of 100
             now[0], got[0] = now[0] + 1000, 7 + later
             keeper.write_if_due(0, Replicate(state))
             keeper._is_written(0, wait=True)
@@ -836,8 +846,18 @@ def seal(state: Any) -> str:
 def test_an_error_of_the_thread_that_writes_is_not_lost(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "_write_array", lambda *a: 1 / 0 if a[1] == "array5" else None)
-    with pytest.raises(ZeroDivisionError):
+    real, main = (
+        archives._write_array,
+        threading.main_thread(),
+    )  # which writes the first file and the last ones
+
+    def broken(*arguments: Any) -> None:
+        if threading.current_thread() is not main:
+            raise ZeroDivisionError("while writing")
+        real(*arguments)
+
+    monkeypatch.setattr(archives, "_write_array", broken)
+    with pytest.raises(ZeroDivisionError, match="while writing"):
         run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, every=1e-9, chunk=100)
 
 
