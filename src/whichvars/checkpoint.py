@@ -211,6 +211,7 @@ class Checkpoint:
         self.written: dict[int, tuple[int, int]] = {}
         self.started = time.process_time()
         self.spent = 0.0  # seconds of a processor, in all
+        self.last = 0.0  # and on the last file
         self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
         self._lock = _lock(self.directory)
@@ -327,8 +328,9 @@ class Checkpoint:
         )
 
     def _affordable(self) -> bool:
-        """Whether all that was spent on writing is no more than its share of the time that the process got."""
-        return self.spent <= SHARE * (time.process_time() - self.started)
+        """Whether all that was spent on writing, and what one more file will take, is no more than its share of the time
+        that the process got."""
+        return self.spent + self.last <= SHARE * (time.process_time() - self.started)
 
     def _is_written(self, index: int, wait: bool = False) -> bool:
         """Whether the last file is; an error of the thread that wrote it is raised here."""
@@ -373,7 +375,8 @@ class Checkpoint:
             )
             return False
         finally:
-            self.spent += copying + time.thread_time() - clock
+            self.last = copying + time.thread_time() - clock
+            self.spent += self.last
         self.written[index] = moment
         return True
 
