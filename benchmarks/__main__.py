@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
-calibration, tecator, boston, tall, peers, page."""
+calibration, fuzz, tecator, boston, tall, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from benchmarks import (
     common,
     compare,
     engine,
+    fuzz,
     page,
     problems,
     references,
@@ -191,6 +192,20 @@ def cluster_command(seconds: float, names: list[str], out: Path | None, markdown
     say(f"written to {where.name}")
 
 
+@main.command("fuzz")
+@click.option(
+    "--files", default=fuzz.FILES, show_default=True, help="Mutated tables, and as many checkpoints."
+)
+@click.option("--seed", default=0, show_default=True)
+@output
+def fuzz_command(files: int, seed: int, out: Path | None, markdown: bool) -> None:
+    """Mutated CSV files and checkpoints: read as what they say, or refused with a message."""
+    result = fuzz.measure(files, seed, say)
+    where = common.write_result("fuzz", result, out)
+    common.present(result, fuzz.tables, markdown)
+    say(f"written to {where.name}")
+
+
 @main.command("calibration")
 @click.option("--sets", default=500, show_default=True, help="Data sets drawn from the prior.")
 @click.option("--draws", default=20_000, show_default=True, help="Of each of two replicates.")
@@ -334,7 +349,7 @@ def page_command(check: bool) -> None:
     """Put the tables of the last results into docs/performance.md and docs/reliability.md."""
     for line in page.assemble(write=not check):
         print(line)
-    for line in page.assemble(page.RELIABILITY, not check, ("soak", "calibration")):
+    for line in page.assemble(page.RELIABILITY, not check, ("fuzz", "soak", "calibration")):
         print(line)
 
 

@@ -1,7 +1,8 @@
 """The files that ``storage.py`` writes: uncompressed ``.npz`` archives that end with their own checksum.
 
-- The last 64 bytes are the SHA-256 of all before them (they are the comment of the archive): a file that was cut
-  or changed in a single bit is refused.
+- The last 64 bytes are a SHA-256 (they are the end of the archive's comment): a file that was cut or changed in a single
+  bit is refused. It is that of all before them; or, in files that are written often, of all but the contents of entries.
+  These have a CRC-32 in the archive anyway, which misses one damage in four thousand million and takes half the time.
 - Entries are not compressed: none can be larger than the file, and a small file cannot fill the memory.
 - A file is written under another name beside its place, private to its owner, and then renamed: there is the old
   file or the new one, never half of one.
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import math
 import os
+import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ import numpy as np
 from whichvars.errors import DataError
 
 DIGEST = 64  # hexadecimal digits of SHA-256
+QUICK = b"contents by CRC-32, all else by SHA-256 "  # stands before the digest where that is so
 BLOCK = 1 << 20  # bytes read at once
 PLAIN = "biuf"  # kinds of arrays that are stored
 
@@ -34,14 +37,19 @@ class Damaged(Exception):
 # --- writing
 
 
-def write(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name; what is at `path` is replaced when all of them are on the disk."""
+def write(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], quick: bool = False) -> None:
+    """Write arrays by name; what is at `path` is replaced when all of them are on the disk. `quick`: leave it to the
+    CRC-32 that entries have to find damage in them."""
     with replacing(path) as stream:
         sealed = _Sealed(stream)
         with zipfile.ZipFile(sealed, "w", zipfile.ZIP_STORED) as archive:
-            archive.comment = b"0" * DIGEST
+            archive.comment = QUICK * quick + b"0" * DIGEST
             for name, array in arrays.items():
-                _write_array(archive, name, array)
+                entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content, the same bytes
+                with archive.open(entry, "w", force_zip64=True) as content:
+                    sealed.digest_is_on(not quick)
+                    _write_array(content, name, array)
+                    sealed.digest_is_on(True)
         sealed.close()
 
 
@@ -50,6 +58,12 @@ class _Sealed:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream, self.digest, self.last = stream, hashlib.sha256(), b""
+        self.digesting = True
+
+    def digest_is_on(self, on: bool) -> None:
+        """Whether what is written from here on is digested; there is more to come, so nothing need be held back."""
+        self._pass_on(self.last)
+        self.last, self.digesting = b"", on
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
@@ -60,7 +74,8 @@ class _Sealed:
         return len(view)
 
     def _pass_on(self, data: Any) -> None:
-        self.digest.update(data)
+        if self.digesting:
+            self.digest.update(data)
         self.stream.write(data)
 
     def flush(self) -> None:
@@ -70,14 +85,12 @@ class _Sealed:
         self.stream.write(self.digest.hexdigest().encode())
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content gives the same bytes
-    with archive.open(entry, "w", force_zip64=True) as stream:
-        if array.flags.c_contiguous and array.size:  # NumPy would copy it once more, a piece at a time
-            np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
-            stream.write(array.reshape(-1).view(np.uint8).data)
-        else:
-            np.lib.format.write_array(stream, array, allow_pickle=False)
+def _write_array(stream: IO[bytes], name: str, array: np.ndarray) -> None:
+    if array.flags.c_contiguous and array.size:  # NumPy would copy it once more, a piece at a time
+        np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+        stream.write(array.reshape(-1).view(np.uint8).data)
+    else:
+        np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 @contextmanager
@@ -160,29 +173,52 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Archive]:
             raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
 
 
-def _digest(stream: IO[bytes], size: int) -> bytes:
-    stream.seek(0)
-    digest = hashlib.sha256()
-    while size > 0:
-        block = stream.read(min(size, 1 << 20))
-        if not block:
-            break
-        digest.update(block)
-        size -= len(block)
-    return digest.hexdigest().encode()
-
-
 def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
     if not stream.read(4).startswith(b"PK\x03\x04"):
         raise DataError(f"{path} is not a file that whichvars saved")
-    if size > DIGEST:
-        stream.seek(size - DIGEST)
-        if stream.read() == _digest(stream, size - DIGEST):
+    why: Exception | None = None
+    try:
+        if _read(stream, size - DIGEST, DIGEST) == digest_of(stream, size):
             return
+    except Exception as error:  # those of zipfile share no base
+        why = error
     raise DataError(
         f"{path} is damaged (its checksum is wrong): it was cut short or changed after whichvars saved it; "
         "make it again, or take another copy"
-    )
+    ) from why
+
+
+def digest_of(stream: IO[bytes], size: int) -> bytes:
+    """What the last 64 bytes of a file of this size should be."""
+    digest, at = hashlib.sha256(), 0
+    for start, end in [*_left_out(stream, size), (size - DIGEST, size)]:
+        if start < at:
+            raise Damaged("its entries overlap")
+        for place in range(at, start, BLOCK):
+            digest.update(_read(stream, place, min(BLOCK, start - place)))
+        at = end
+    return digest.hexdigest().encode()
+
+
+def _left_out(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
+    """Where a file is not digested: the contents of entries, if it says so."""
+    if size < DIGEST + len(QUICK) or _read(stream, size - DIGEST - len(QUICK), len(QUICK)) != QUICK:
+        return []
+    found = []
+    with zipfile.ZipFile(stream) as archive:
+        for entry in archive.infolist():
+            name, extra = struct.unpack("<HH", _read(stream, entry.header_offset + 26, 4))
+            start = entry.header_offset + 30 + name + extra
+            found.append((start, start + entry.file_size))
+    return sorted(found)
+
+
+def _read(stream: IO[bytes], start: int, length: int) -> bytes:
+    stream.seek(start)
+    found = stream.read(length)
+    if len(found) < length:
+        raise Damaged("it is cut short")
+    return found
 
 
 def _entry_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:

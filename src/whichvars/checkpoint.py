@@ -30,7 +30,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -211,6 +211,7 @@ class Checkpoint:
         self.written: dict[int, tuple[int, int]] = {}
         self.started = time.process_time()
         self.spent = 0.0  # seconds of a processor, in all
+        self.last = 0.0  # and on the last file
         self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
         self._lock = _lock(self.directory)
@@ -302,13 +303,16 @@ class Checkpoint:
         self.started, now = time.process_time(), time.monotonic()
         self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
 
-    def write_if_due(self, index: int, replicate: Replicate) -> None:
+    def write_if_due(self, index: int, replicate: Replicate, others: Iterable[int] = ()) -> None:
         """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile.
 
-        Only one copy is kept: while it is being written, the next replicate has to wait.
+        Only one copy is kept: while it is being written, the next replicate has to wait. The one that has been due
+        for longest goes first, so each waits for a turn of all at most; `others` are those that will come again soon.
         """
         now = time.monotonic()
-        if now < self.due[index] or not self._affordable() or not self._is_written(index):
+        if now < self.due[index] or any(self.due[i] < self.due[index] for i in others):
+            return
+        if not self._affordable() or not self._is_written(index):
             return
         if not self._room_taken.acquire(blocking=False):
             return
@@ -324,8 +328,9 @@ class Checkpoint:
         )
 
     def _affordable(self) -> bool:
-        """Whether all that was spent on writing is no more than its share of the time that the process got."""
-        return self.spent <= SHARE * (time.process_time() - self.started)
+        """Whether all that was spent on writing, and what one more file will take, is no more than its share of the time
+        that the process got."""
+        return self.spent + self.last <= SHARE * (time.process_time() - self.started)
 
     def _is_written(self, index: int, wait: bool = False) -> bool:
         """Whether the last file is; an error of the thread that wrote it is raised here."""
@@ -359,7 +364,7 @@ class Checkpoint:
     def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float) -> bool:
         clock = time.thread_time()  # while it waits for the disk, others can use the processor
         try:
-            storage.write(self._path(index), prepared)
+            storage.write(self._path(index), prepared, quick=True)
         except OSError as error:
             self.due[index] = time.monotonic() + self.every
             warnings.warn(
@@ -370,7 +375,8 @@ class Checkpoint:
             )
             return False
         finally:
-            self.spent += copying + time.thread_time() - clock
+            self.last = copying + time.thread_time() - clock
+            self.spent += self.last
         self.written[index] = moment
         return True
 

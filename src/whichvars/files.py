@@ -20,6 +20,29 @@ from whichvars.errors import DataError
 
 LARGEST_GZIP = 256 << 20  # bytes that any gzipped file may unpack to
 SEPARATORS = (",", ";", "\t")
+GAPS = frozenset(
+    [
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+        "",
+    ]
+)  # cells of a CSV file that hold no value
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
@@ -96,13 +119,24 @@ def _read_csv(path: Path, content: bytes) -> Table:
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 io.StringIO(text), sep=separator, header=0, names=range(len(names)), low_memory=False,
-                skipinitialspace=True, index_col=False,
+                skipinitialspace=True, index_col=False, na_values=sorted(GAPS), keep_default_na=False,
             )  # fmt: skip
     except pd.errors.ParserWarning as warning:  # it would leave out cells
         raise _too_many_cells(path, names, "rows have") from warning
     except pd.errors.ParserError as error:
         raise _cannot_parse(path, error, len(names)) from error
+    _empty_blanks(frame)
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
+
+
+def _empty_blanks(frame: pd.DataFrame) -> None:
+    """Blanks alone, of whatever kind and in quotes too, are no value, and blanks around a word do not change it."""
+    for name, kind in zip(frame.columns, frame.dtypes):
+        if isinstance(kind, np.dtype) and kind.kind in "biuf":
+            continue
+        gaps = frame[name].map(lambda cell: isinstance(cell, str) and cell.strip() in GAPS)
+        if gaps.any():
+            frame[name] = frame[name].mask(gaps.astype(bool))
 
 
 def _too_many_cells(path: Path, names: list[str], who: str) -> DataError:

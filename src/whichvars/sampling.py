@@ -443,7 +443,7 @@ class _Loop:
         spent += cpu_clock() - clock
         self.cpu[index] += spent
         if self.keeper is not None:
-            self.keeper.write_if_due(index, self.snapshot(index))
+            self.keeper.write_if_due(index, self.snapshot(index), self._unfinished())
 
 
 def _warn_of_trouble(posterior: Posterior) -> None:

@@ -108,7 +108,7 @@ class Room:
         """The arrays in row-major order, good until the next call."""
         starts = np.cumsum([0, *(-(-a.nbytes // 64) * 64 for a in arrays)])
         if starts[-1] > len(self.memory):
-            self.memory = np.empty(int(1.25 * starts[-1]), np.uint8)
+            self.memory = np.empty(2 * int(starts[-1]), np.uint8)  # what is not touched costs nothing
         copies = []
         for array, start in zip(arrays, starts):
             copy = self.memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -124,10 +124,11 @@ class Leading(NamedTuple):
     rows: int
 
 
-def write(path: str | os.PathLike[str], prepared: Prepared) -> None:
-    """The second half of ``save``."""
+def write(path: str | os.PathLike[str], prepared: Prepared, quick: bool = False) -> None:
+    """The second half of ``save``; `quick` as in ``archives.write``."""
     header = np.frombuffer(prepared.header, np.uint8)
-    archives.write(path, {"header": header, **{f"array{i}": a for i, a in enumerate(prepared.arrays)}})
+    arrays = {"header": header, **{f"array{i}": a for i, a in enumerate(prepared.arrays)}}
+    archives.write(path, arrays, quick)
 
 
 def digest_of(content: Any, classes: Classes) -> str:

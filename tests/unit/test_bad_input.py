@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import html
-import random
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import whichvars as wv
-from whichvars.encoding import prepare
 from whichvars.errors import WhichvarsError
 from whichvars.files import read_table
 
@@ -285,57 +283,6 @@ def test_names_are_escaped_in_html() -> None:
 
 
 TABLE = "y,x,g,z\n" + "".join(f"{i * 7 % 5}.5,{i},{'uvw'[i % 3]},{i * i % 11}\n" for i in range(14))
-PIECES = [b'"', b",", b"\n", b"\r", b"\x00", b"\xff\xfe", b";", b"\t", b"nan", b"1e999", b"-inf", b"=1+1", b"'", "é".encode(), b"," * 50, b"9" * 400, b"\xef\xbb\xbf", b"#", b"\\"]  # fmt: skip
-
-
-def mutant(content: bytes, rng: random.Random) -> bytes:
-    data = bytearray(content)
-    for _ in range(rng.randint(1, 4)):
-        at, kind = rng.randrange(len(data) + 1), rng.randrange(4)
-        if kind == 0:
-            data[at:at] = rng.choice(PIECES)
-        elif kind == 1:
-            data[at : at + rng.randint(1, 9)] = rng.choice(PIECES)
-        elif kind == 2:
-            del data[at : at + rng.randint(1, 30)]
-        elif data:
-            data[min(at, len(data) - 1)] = rng.randrange(256)
-    return bytes(data)
-
-
-def fuzz_tables(files: int, place: Path) -> int:
-    """Read mutated tables; returns how many could be used, each of which must have finite numbers only."""
-    rng = random.Random(0)
-    used = 0
-    for i in range(files):
-        content = mutant(TABLE.encode(), rng)
-        path = place / ("mutant.csv.gz" if i % 10 == 9 else "mutant.csv")
-        if path.suffix == ".gz":
-            content = gzip.compress(content)
-            content = mutant(content, rng) if i % 20 == 19 else content
-        path.write_bytes(content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)
-            try:
-                table = read_table(path)
-                found = prepare(table, table.frame.columns[0], drop_missing=i % 2 == 0)
-            except WhichvarsError as error:
-                said(error)
-                continue
-        assert np.isfinite(found.X.to_numpy(float)).all()
-        assert np.isfinite(found.y.to_numpy(float)).all()
-        assert len(found.X) == len(found.y) <= 100
-        used += 1
-    return used
-
-
-def test_mutated_tables_are_read_or_refused(tmp_path: Path) -> None:
-    assert fuzz_tables(300, tmp_path) > 30
-
-
-@pytest.mark.slow
-def test_many_mutated_tables_are_read_or_refused(tmp_path: Path) -> None:
-    fuzz_tables(100_000, tmp_path)
 
 
 def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

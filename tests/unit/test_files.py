@@ -129,6 +129,16 @@ def test_rows_with_gaps_are_left_out_when_asked(tmp_path: Path) -> None:
         read(tmp_path, "y,x\n1,2\n2,\n3,4\n5,a\n", drop_missing=True)
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", '"  "', "\x1f", '" NA"', "NA  ", '"\u2003null"'])
+def test_blanks_of_all_kinds_are_gaps(blank: str, tmp_path: Path) -> None:
+    content = f"y,x,g\n1,2,u\n2,{blank},v\n3,4,u\n4,5,{blank}\n5,1,v\n6,3,u\n7,3,v\n"
+    found = read(tmp_path, content, drop_missing=True)
+    assert found.y.tolist() == [1, 3, 5, 6, 7]
+    assert found.X.to_dict("list") == {"x": [2, 4, 1, 3, 3], "g=v": [0, 0, 1, 0, 1]}
+    with pytest.raises(DataError, match=r"column 'x' has no value in row 2 \(in all 2 cells of 2 columns"):
+        read(tmp_path, content)
+
+
 def test_always_and_drop(tmp_path: Path) -> None:
     content = "y,x,g,h,z\n" + "".join(f"{i},{i % 5},{'pqr'[i % 3]},{'st'[i % 2]},1\n" for i in range(12))
     found = read(tmp_path, content, always=["g", "x"], drop=["z"])

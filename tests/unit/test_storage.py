@@ -192,17 +192,35 @@ def saved(tmp_path: Any) -> Any:
     return tmp_path / "x"
 
 
-def test_every_flipped_bit_and_every_cut_is_noticed(saved: Any) -> None:
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_flipped_bit_and_every_cut_is_noticed(saved: Any, quick: bool) -> None:
+    tree = {"a": np.arange(5.0), "b": [1, "text"]}
+    storage.write(saved, storage.prepare("test", tree, []), quick)
+    assert same(storage.load(saved, "test", []), tree)
     content = saved.read_bytes()
     for place in range(len(content)):
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
         saved.write_bytes(changed)
-        with pytest.raises(DataError, match=r"damaged|not a file that whichvars saved"):
+        with pytest.raises(DataError, match=r"damaged|not a file that whichvars saved|Bad CRC-32"):
             storage.load(saved, "test", [])
     for length in range(0, len(content), 7):
         saved.write_bytes(content[:length])
         with pytest.raises(DataError, match=r"damaged|not a file that whichvars saved"):
+            storage.load(saved, "test", [])
+
+
+def test_quick_files_leave_contents_to_the_archive(saved: Any) -> None:
+    """Which NumPy alone reads; and only these are left to it."""
+    numbers = np.arange(5.0)
+    for quick in (False, True):
+        storage.write(saved, storage.prepare("test", numbers, []), quick)
+        np.testing.assert_array_equal(np.load(saved.open("rb"))["array0"], numbers)
+        content = bytearray(saved.read_bytes())
+        at = content.index(numbers.tobytes())
+        content[at + 9] ^= 1
+        saved.write_bytes(content)
+        with pytest.raises(DataError, match="Bad CRC-32" if quick else "its checksum is wrong"):
             storage.load(saved, "test", [])
 
 
