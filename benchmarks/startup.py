@@ -1,5 +1,12 @@
-"""What a user waits for before anything is computed: import, help, and the second fit of a small problem."""
+"""What a user waits for besides sampling: import, help, and the second fit of a small problem.
 
+Kernels and bytecode are compiled beforehand, as they are when a user does something for the second time. Wall time depends
+on what else the machine does; CPU time, of the process and its threads, much less.
+"""
+
+import json
+import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -7,26 +14,32 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import common
 from benchmarks.common import Table, number
 
-DRAWS = 1000  # so few that computing takes no time
+DRAWS = 1000  # so few that sampling takes hardly any time
 WHICHVARS = [sys.executable, "-m", "whichvars"]
 
 
+class Times(NamedTuple):
+    """Seconds of a process."""
+
+    wall: float
+    cpu: float
+
+
 def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Seconds of wall time of new processes, `repeats` times each; kernels are compiled beforehand."""
+    """Seconds of new processes, `repeats` times each, and those that fits say they sampled."""
     import whichvars as wv
 
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         data = wv.datasets.load_growth()
-        path = Path(directory) / "growth.csv"
+        path, run, bytecode = (Path(directory) / name for name in ("growth.csv", "run", "bytecode"))
         data.X.assign(response=data.y).to_csv(path, index=False)
-        fit = [*WHICHVARS, "fit", str(path), "--response", "response", "--draws", str(DRAWS), "--overwrite", "--out", f"{directory}/run"]  # fmt: skip
-        seconds([*fit, "--quiet"])  # compiles, if need be
+        fit = [*WHICHVARS, "fit", str(path), "--response", "response", "--draws", str(DRAWS), "--overwrite", "--out", str(run)]  # fmt: skip
         for what, command, limit in [
             ("python alone", [sys.executable, "-c", "pass"], None),
             ("import whichvars", [sys.executable, "-c", "import whichvars"], 1.0),
@@ -37,24 +50,50 @@ def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, A
             ("the same with --quiet too: without a pilot", [*fit, "--no-report", "--quiet"], 3.0),
         ]:  # fmt: skip
             say(what)
-            rows.append({"what": what, "limit": limit, "seconds": [seconds(command) for _ in range(repeats)]})
+            times(command, bytecode)  # compiles, if need be
+            found, sampled = [], []
+            for _ in range(repeats):
+                found.append(times(command, bytecode))
+                sampled.append(sampling_seconds(run) if "fit" in command else 0.0)
+            rows.append(
+                {
+                    "what": what,
+                    "limit": limit,
+                    "seconds": [one.wall for one in found],
+                    "cpu_seconds": [one.cpu for one in found],
+                    "sampling_cpu_seconds": sampled,
+                }
+            )
     return {"environment": common.environment(), "rows": rows}
 
 
-def seconds(command: list[str]) -> float:
-    """Wall time of a process; one that fails for want of accuracy (exit code 3) is as good as any."""
-    started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def times(command: list[str], bytecode: Path) -> Times:
+    """Of a process that keeps its bytecode there; one that fails for want of accuracy (exit code 3) is as good as any."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 3):
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-    return time.perf_counter() - started
+    return Times(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def sampling_seconds(run: Path) -> float:
+    """CPU time that a fit spent on sampling, as its run directory says."""
+    return float(json.loads((run / "settings.json").read_text(encoding="utf-8"))["result"]["cpu_seconds"])
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    table = Table("Seconds until something happens", ["what", "median", "longest", "wanted"])
+    table = Table(
+        "Seconds until something happens", ["what", "median", "longest", "CPU", "of it sampling", "wanted"]
+    )
     for row in result["rows"]:
         limit = "" if row["limit"] is None else f"< {row['limit']:g}"
+        wall, cpu, sampling = (
+            statistics.median(row[name]) for name in ("seconds", "cpu_seconds", "sampling_cpu_seconds")
+        )
         table.rows.append(
-            [row["what"], number(statistics.median(row["seconds"])), number(max(row["seconds"])), limit]
+            [row["what"], number(wall), number(max(row["seconds"])), number(cpu), number(sampling), limit]
         )
     return [table]

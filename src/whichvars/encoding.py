@@ -17,6 +17,7 @@ from whichvars.errors import DataError
 from whichvars.files import Table
 from whichvars.inputs import _suggest, find_columns
 
+FEWEST_COUNTED = 10  # rows; in fewer, a column may rise by 1 by chance
 MOST_LEVELS = 50  # different words in a column of categories
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
 NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
@@ -41,7 +42,7 @@ class Encoding:
                 f"the file lacks the column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing[:3]))}{rest}"
             )
         frame = table.frame[self.columns]
-        _refuse_missing(frame)
+        _refuse_missing(frame, "take such rows out of the file", "fill it in: the run was made with it")
         numeric = [name for name in self.columns if name not in self.levels]
         faults: list[str] = []
         converted = _convert(table._replace(frame=frame[numeric]), faults, categories=False)[0]
@@ -113,16 +114,22 @@ def prepare(
     if drop_missing:
         frame, note = _without_gaps(frame)
         notes += note
-    _refuse_missing(frame)
+    beside = frame.drop(columns=response)
+    _refuse_missing(frame[[response]], "leave such rows out with --drop-missing", "name another response")
+    _refuse_missing(beside, "leave such rows out with --drop-missing", "leave it out", droppable=True)
     y = _response(table._replace(frame=frame[[response]]), response)
-    frame = frame.drop(columns=response)
+    frame = beside
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left beside the response {response!r}; nothing to select from")
     faults: list[str] = []
     numbers, levels, more = _convert(table._replace(frame=frame), faults, categories=True)
     _refuse(faults)
     constant = [name for name, found in levels.items() if len(found) == 1]
-    notes += more + [f"Column {name!r} holds one word only and is left out." for name in constant]
+    notes += more + [
+        f"Column {name!r} counts the rows; if it is an identifier, leave it out with --drop {_quoted(name)}."
+        for name in _counters(numbers)
+    ]
+    notes += [f"Column {name!r} holds one word only and is left out." for name in constant]
     frame = frame.drop(columns=constant)
     levels = {name: found for name, found in levels.items() if name not in constant}
     encoding = Encoding(list(frame.columns), levels)
@@ -135,6 +142,15 @@ def prepare(
     inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
     free = {name: columns for name, columns in groups.items() if name not in wanted}
     return Prepared(X, y, free or None, inside, encoding, notes)
+
+
+def _counters(frame: pd.DataFrame) -> list[str]:
+    """Columns of whole numbers that rise by 1 from each row to the next."""
+    if len(frame) < FEWEST_COUNTED:
+        return []
+    first, second = frame.iloc[:2].to_numpy(dtype=float)  # no copy of all that most columns do not need
+    likely = np.flatnonzero((second - first == 1) & (first % 1 == 0)).tolist()
+    return [str(frame.columns[j]) for j in likely if (np.diff(frame.iloc[:, j].to_numpy(float)) == 1).all()]
 
 
 def _some(items: list[str]) -> str:
@@ -153,22 +169,24 @@ def _without_gaps(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return frame[~gaps], note
 
 
-def _refuse_missing(frame: pd.DataFrame) -> None:
+def _refuse_missing(frame: pd.DataFrame, rows: str, column: str, droppable: bool = False) -> None:
+    """An error if there are gaps, with what can be done about their rows, and about a column that is empty."""
     gaps = frame.isna().to_numpy()
     if not gaps.any():
         return
-    column = int(gaps.any(axis=0).argmax())
-    row = int(frame.index[int(gaps[:, column].argmax())]) + 1
+    first = int(gaps.any(axis=0).argmax())
+    row = int(frame.index[int(gaps[:, first].argmax())]) + 1
     count, columns = int(gaps.sum()), int(gaps.any(axis=0).sum())
-    name = frame.columns[column]
-    if gaps[:, column].all():
-        raise DataError(f"column {name!r} is empty; leave it out with --drop {_quoted(name)}")
+    name = frame.columns[first]
+    drop = f" with --drop {_quoted(name)}" if droppable else ""
+    if gaps[:, first].all():
+        raise DataError(f"column {name!r} is empty; {column}{drop}")
     more = (
         "" if count == 1 else f" (in all {count} cells of {columns} column{'s' * (columns > 1)} are missing)"
     )
     raise DataError(
-        f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or leave such rows out "
-        f"with --drop-missing, or the column with --drop {_quoted(name)}"
+        f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or {rows}"
+        + (f", or the column{drop}" if droppable else "")
     )
 
 
@@ -211,7 +229,8 @@ def _convert(
     table: Table, faults: list[str], categories: bool
 ) -> tuple[pd.DataFrame, dict[str, list[str]], list[str]]:
     """Columns of numbers as numbers; levels of those that are categories; notes. What is neither goes to `faults`."""
-    frame, notes = table.frame, []
+    frame = table.frame
+    commas: list[str] = []
     plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes], bool)
     numbers: dict[str, np.ndarray] = {}
     levels: dict[str, list[str]] = {}
@@ -225,7 +244,8 @@ def _convert(
         else:
             numbers[name] = found
             if kind == "comma":
-                notes.append(f"Column {name!r} has decimal commas, which are read as such.")
+                commas.append(name)
+    notes = [f"Numbers with decimal commas are read as such, in column {_some(commas)}."] if commas else []
     if plain.all():
         return frame, levels, notes
     kept = [name for name, is_plain in zip(frame.columns, plain) if is_plain or name in numbers]

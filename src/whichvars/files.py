@@ -47,6 +47,7 @@ FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
     b"SQLite": "a database; export the table as CSV",
+    b"\x6c\x1b\x01": "a PLINK .bed file of genotypes; read it in Python, with whichvars.read_bed",
 }
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 from whichvars.errors import ArgumentTypeError, DataError
@@ -326,6 +325,8 @@ def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> Co
     if size is None:
         return plain
     prior.inclusion(p)  # an error if so many variables are not there
+    from scipy.optimize import brentq  # slow to import, and few problems have heredity
+
     needed, times = np.unique([1 + len(plain.ancestors(j)) for j in range(p)], return_counts=True)
     if isinstance(prior, FixedInclusion):
         log_h = brentq(lambda x: times @ np.exp(needed * x) - size, np.log(size / p / 2), 0.0)

@@ -7,7 +7,6 @@ components, and then by Newton's method in all of them, which takes two to four 
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammaln, stdtr, stdtrit
 
 T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
@@ -120,6 +119,8 @@ class TMixture:
             return low
         if excess(high) <= 0:
             return high
+        from scipy.optimize import brentq  # slow to import, and few mixtures have jumps
+
         return float(brentq(excess, low, high, xtol=1e-13 * (high - low), rtol=1e-14))
 
     def _newton(self, level: float, total: float, low: float, high: float) -> float:

@@ -267,18 +267,21 @@ def test_results_name_no_machine() -> None:
 
 
 def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monkeypatch):
-    def in_this_process(command: list[str]) -> float:
+    def in_this_process(command: list[str], _) -> startup.Times:
         if command[1:3] == ["-m", "whichvars"]:
             assert CliRunner().invoke(whichvars_main, command[3:]).exit_code in (0, 3), command
-        return float(len(command))
+        return startup.Times(float(len(command)), 2.0)
 
     with pytest.raises(RuntimeError, match=r"[Nn]o such option"):
-        startup.seconds([*startup.WHICHVARS, "--nonsense"])
-    monkeypatch.setattr(startup, "seconds", in_this_process)
+        startup.times([*startup.WHICHVARS, "--nonsense"], tmp_path / "bytecode")
+    assert list((tmp_path / "bytecode").rglob("*.pyc")), "as a user's Python does"
+    monkeypatch.setattr(startup, "times", in_this_process)
     out = tmp_path / "startup.json"
     result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
     assert result.exit_code == 0, result.output
-    assert "| import whichvars | 3.00 | 3.00 | < 1 |" in result.output
+    assert "| import whichvars | 3.00 | 3.00 | 2.00 | 0 | < 1 |" in result.output
+    rows = {row["what"]: row for row in json.loads(out.read_text())["rows"]}
+    assert 0 < rows["second whichvars fit, 41 variables"]["sampling_cpu_seconds"][0] < 60
 
 
 def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):

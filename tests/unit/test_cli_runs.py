@@ -1,9 +1,11 @@
 """The commands that work on the user's files: run directories, exit codes, messages without tracebacks."""
 
 import csv
+import gc
 import io
 import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from whichvars.checkpoint import Passing
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
+from whichvars.cli.show import new_console, notes
 from whichvars.errors import DataError
 
 Call = Callable[..., Result]
@@ -45,6 +48,27 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         return result
 
     return run
+
+
+def test_notes_name_options_where_warnings_name_python(capsys: pytest.CaptureFixture[str]) -> None:
+    with notes(quiet=False) as found:
+        warnings.warn(
+            "use ParallelTempering(). posterior.explain() says more", wv.ConvergenceWarning, stacklevel=1
+        )
+    assert capsys.readouterr().err == "Note: use --sampler tempering. The report says more\n"
+    assert len(found) == 1
+
+
+def test_a_command_leaves_the_search_for_garbage_as_it_was(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = gc.get_threshold(), []
+    monkeypatch.setattr(
+        "whichvars.cli.data.new_console", lambda: seen.append(gc.get_threshold()) or new_console()
+    )
+    call("datasets", "list")
+    assert seen[0][0] > before[0]
+    assert gc.get_threshold() == before
 
 
 def frame(p: int = 4, n: int = 40) -> pd.DataFrame:

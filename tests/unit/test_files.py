@@ -28,7 +28,7 @@ def test_numbers_words_and_order(tmp_path: Path) -> None:
     assert found.y.tolist() == list(range(12))
     assert found.groups == {"g": ["g=b", "g=c"]}
     assert found.encoding == Encoding(["x", "g", "b"], {"g": ["a", "b", "c"]})
-    assert "compared with 'a'" in found.notes[0]
+    assert "compared with 'a'" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,22 @@ def test_dialects_give_the_same_table(content: bytes, tmp_path: Path) -> None:
 def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
     found = read(tmp_path, "y;x;z\n1;1,5;2,5e1\n2;-2;,25\n3;+0,125;1\n")
     assert found.X.to_numpy().tolist() == [[1.5, 25], [-2, 0.25], [0.125, 1]]
-    assert "decimal commas" in found.notes[0]
+    assert found.notes == ["Numbers with decimal commas are read as such, in column x, z."]
+
+
+def test_a_column_that_counts_the_rows_is_remarked_upon(tmp_path: Path) -> None:
+    rows = "".join(f"{i % 3},{i + 7},{i + (i > 8)},{i / 2}\n" for i in range(12))
+    (note,) = read(tmp_path, "y,my id,gap,half\n" + rows).notes
+    assert note == "Column 'my id' counts the rows; if it is an identifier, leave it out with --drop 'my id'."
+
+
+def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
+    encoding = read(tmp_path, "y,x,g\n" + ROWS).encoding
+    (tmp_path / "new.csv").write_text("x,g\n1,\n2,b\n")
+    with pytest.raises(
+        DataError, match=r"'g' has no value in row 1; fill it in, or take such rows out of the file$"
+    ):
+        encoding.apply(read_table(tmp_path / "new.csv"))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +91,8 @@ def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
         ("y,x\n1,\n2,\n", "column 'x' is empty; leave it out with --drop x"),
         ("y,my col\n1,\n2,\n", "leave it out with --drop 'my col'"),
         ("y,x,z\n1,2,3\n2,,4\n3,4,\n", r"column 'x' has no value in row 2 \(in all 2 cells of 2 columns"),
-        ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2;"),
+        ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2; fill it in, or leave such rows out with --drop-missing$"),
+        ("y,x\n,2\n,4\n", r"column 'y' is empty; name another response$"),
         ("y,x\n1,2\n2,3,4\n", "line 3 has 3 cells but the header has 2 names"),
         ("y,x\n1,2,3\n2,3,4\n", "the header has 2 names but the first row has more cells"),
         ("y,x\n\n1,2,3\n2,3,4\n", "the header has 2 names but rows have more cells"),
@@ -87,6 +103,7 @@ def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
         ("y,größe\n1,2\n".encode("latin-1"), "not a text file in UTF-8: line 1"),
         (b"y,x\n1,\0\n", "not a text file"),
         (b"PK\x03\x04rest", "an Excel workbook"),
+        (b"\x6c\x1b\x01\x00\x00", r"a PLINK \.bed file.*read_bed"),
         (gzip.compress(("y,x\n" + ROWS).encode(), mtime=0)[:-12], "a damaged gzip file"),
         (b"PAR1 but no more", "cannot be read as Parquet"),
         (b"ARROW1 but no more", "cannot be read as Feather"),

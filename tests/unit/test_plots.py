@@ -11,10 +11,12 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.text import Text
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
 
 import whichvars as wv
-from whichvars.plots.drawing import name_points
-from whichvars.plots.effects import _standardised_components, _t_density, correlations
+from whichvars.plots.drawing import MARGIN, name_points, off_screen, settle
+from whichvars.plots.effects import _clustered, _standardised_components, _t_density, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
@@ -139,21 +141,36 @@ def test_names_beside_points_never_overlap(seed):
             assert (a[:2] >= b[2:] - 1).any() or (a[2:] <= b[:2] + 1).any()
 
 
+@pytest.mark.parametrize("plot", ALWAYS)
+@pytest.mark.parametrize("which", ["sampled", "wide", "grouped"])
+def test_what_is_drawn_for_a_report_fills_its_figure_and_stays_inside(plot, which, request):
+    with off_screen():
+        figure = plot(request.getfixturevalue(which)).figure
+        settle(figure)
+        figure.canvas.draw()
+    seen, whole = figure.get_tightbbox().extents, np.array([0, 0, *figure.get_size_inches()])
+    gap = (seen - whole) * [1, 1, -1, -1]
+    assert gap.min() > 0, "nothing is cut off"
+    assert gap.min() < 1.5 * MARGIN, "no larger than need be"
+
+
 def test_models_are_columns_and_colours_signs(exact):
     ax = wv.plot_models(exact, models=5, variables=4)
     rows = labels(ax)
     table = exact.top_models(5)
-    for container in ax.containers:
-        sign = {"in, positive": 1, "in, negative": -1}[container.get_label()]
-        for bar in container:
-            row = rows[round(bar.get_y() + 0.43)]
-            model = sum(bar.get_x() >= edge - 1e-9 for edge in model_edges(exact, 5)) - 1
+    drawn = 0
+    for boxes in ax.collections:
+        sign = {"in, positive": 1, "in, negative": -1}.get(boxes.get_label())
+        if sign is None:
+            continue  # the lines between rows
+        for corners in (path.vertices for path in boxes.get_paths()):
+            row = rows[round(corners[:, 1].min() + 0.43)]
+            model = sum(corners[:, 0].min() >= edge - 1e-9 for edge in model_edges(exact, 5)) - 1
             assert row in table["variables"].iloc[model].split(", ")
             alone = wv.Posterior.coefficients(exact, None)["mean_included"][row]
             assert np.sign(alone) == sign
-    assert sum(len(c) for c in ax.containers) == sum(
-        len(set(rows) & set(names.split(", "))) for names in table["variables"]
-    )
+            drawn += 1
+    assert drawn == sum(len(set(rows) & set(names.split(", "))) for names in table["variables"])
 
 
 def model_edges(posterior, n):
@@ -164,7 +181,7 @@ def model_edges(posterior, n):
 
 def test_groups_have_no_sign_and_a_row_for_each_column_among_coefficients(grouped):
     ax = wv.plot_models(grouped)
-    assert "in, several columns" in [c.get_label() for c in ax.containers]
+    assert "in, several columns" in [c.get_label() for c in ax.collections]
     assert {"b", "c", "$x^{$"} <= set(labels(wv.plot_coefficients(grouped)))
 
 
@@ -200,10 +217,39 @@ def test_densities_are_those_of_the_coefficient_table(slab):
 
 def test_spikes_are_as_high_as_the_probability_of_zero(exact):
     ax = wv.plot_coefficients(exact, names=["Ed", "Time"])
-    spikes = [c.get_segments()[0] for c in ax.collections if hasattr(c, "get_segments")]
+    spikes = ax.collections[0].get_segments()
     heights = [abs(np.diff(s[:, 1])[0]) for s in spikes]
     out = 1 - exact.inclusion_probabilities[["Ed", "Time"]]
     np.testing.assert_allclose(heights, 0.85 * out)
+
+
+def test_humps_stand_on_their_rows_and_are_as_high_as_the_probability_of_being_in(exact):
+    ax = wv.plot_coefficients(exact, names=["Ed", "Time"])
+    curves = next(c for c in ax.collections[1:] if hasattr(c, "get_segments")).get_segments()
+    areas = next(c for c in ax.collections if not hasattr(c, "get_segments")).get_paths()
+    assert len(curves) == len(areas) == 2
+    for row, name in enumerate(["Ed", "Time"]):
+        top = row - 0.85 * exact.inclusion_probabilities[name]
+        assert curves[row][:, 1].min() == pytest.approx(top)
+        assert areas[row].vertices[:, 1].min() == pytest.approx(top)
+        assert areas[row].vertices[:, 1].max() == row
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 30])
+def test_variables_stand_in_the_order_of_scipys_clustering(n):
+    """Up to how branches are turned: the leaves of every branch are neighbours."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, n)) + rng.normal(size=(40, n))
+    distance = 1 - np.abs(np.corrcoef(X.T).reshape(n, n))
+    np.fill_diagonal(distance, 0)
+    order = _clustered(distance)
+    assert sorted(order) == list(range(n))
+    place = np.argsort(order)
+    branches = {i: [i] for i in range(n)}
+    tree = hierarchy.linkage(squareform(distance, checks=False), "average") if n > 1 else []
+    for i, (a, b, *_) in enumerate(tree):
+        branches[n + i] = branches[int(a)] + branches[int(b)]
+        assert np.ptp(place[branches[n + i]]) == len(branches[n + i]) - 1
 
 
 def test_correlations_are_numpys(exact):

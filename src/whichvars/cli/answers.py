@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RUN = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Predict the response for the rows of a new file.")
 @click.argument("run", type=RUN)
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option("--estimator", type=click.Choice(["BMA", "HPM", "MPM", "BPM"]), default="BMA", show_default=True,
@@ -72,7 +72,7 @@ def report(run: Path, out: Path | None) -> None:
     click.echo(path)
 
 
-@click.command()
+@click.command(short_help="Inclusion probabilities of two runs side by side.")
 @click.argument("first", type=RUN)
 @click.argument("second", type=RUN)
 @click.option(

@@ -17,7 +17,7 @@ FAILED = 1  # exit code
 LIMIT = 5.0  # standard errors
 
 
-@click.command()
+@click.command(short_help="Say what is installed, and check that it works.")
 def doctor() -> None:
     """Say what is installed and where, and check the usual samplers against enumeration (5 seconds)."""
     from whichvars.cli.runs import OPTIONAL, PACKAGES, versions

@@ -94,7 +94,7 @@ def fit(**options: Any) -> None:
     _run(options, sampled=True)
 
 
-@click.command()
+@click.command(short_help="Go on with a run that was killed or interrupted.")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
 @dask_option
@@ -128,7 +128,7 @@ def resume(
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
 
 
-@click.command()
+@click.command(short_help="Look at every model: up to about 20 columns.")
 @data_options
 def exact(**options: Any) -> None:
     """Look at every model: up to about 20 columns, or more with --max-size."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from whichvars.posterior import Posterior
 
 WIDEST = 100  # columns; longer lines are hard to read
+IN_OPTIONS = {  # what warnings name, and what it is on the command line
+    "ParallelTempering()": "--sampler tempering",
+    "posterior.explain() says more": "The report says more",
+}
 
 
 def new_console() -> "Console":
@@ -43,6 +47,8 @@ def notes(quiet: bool) -> Iterator[list[str]]:
         finally:
             found += dict.fromkeys(str(w.message) for w in caught)
     for message in found:
+        for call, option in IN_OPTIONS.items():
+            message = message.replace(call, option)
         say(f"Note: {message}", quiet)
 
 

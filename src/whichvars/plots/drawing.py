@@ -12,6 +12,7 @@ from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which people with any of the common colour deficiencies can tell apart
 BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
@@ -20,6 +21,7 @@ INK, GREY, PALE = "#222222", "#767676", "#D9D9D9"
 LONGEST_NAME = 28  # characters; longer ones lose their middle
 MANY_POINTS = 2000  # above which points are drawn as pixels also in vector files
 LABEL_SIZE = 8.5
+MARGIN = 1 / 24  # inches between what is drawn and the edge of its figure
 REACHES = (7, 15, 26, 40, 56)  # points from a mark to its name, nearest first
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
 _off_screen = ContextVar("off_screen", default=False)
@@ -56,7 +58,11 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     import matplotlib.figure
 
     if ax is None and _off_screen.get():
-        return matplotlib.figure.Figure(figsize=(width, height), layout="constrained").subplots()
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # which measures letters
+        return figure.subplots()
     if ax is None:
         from matplotlib import pyplot
 
@@ -64,6 +70,35 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     if not isinstance(ax, matplotlib.axes.Axes):
         raise ArgumentTypeError(f"ax must be matplotlib Axes, such as those of plt.subplots(), not {ax!r}")
     return ax
+
+
+def settle(figure: "Figure") -> None:
+    """Give the axes of a figure of constrained layout their final place.
+
+    That layout measures everything twice. Where there is one axes, once is enough: what its labels take on each
+    side hardly depends on its size.
+    """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = figure.get_layout_engine()
+    if not isinstance(layout, ConstrainedLayoutEngine):
+        return  # it has been done
+    if len(figure.axes) > 1:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+        return
+    figure.set_layout_engine("none")
+    (ax,) = figure.axes
+    # about where it ends up, so that its ticks are those that will be drawn
+    ax.set_position((0.15, 0.1, 0.83, 0.83))
+    around = ax.get_tightbbox(for_layout_only=True)
+    assert around is not None
+    inside, edge = ax.get_window_extent(), MARGIN * figure.dpi
+    left, bottom = np.maximum(np.subtract(inside.min, around.min), 0) + edge
+    right, top = np.maximum(np.subtract(around.max, inside.max), 0) + edge
+    width, height = figure.bbox.size
+    ax.set_position((left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height))
+    ax.apply_aspect()
 
 
 def tidy(ax: "Axes", grid: str = "y") -> None:
@@ -74,6 +109,22 @@ def tidy(ax: "Axes", grid: str = "y") -> None:
     ax.set_axisbelow(True)
     if grid:
         ax.grid(axis=grid, color=PALE, linewidth=0.6)  # type: ignore[arg-type]
+
+
+def add_boxes(
+    ax: "Axes",
+    left: np.ndarray,
+    right: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    color: str,
+    **settings: Any,
+) -> None:
+    """Rectangles of one kind, as one artist: hundreds of bars take long to make and to draw."""
+    from matplotlib.collections import PolyCollection
+
+    corners = np.stack([[left, left, right, right], [low, high, high, low]], axis=-1).swapaxes(0, 1)
+    ax.add_collection(PolyCollection(list(corners), facecolor=color, **settings))
 
 
 def whole_numbers(ax: "Axes") -> None:
@@ -114,8 +165,9 @@ def short(name: str, longest: int = LONGEST_NAME) -> str:
     return f"{name[: longest // 2]}…{name[len(name) - (longest - longest // 2 - 1) :]}"
 
 
-def name_rows(ax: "Axes", names: Sequence[str], axis: str = "y", **settings: Any) -> None:
-    """Names at 0, 1, 2, … of an axis. Dollar signs in them are not mathematics."""
+def name_rows(ax: "Axes", names: Sequence[str], axis: Literal["x", "y"] = "y", **settings: Any) -> None:
+    """Names at 0, 1, 2, … of an axis, without ticks. Dollar signs in them are not mathematics."""
+    ax.tick_params(axis=axis, length=0)  # first: later, it would be done for each of them
     put = ax.set_yticks if axis == "y" else ax.set_xticks
     put(range(len(names)), [short(n) for n in names], parse_math=False, **settings)
 
@@ -128,7 +180,10 @@ def name_points(
     out. Returns those written."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # so that the axes have their final place
+    if _off_screen.get():
+        settle(figure)
+    else:
+        figure.draw_without_rendering()  # gives the axes their final place
     pixel = figure.dpi / 72
     marks = ax.transData.transform(np.column_stack([x, y]))
     frame = ax.get_window_extent()

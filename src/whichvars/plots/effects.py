@@ -5,8 +5,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import squareform
 from scipy.special import gammaln
 
 from whichvars.coefficients import KeptModels, fits
@@ -31,6 +29,7 @@ from whichvars.problem import Problem
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+GRID = 301  # points at which a density is computed
 MOST_DENSITY_MODELS = 3000  # models a density is averaged over: the heaviest
 
 
@@ -85,25 +84,34 @@ def plot_coefficients(
     densities = [_t_density(grid, *parts[c]) for c in columns]
 
     ax = new_axes(ax, 7.0, 1.2 + 0.46 * len(columns))
-    for row, (column, density) in enumerate(zip(columns, densities)):
-        pip = posterior.pip[owner[column]]
-        ax.axhline(row, color=PALE, linewidth=0.6, zorder=1)
-        ax.vlines(0, row, row - 0.85 * (1 - pip), color=INK, linewidth=2.5, zorder=3)
-        if density.any():
-            height = row - 0.85 * pip * density / density.max()
-            seen = density > 0.003 * density.max()
-            ax.fill_between(grid[seen], row, height[seen], color=BLUE, alpha=0.35, linewidth=0, zorder=2)
-            ax.plot(grid[seen], height[seen], color=BLUE, linewidth=1.1, zorder=2)
+    pip = posterior.pip[owner[columns]]
+    place = np.arange(len(columns))
+    ax.vlines(np.zeros(len(columns)), place, place - 0.85 * (1 - pip), color=INK, linewidth=2.5, zorder=3)
+    _draw_humps(ax, grid, densities, 0.85 * pip)
     ax.plot([], [], color=INK, linewidth=2.5, label="probability of being 0 (out)")
     ax.plot([], [], color=BLUE, linewidth=6, alpha=0.5, label="density if in, as high as its probability")
+    tidy(ax, "both")
     name_rows(ax, [problem.columns_used[c] for c in columns], fontsize=9)
     ax.set_ylim(len(columns) - 0.75, -1.0)
     ax.set_xlim(_where_dense(grid, densities))
     ax.set_xlabel("standardised coefficient")
-    tidy(ax, "x")
-    ax.tick_params(axis="y", length=0)
     legend_above(ax, "right", ncols=2)
     return ax
+
+
+def _draw_humps(ax: "Axes", grid: np.ndarray, densities: list[np.ndarray], heights: np.ndarray) -> None:
+    """A density on each of the rows 0, 1, 2, …, upwards (which is towards smaller numbers) by its height."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    curves, areas = [], []
+    for row, (density, height) in enumerate(zip(densities, heights)):
+        if density.any():
+            seen = density > 0.003 * density.max()
+            curve = np.column_stack([grid[seen], row - height * density[seen] / density.max()])
+            curves.append(curve)
+            areas.append(np.concatenate([curve, [[curve[-1, 0], row], [curve[0, 0], row]]]))
+    ax.add_collection(PolyCollection(areas, facecolor=BLUE, alpha=0.35, linewidth=0, zorder=2))
+    ax.add_collection(LineCollection(curves, color=BLUE, linewidth=1.1, zorder=2))
 
 
 def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[int, list[np.ndarray]]:
@@ -145,7 +153,7 @@ def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
     low, high = min(ends), max(ends)
     if low == high:
         low, high = -1.0, 1.0
-    return np.linspace(low, high, 500)
+    return np.linspace(low, high, GRID)
 
 
 def _where_dense(grid: np.ndarray, densities: list[np.ndarray]) -> tuple[float, float]:
@@ -165,9 +173,13 @@ def _t_density(
     )
     total = np.zeros_like(x)
     for part in np.array_split(np.arange(len(weight)), max(1, len(weight) // 500)):  # to keep the table small
-        z = (x - location[part, None]) / scale[part, None]
         d = degrees[part, None]
-        total += weight[part] @ np.exp(log_constant[part, None] - (d + 1) / 2 * np.log1p(z**2 / d))
+        z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(d)))
+        z *= z  # in place, here and below: new tables would take half the time
+        np.log1p(z, out=z)
+        z *= -(d + 1) / 2
+        z += log_constant[part, None]
+        total += weight[part] @ np.exp(z, out=z)
     return total
 
 
@@ -237,10 +249,9 @@ def plot_correlation(
     name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
     ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
     ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
     figure = ax.get_figure(root=False)
     assert figure is not None
-    bar = figure.colorbar(image, ax=ax, shrink=0.7, pad=0.02)
+    bar = figure.colorbar(image, cax=ax.inset_axes((1.02, 0.15, 0.045, 0.7)))
     bar.outline.set_visible(False)
     bar.set_label("correlation")
     return ax
@@ -249,15 +260,33 @@ def plot_correlation(
 def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
     """An order of the variables in which those alike, and those of a cluster, are neighbours."""
     n = len(correlation)
-    if n < 3:
-        return np.arange(n)
-    distance = squareform(np.clip(1 - np.abs(correlation), 0, None), checks=False)
-    leaves = hierarchy.leaves_list(hierarchy.linkage(distance, "average", optimal_ordering=True))
-    place = np.argsort(leaves).astype(float)
+    place = np.argsort(_clustered(1 - np.abs(correlation))).astype(float)
     for members in clusters:
         if members:
             place[members] = place[members].min() + place[members] / (n * n)
     return np.argsort(place)
+
+
+def _clustered(distance: np.ndarray) -> list[int]:
+    """The leaves of an average-linkage clustering, branches turned so that their nearest ends meet.
+
+    SciPy's would take a tenth of a second to import.
+    """
+    branches = [[i] for i in range(len(distance))]
+    total = distance.copy()  # of the distances between the leaves of two branches
+    while len(branches) > 1:
+        size = np.array([len(leaves) for leaves in branches])
+        mean = total / np.outer(size, size)
+        np.fill_diagonal(mean, np.inf)
+        a, b = sorted(divmod(int(mean.argmin()), len(branches)))
+        left, right = branches[a], branches.pop(b)
+        turned = [(one, other) for one in (left, left[::-1]) for other in (right, right[::-1])]
+        one, other = min(turned, key=lambda pair: distance[pair[0][-1], pair[1][0]])
+        branches[a] = one + other
+        total[a] += total[b]
+        total[:, a] += total[:, b]
+        total = np.delete(np.delete(total, b, axis=0), b, axis=1)
+    return branches[0]
 
 
 def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:

@@ -22,6 +22,8 @@ from whichvars.posterior import Posterior
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MANY_STEPS = 8000  # of a trace, above which it takes less room as an image
+
 
 def plot_trace(
     posterior: Posterior, ax: "Axes | None" = None, *, show: Literal["size", "log_posterior"] = "size"
@@ -83,7 +85,8 @@ def plot_trace(
             label=f"replicate {number + 1}",
             zorder=2,
         )
-    ax.set_rasterization_zorder(1.5)  # the thin lines as one image, also in vector files
+    if len(posterior.trace) > MANY_STEPS:
+        ax.set_rasterization_zorder(1.5)  # the thin lines as one image, also in vector files
     ax.set_xlabel("iteration of each chain, after warm-up")
     words = {"size": "number of variables in the model", "log_posterior": "log posterior, up to a constant"}
     ax.set_ylabel(words[show])

@@ -14,6 +14,7 @@ from whichvars.plots.drawing import (
     ORANGE,
     PALE,
     NothingToDrawError,
+    add_boxes,
     legend_above,
     name_points,
     name_rows,
@@ -87,10 +88,9 @@ def _inclusion_rows(posterior: Posterior, ax: "Axes | None", rows: int) -> "Axes
     ax.hlines(place, 0, pip, color=PALE, linewidth=3, zorder=1)
     _points_with_errors(ax, place, chosen, posterior, upright=False)
     ax.plot(prior, place, "|", color=INK, markersize=7, markeredgewidth=1.2, label="prior", zorder=2)
+    tidy(ax, "x")
     name_rows(ax, [posterior.problem.names[j] for j in chosen], fontsize=9)
     ax.set(xlim=(-0.015, 1.015), ylim=(rows - 0.4, -0.6), xlabel=PIP)
-    tidy(ax, "x")
-    ax.tick_params(axis="y", length=0)
     legend_above(ax, "right")
     return ax
 
@@ -194,10 +194,11 @@ def plot_models(
     ):
         if (image == value).any():
             row, model = np.nonzero(image == value)
-            ax.bar(
-                edges[model], 0.86, np.diff(edges)[model], row - 0.43, align="edge", color=colour, label=label,
+            add_boxes(
+                ax, edges[model], edges[model + 1], row - 0.43, row + 0.43, color=colour, label=label,
                 edgecolor="white", linewidth=0.4,
             )  # fmt: skip
+    tidy(ax, "")
     name_rows(ax, [posterior.problem.names[j] for j in rows], fontsize=9)
     inches = ax.get_window_extent().width / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     wide = np.flatnonzero(np.diff(edges) > LABEL_INCHES / inches)
@@ -208,8 +209,6 @@ def plot_models(
         f"the {len(members)} best models, {percent(held)} of the {kind}; the wider, the more probable"
     )
     ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
-    tidy(ax, "")
-    ax.tick_params(axis="y", length=0)
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
     legend_above(ax, "right")
     return ax

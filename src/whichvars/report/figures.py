@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
-from whichvars.plots.drawing import NothingToDrawError, off_screen, require
+from whichvars.plots.drawing import NothingToDrawError, off_screen, require, settle
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text: small, and drawn with whatever letters the reader's machine has
     "svg.hashsalt": "whichvars",  # the same picture gives the same file
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],  # of nearly equal widths
+    "font.sans-serif": ["DejaVu Sans"],  # which comes with matplotlib
     "figure.dpi": 100,
 }
+FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
 PIXELS = 120  # per inch, of what is drawn as pixels
 
@@ -176,9 +177,12 @@ def _draw(
 def _own_style() -> Iterator[None]:
     """Whatever style the user's own plots have, a report looks the same."""
     require("matplotlib", "plots")
-    from matplotlib import style
+    import matplotlib
 
-    with off_screen(), style.context(["default", SETTINGS], after_reset=True), warnings.catch_warnings():
+    default: dict[Any, Any] = {
+        name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")
+    }
+    with off_screen(), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
         # letters that this machine's font lacks: the reader's machine draws them
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
@@ -190,15 +194,13 @@ def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) 
 
     figure = plot(posterior, **settings).get_figure(root=True)
     assert figure is not None
-    layout = figure.get_layout_engine()
-    if layout is not None:
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    settle(figure)
     figure.dpi = PIXELS
     out = io.BytesIO()
     # not savefig, which draws everything twice, the first time for the layout alone
     FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})
-    code = base64.b64encode(out.getvalue()).decode("ascii")
+    # not a setting: matplotlib would look for every one of them at every word
+    code = base64.b64encode(out.getvalue().replace(*FONTS)).decode("ascii")
     return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
 
 
