@@ -119,7 +119,9 @@ class HeldColumns:
     def _some_at_a_time(self) -> Iterator[np.ndarray]:
         """The candidates; parts of them where all would take much memory at once."""
         step = max(1, BLOCK_BYTES // (8 * self.shape[0]))
-        return (self.candidates[first : first + step] for first in range(0, len(self.candidates), step))
+        return (
+            self.candidates[first : first + step] for first in range(0, max(len(self.candidates), 1), step)
+        )
 
     def arrange(self, index: np.ndarray) -> None:
         if len(index) < len(self.columns) or (np.diff(index) != 1).any():

@@ -149,7 +149,8 @@ def _counters(frame: pd.DataFrame) -> list[str]:
     if len(frame) < FEWEST_COUNTED:
         return []
     first, second = frame.iloc[:2].to_numpy(dtype=float)  # no copy of all that most columns do not need
-    likely = np.flatnonzero((second - first == 1) & (first % 1 == 0)).tolist()
+    with np.errstate(invalid="ignore"):  # infinite cells are refused later, by name
+        likely = np.flatnonzero((second - first == 1) & (np.floor(first) == first)).tolist()
     return [str(frame.columns[j]) for j in likely if (np.diff(frame.iloc[:, j].to_numpy(float)) == 1).all()]
 
 

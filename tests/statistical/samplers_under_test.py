@@ -158,7 +158,7 @@ SAMPLERS: dict[str, UnderTest] = {
     "hybrid-fixed": UnderTest(
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
     ),
-    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), cases="few", tempers=False),
+    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), tempers=False),
     # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
     "hybrid-by-time": UnderTest(wv.Hybrid(exact_weights=False), tempers=False),
     "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick="few"),

@@ -147,7 +147,7 @@ def test_explanation_of_a_good_run(run):
     assert "Why AddDeleteSwap: p is small." in text
     worst = int(run.mcse.argmax())
     assert f"Accurate enough: the least accurate probability is that of {run.problem.names[worst]!r}" in text
-    assert f"Monte Carlo error of {run.mcse[worst]:.3f}" in text
+    assert f"Monte Carlo error of {run.mcse[worst]:.2g}" in text
 
 
 @pytest.mark.parametrize(

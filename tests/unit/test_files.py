@@ -107,6 +107,7 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         (gzip.compress(("y,x\n" + ROWS).encode(), mtime=0)[:-12], "a damaged gzip file"),
         (b"PAR1 but no more", "cannot be read as Parquet"),
         (b"ARROW1 but no more", "cannot be read as Feather"),
+        ("y,x\n" + "".join(f"{i},inf\n" for i in range(12)), "column 'x' is infinite in row 1"),
         ("y,x\n1,1\n2,inf\n", "column 'x' is infinite in row 2"),
         ("y,x\n1,1\n-inf,2\n", "column 'y' is infinite in row 2"),
         ('y,x\n1,"1,000"\n2,"2,500"\n', r"column 'x' has '1,000' in row 1: write numbers with a decimal point"),
