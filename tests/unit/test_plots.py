@@ -11,12 +11,10 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.text import Text
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import squareform
 
 import whichvars as wv
 from whichvars.plots.drawing import MARGIN, name_points, off_screen, settle
-from whichvars.plots.effects import _clustered, _standardised_components, _t_density, correlations
+from whichvars.plots.effects import _standardised_components, _t_density, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
@@ -233,23 +231,6 @@ def test_humps_stand_on_their_rows_and_are_as_high_as_the_probability_of_being_i
         assert curves[row][:, 1].min() == pytest.approx(top)
         assert areas[row].vertices[:, 1].min() == pytest.approx(top)
         assert areas[row].vertices[:, 1].max() == row
-
-
-@pytest.mark.parametrize("n", [1, 2, 9, 30])
-def test_variables_stand_in_the_order_of_scipys_clustering(n):
-    """Up to how branches are turned: the leaves of every branch are neighbours."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, n)) + rng.normal(size=(40, n))
-    distance = 1 - np.abs(np.corrcoef(X.T).reshape(n, n))
-    np.fill_diagonal(distance, 0)
-    order = _clustered(distance)
-    assert sorted(order) == list(range(n))
-    place = np.argsort(order)
-    branches = {i: [i] for i in range(n)}
-    tree = hierarchy.linkage(squareform(distance, checks=False), "average") if n > 1 else []
-    for i, (a, b, *_) in enumerate(tree):
-        branches[n + i] = branches[int(a)] + branches[int(b)]
-        assert np.ptp(place[branches[n + i]]) == len(branches[n + i]) - 1
 
 
 def test_correlations_are_numpys(exact):
