@@ -105,7 +105,7 @@ class IndividualAdaptation:
     epsilon: float | None = None
     chains: int = 1
     freeze_after: int | None = None
-    merge_every: int = 2000
+    merge_every: int = 10_000
     memo_slots: int = 1 << 16
     additions: str = "buckets"
 
