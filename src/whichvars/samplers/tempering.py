@@ -224,7 +224,7 @@ class ParallelTempering:
     steps: int = 1
     target_swap: float = 0.234
     chains: int = 1
-    merge_every: int = 1000
+    merge_every: int = 10_000
     memo_slots: int = 1 << 18
 
     invariant_law = "posterior"
