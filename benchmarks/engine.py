@@ -306,7 +306,7 @@ def cost_by_p(effort: Effort) -> list[dict[str, Any]]:
         measures = {str(p): lambda r, p=p, measure=measure: measure(r, p) for p in sizes}
         values, ratios = in_turns(measures, "100", effort.repeats)
         for p in sizes:
-            aim = {22_576: 0.6, 1_000_000: 0.4}.get(p) if slots else None
+            aim = {22_576: 0.6, 1_000_000: 0.4}.get(p)
             detail = (
                 f"{number(np.median(values[str(p)]))} iterations/s; {mean_changes(last[p]):.2f} changes proposed, "
                 f"mean size {last[p].mean_size:.2f}, mutation rate {last[p].adaptation[0]['mutation_rate']:.3f}"
