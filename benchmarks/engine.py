@@ -441,6 +441,10 @@ def averages(effort: Effort) -> list[dict[str, Any]]:
 def auto_memory(effort: Effort) -> list[dict[str, Any]]:
     """Peak memory of a run of "auto" beside X, in a process of its own."""
     p = 100_000 if effort.iterations >= Effort().iterations else 20_000
+    small, _ = wide_problem(1000)
+    wv.sample(
+        small, wv.Hybrid(), draws=1000, progress=False
+    )  # so that it compiles nothing, which takes memory too
     code = (
         "import numpy as np, resource, whichvars as wv, warnings; warnings.simplefilter('ignore'); "
         f"rng = np.random.default_rng(0); X = rng.normal(size=(500, {p})); "
