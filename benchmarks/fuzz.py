@@ -26,6 +26,7 @@ from benchmarks.common import Table, number
 
 FILES = 100_000
 SECONDS = 60.0  # for one file: no machine is that busy
+HAS_TIMER = hasattr(signal, "setitimer")  # Windows has none
 BYTES_OF_ZEROS = 1 << 26  # that a checkpoint may leave out; a file of this size has no more
 
 
@@ -40,15 +41,17 @@ def no_longer_than(seconds: float) -> Iterator[None]:
     def give_up(*_: Any) -> None:
         raise FoundError(f"not done after {seconds:g} seconds")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGALRM, give_up) if HAS_TIMER else None
+    if HAS_TIMER:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
     faulthandler.dump_traceback_later(3 * seconds, exit=True)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
-        signal.signal(signal.SIGALRM, before)
+        if HAS_TIMER:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def many(
