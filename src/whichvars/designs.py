@@ -108,17 +108,19 @@ class HeldColumns:
         self, candidates: np.ndarray, root_weights: np.ndarray, basis: np.ndarray, y: np.ndarray
     ) -> Measured:
         self.candidates, self.root = candidates, root_weights / root_weights.max()
-        parts = [
-            residual_rows(np.ascontiguousarray(self.values[:, some].T), self.root, basis)
-            for some in self._some_at_a_time()
-        ]
-        self.measured = Measured(*map(np.concatenate, zip(*(measured for _, measured in parts))))
-        self.columns = _joined([columns for columns, _ in parts])
+        self.columns = np.empty((len(candidates), len(self.values)))
+        measured, first = [], 0
+        for some in self._some_at_a_time():
+            part, sizes = residual_rows(np.ascontiguousarray(self.values[:, some].T), self.root, basis)
+            self.columns[first : first + len(part)] = part
+            measured.append(sizes)
+            first += len(part)
+        self.measured = Measured(*map(np.concatenate, zip(*measured)))
         return self.measured
 
     def _some_at_a_time(self) -> Iterator[np.ndarray]:
         """The candidates; parts of them where all would take much memory at once."""
-        step = max(1, BLOCK_BYTES // (8 * self.shape[0]))
+        step = max(1, BLOCK_BYTES // (8 * len(self.values)))
         return (
             self.candidates[first : first + step] for first in range(0, max(len(self.candidates), 1), step)
         )
@@ -163,18 +165,6 @@ class HeldColumns:
         products = columns @ columns.T
         products = np.ascontiguousarray((products + products.T) / 2)
         return Products(products, nothing, np.diagonal(products).copy(), xty)
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """One array of all parts, which are given up one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    out, first = np.empty((sum(map(len, parts)), parts[0].shape[1])), 0
-    while parts:
-        part = parts.pop(0)
-        out[first : first + len(part)] = part
-        first += len(part)
-    return out
 
 
 # --- columns that are the same

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import whichvars as wv
+from whichvars import designs
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning, WhichvarsError
 
 N, P = 20, 5
@@ -114,6 +115,27 @@ def test_other_slabs_see_unit_lengths(slab, scale):
     assert design(problem).xty == pytest.approx(columns.T @ y / lengths / np.linalg.norm(y), abs=1e-12)
     assert problem.column_units == pytest.approx(lengths)
     assert problem.max_columns == 4
+
+
+@pytest.mark.parametrize("engine", ["gram", "columns"])
+@pytest.mark.parametrize("weights", [None, W * (np.arange(N) != 3)])
+def test_a_large_matrix_is_read_in_parts(weights, engine, monkeypatch):
+    """Two columns at a time, the last part of one: the same problem."""
+    wide = np.column_stack([X, X[:, ::-1] ** 2, np.ones(N)])
+    options = {"always_include": ["x1"], "weights": weights, "engine": engine}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of the constant column
+        whole = wv.Problem(wide, Y, **options)
+        rows = N if weights is None else N - 1
+        monkeypatch.setattr(designs, "BLOCK_BYTES", 2 * 8 * rows + 7)
+        parts = wv.Problem(wide, Y, **options)
+    assert parts.names == whole.names
+    assert len(parts.names) == 9
+    for name in ("gram", "columns", "diagonal", "xty"):
+        ours, theirs = (getattr(p.target(0).design, name) for p in (parts, whole))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+    for field in whole.flat._fields:
+        np.testing.assert_allclose(getattr(parts.flat, field), getattr(whole.flat, field), rtol=1e-12)
 
 
 def test_standard_deviations_have_ddof_1():
