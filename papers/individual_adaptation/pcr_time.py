@@ -56,6 +56,8 @@ def make(study: Study) -> Section:
     rows: list[Row] = []
     for prior in PRIORS:
         target = pcr_runs.problem(study, prior)
+        # short, so that nothing that is timed has to be compiled first
+        study.sample(target, pcr_runs.sampler(1), draws=1000, warmup=100, replicates=1, rao_blackwell=False)
         for chains in published.PCR_CHAINS:
             study.say(f"PCR: time, {prior}, r = {chains}")
             for part in (study.effort.timed_part / 4, study.effort.timed_part):
