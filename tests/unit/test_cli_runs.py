@@ -21,7 +21,7 @@ from whichvars.checkpoint import Passing
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
-from whichvars.cli.show import new_console, notes
+from whichvars.cli.show import model_table, new_console, notes
 from whichvars.errors import DataError
 
 Call = Callable[..., Result]
@@ -619,3 +619,12 @@ def test_every_option_has_help() -> None:
         assert command.help
         for parameter in command.params:
             assert isinstance(parameter, click.Argument) or parameter.help, (command.name, parameter.name)
+
+
+def test_a_rare_model_is_not_said_to_be_impossible():
+    class Run:
+        def top_models(self, n: int) -> pd.DataFrame:
+            return pd.DataFrame({"probability": [0.25, 6e-5, 4e-5], "variables": ["a", "b", ""]}).head(n)
+
+    column = model_table(Run(), 3).columns[0]
+    assert list(column.cells) == ["25.00%", "0.01%", "<0.01%"]

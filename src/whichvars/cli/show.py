@@ -119,7 +119,8 @@ def model_table(posterior: "Posterior", rows: int) -> "Table":
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
     for _, model in posterior.top_models(rows).iterrows():
-        table.add_row(f"{model['probability']:.2%}", plain(model["variables"] or "none"))
+        share = model["probability"]
+        table.add_row(f"{share:.2%}" if share >= 0.00005 else "<0.01%", plain(model["variables"] or "none"))
     return table
 
 
