@@ -139,6 +139,41 @@ def _clusters() -> wv.Problem:
     return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.BetaBinomial(size=4))
 
 
+def _moving_data() -> Dataset:
+    """Each column the mean of ten neighbouring innovations: correlations that fall to 0 in a straight line."""
+    rng = np.random.default_rng(40)
+    n, p, width = 120, 1500, 10
+    innovations = rng.normal(size=(n, p + width - 1))
+    X = np.lib.stride_tricks.sliding_window_view(innovations, width, axis=1).sum(axis=2) / math.sqrt(width)
+    effects = np.zeros(p)
+    effects[rng.choice(p, 9, replace=False)] = [1.0, -0.9, 0.8, -0.7, 0.6, 0.5, -0.4, 0.35, 0.3]
+    return _frame(X, X @ effects + rng.normal(size=n), "moving averages", effects)
+
+
+def _moving() -> wv.Problem:
+    """A beta-binomial prior and a mixture of g-priors."""
+    X, y = _moving_data()[:2]
+    return wv.Problem(X, y, slab=wv.HyperG(), model_prior=wv.BetaBinomial(size=5))
+
+
+def _rare_data() -> Dataset:
+    """Columns of 0 and 1, most of them 0, in pairs that agree in nine rows of ten."""
+    rng = np.random.default_rng(50)
+    n, p = 250, 6000
+    shares = rng.uniform(0.05, 0.4, p // 2)
+    first = (rng.random((n, p // 2)) < shares).astype(float)
+    second = np.where(rng.random((n, p // 2)) < 0.9, first, (rng.random((n, p // 2)) < shares).astype(float))
+    X = np.stack([first, second], axis=2).reshape(n, p)
+    effects = np.zeros(p)
+    effects[rng.choice(p, 7, replace=False)] = [1.6, -1.4, 1.2, -1.0, 0.8, 0.7, 0.6]
+    return _frame(X, X @ effects + rng.normal(size=n), "rare 0/1 columns in pairs", effects)
+
+
+def _rare() -> wv.Problem:
+    X, y = _rare_data()[:2]
+    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=8))
+
+
 PROBLEMS: dict[str, Named] = {
     "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator, datasets.load_tecator),
     "boston104": Named(
@@ -170,21 +205,31 @@ PROBLEMS: dict[str, Named] = {
         "fine mapping (N3finemapping): n = 574, p = 1,001 genotypes with copies, independent slab g = 1, h = 5/p", _fine_mapping, _fine_mapping_data
     ),
     "factors800": Named(
-        "simulated, not used for tuning: n = 150, p = 800, five factors, independent slab g = 1, beta-binomial of mean size 5",
+        "simulated: n = 150, p = 800, five factors, independent slab g = 1, beta-binomial of mean size 5",
         _factors,
         _factors_data,
     ),
     "clusters3000": Named(
-        "simulated, not used for tuning: n = 100, p = 3,000, clusters of near copies, g-prior g = n, beta-binomial of mean size 4",
+        "simulated: n = 100, p = 3,000, clusters of near copies, g-prior g = n, beta-binomial of mean size 4",
         _clusters,
         _clusters_data,
+    ),
+    "moving1500": Named(
+        "simulated, not used for tuning: n = 120, p = 1,500, moving averages, hyper-g, beta-binomial of mean size 5",
+        _moving,
+        _moving_data,
+    ),
+    "rare6000": Named(
+        "simulated, not used for tuning: n = 250, p = 6,000, columns of 0 and 1 in pairs, independent slab g = 1, beta-binomial of mean size 8",
+        _rare,
+        _rare_data,
     ),
     "uscrime": Named("US crime: n = 47, p = 15, g-prior g = 47, h = ½; its reference is exact", _uscrime, datasets.load_uscrime),
 }  # fmt: skip
 
 DEFAULT = (
     "tecator", "boston104", "boston104-standardised", "fls", "n3finemapping", "ar5000", "blocks22576", "blocks22576-1",
-    "blocks22576-2", "factors800", "clusters3000",
+    "blocks22576-2", "factors800", "clusters3000", "moving1500", "rare6000",
 )  # fmt: skip
 
 

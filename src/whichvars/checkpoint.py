@@ -12,8 +12,8 @@ thread that runs it, and written by a thread that does nothing else, while sampl
 state of the run. A replicate without a file starts anew, which its seed does to the last bit. Files take the place of
 older ones only when they are whole.
 
-Products of columns that chains keep (``GramCache``) are not written: they are a shortcut, and the same bits come of
-computing them again. Nor are the entries of a ``RateTable`` that are not in use.
+Products of columns that chains and scans keep (``GramCache``, ``KeptRows``) are not written: they are a shortcut, and
+the same bits come of computing them again. Nor are the entries of a ``RateTable`` that are not in use.
 """
 
 import contextlib
@@ -39,6 +39,7 @@ import numpy as np
 
 from whichvars import _kernels, samplers, storage
 from whichvars._kernels.gram_cache import GramCache
+from whichvars._kernels.kept_rows import KeptRows, empty_rows
 from whichvars._kernels.rate_table import ENTRIES, RateTable
 from whichvars.budgets import parse_budget
 from whichvars.errors import ArgumentTypeError, CheckpointWarning, DataError, OutputError
@@ -97,12 +98,19 @@ class NoProducts(NamedTuple):
     places: int
 
 
+class NoRows(NamedTuple):
+    """Stands for ``KeptRows``."""
+
+    columns: int
+    places: int
+
+
 # --- what is written
 
 
 def classes() -> dict[str, type]:
     """Everything that replicates are made of: the named tuples and dataclasses of the samplers and kernels."""
-    found: dict[str, type] = {c.__name__: c for c in (Plan, Settings, Replicate, NoProducts)}
+    found: dict[str, type] = {c.__name__: c for c in (Plan, Settings, Replicate, NoProducts, NoRows)}
     for package in (_kernels, samplers):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for name, cls in vars(importlib.import_module(module.name)).items():
@@ -136,7 +144,8 @@ def fingerprint(problem: Problem) -> str:
 
 
 def needed(value: Any) -> Any:
-    """The tree without what nobody will look at: every ``GramCache``, and the unused part of every ``RateTable``."""
+    """The tree without what nobody will look at: every ``GramCache``, all ``KeptRows``, and the unused part of every
+    ``RateTable``."""
 
     def used(table: Any) -> Any:
         rows = int(table.ints[ENTRIES])
@@ -144,6 +153,7 @@ def needed(value: Any) -> Any:
         return table._replace(**{name: storage.Leading(part, rows) for name, part in parts.items()})
 
     value = _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
+    value = _replace(value, KeptRows, lambda rows: NoRows(len(rows.place), len(rows.held)))
     return _replace(value, RateTable, used)
 
 
@@ -159,6 +169,7 @@ def with_products(value: Any) -> Any:
             hand=np.zeros(1, np.int64),
         )
 
+    value = _replace(value, NoRows, lambda n: empty_rows(n.columns, n.places))
     return _replace(value, NoProducts, empty)
 
 

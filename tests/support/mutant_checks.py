@@ -252,7 +252,6 @@ def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int)
         # 0 – 1 – 2: the one in the middle has two stand-ins
         links = StandIns(np.arange(3, dtype=np.int32), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
         unit.own = unit.own._replace(stand_ins=links)
-        unit.own.share[0] = 0.25
         unit.own.ints[0, 0] = moves_left
     sampler.advance(problem, run, 0, 1)
     return unit, model_of(unit.chains[0])

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, _pivot_is_sound
-from whichvars._kernels.gram_cache import block_products, product
+from whichvars._kernels.gram_cache import product
 from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.kept_rows import claim_rows, kept_products
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.scan_work import LARGEST_POWER, STEEPEST, bounded, flip_log_odds, odds_of
@@ -44,6 +45,7 @@ def additions(target, chain, work, t, as_odds):
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
     whole = work.z.shape[1] >= offsets[p]
     current_rows = chain.row[chain.ints[SCANNED]] if whole else 0
+    claim_rows(work.rows, chain.column, current_rows, k)
     j = 0
     while j < p:
         # 1. a block of variables
@@ -118,7 +120,7 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
         _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
-        block_products(design, chain.gram_cache, first, n, chain.column[r], work.lanes, row)
+        kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
         s = 0
         while s + 4 <= r:
             _subtract_four(

@@ -63,7 +63,7 @@ def scan_cost(target: Target, columns: float, rows: float) -> float:
     """Nanoseconds that a scan of a model of so many columns takes, roughly, `rows` of whose rows are new."""
     n_columns = int(target.design.offsets[-1])
     n = dot_length(target.design)
-    each_row = 0.1 + 0.06 * columns + n / (12 if len(target.design.rows) else 3)
+    each_row = 0.1 + 0.06 * columns + n / (5 if len(target.design.rows) else 3)
     return 600.0 + columns * (20.0 + 2.0 * columns) + n_columns * (6.0 + 0.3 * columns + rows * each_row)
 
 

@@ -128,26 +128,46 @@ def _products_by_rows(rows, columns, first, n, present, lanes, out):
         sums = lanes[lane]
         for c in range(n):
             sums[c] = 0.0
-        t = lane
-        while t + 24 < whole:
-            _add_four(
-                sums, n,
-                rows[t, first:last], rows[t + 8, first:last], rows[t + 16, first:last], rows[t + 24, first:last],
-                columns[present, t], columns[present, t + 8], columns[present, t + 16], columns[present, t + 24],
-            )  # fmt: skip
-            t += 32
-        while t < whole:
-            _add_one(sums, n, rows[t, first:last], columns[present, t])
-            t += 8
-    for t in range(whole, length):
-        _add_one(lanes[0], n, rows[t, first:last], columns[present, t])
+        _add_rows(rows, first, last, columns[present], lane, whole, 8, sums)
+    _add_rows(rows, first, last, columns[present], whole, length, 1, lanes[0])
     _add_lanes(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7], n, out)
+
+
+@inlined
+def _add_rows(rows, first, last, factors, start, stop, step, sums):
+    """Add the rows at start, start + step, … one after the other, in as few passes over the sums as may be."""
+    n = last - first
+    t = start
+    while t + 3 * step < stop:
+        a, b, c, d = t, t + step, t + 2 * step, t + 3 * step
+        _add_four(
+            sums, n,
+            rows[a, first:last], rows[b, first:last], rows[c, first:last], rows[d, first:last],
+            factors[a], factors[b], factors[c], factors[d],
+        )  # fmt: skip
+        t += 4 * step
+    if t + 2 * step < stop:
+        a, b, c = t, t + step, t + 2 * step
+        _add_three(
+            sums, n,
+            rows[a, first:last], rows[b, first:last], rows[c, first:last], factors[a], factors[b], factors[c],
+        )  # fmt: skip
+        t += 3 * step
+    while t < stop:
+        _add_one(sums, n, rows[t, first:last], factors[t])
+        t += step
 
 
 @kernel
 def _add_four(sums, n, x0, x1, x2, x3, f0, f1, f2, f3):
     for c in range(n):
         sums[c] = (((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2) + x3[c] * f3
+
+
+@kernel
+def _add_three(sums, n, x0, x1, x2, f0, f1, f2):
+    for c in range(n):
+        sums[c] = ((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2
 
 
 @kernel

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import kernel
+from whichvars._kernels.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL
 from whichvars._kernels.size_prior import log_flip_odds
 from whichvars._kernels.target import Target
@@ -41,10 +42,11 @@ class Scan(NamedTuple):
     inverse: np.ndarray
     solved: np.ndarray
     vector: np.ndarray
+    rows: KeptRows  # of XᵀX
 
 
-def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
-    """Room for scans at models of up to `capacity` columns."""
+def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_bytes: int = 0) -> Scan:
+    """Room for scans at models of up to `capacity` columns, with so much of it for rows of Z and of XᵀX."""
     design = target.design
     widest = int(np.diff(design.offsets).max())
     n_columns = int(design.offsets[-1])
@@ -66,14 +68,18 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20) -> Scan:
         **{name: np.zeros(capacity) for name in ("squares", "schur_pivot", "schur_right")},
         factor=np.zeros((most, most)),
         **{name: np.zeros(most) for name in ("inverse", "solved", "vector")},
+        rows=new_kept_rows(design, row_bytes),
     )
 
 
 def no_scan() -> Scan:
     """Of the same type, with no room."""
     matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
-    arrays = {name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name != "widest"}
-    return Scan(widest=1, **arrays)
+    others = {"widest": 1, "rows": empty_rows(0, 0)}
+    arrays = {
+        name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name not in others
+    }
+    return Scan(**others, **arrays)  # type: ignore[arg-type]
 
 
 @kernel

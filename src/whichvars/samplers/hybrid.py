@@ -11,11 +11,13 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
    with probability r_j/(Z + λ).
 
 P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
-(``_kernels/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p. In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what
-is older counts half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
-event, and λ by the share u of events at models not in the table, min{4, .15 + 8u} times the mean of Z. Where flips come
-from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests on
-counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
+(``_kernels/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
+
+In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
+half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
+event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
+come from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests
+on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
 """
 
 import math
@@ -86,7 +88,6 @@ MOVES = 0
 class Own(NamedTuple):
     informed: Informed
     stand_ins: StandIns
-    share: np.ndarray  # (1,): of moves that swap a variable for a stand-in
     ints: np.ndarray  # (chains, 3)
     counts: np.ndarray  # (4,) int64
     accepted: np.ndarray  # (4,): by kind, sums of acceptance probabilities
@@ -163,7 +164,6 @@ class Hybrid:
         unit.own = Own(
             informed=new_informed(first_estimate(problem)),
             stand_ins=no_stand_ins(problem.p),
-            share=np.zeros(1),
             ints=np.zeros((self.chains, 3), np.int64),
             counts=np.zeros(4, np.int64),
             accepted=np.zeros(4),
@@ -175,8 +175,10 @@ class Hybrid:
         return run
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        own = run.units[unit].own
-        take_turns(problem, run.units[unit], advance, iterations * self.chains, own, run.shared.learning)
+        own: Own = run.units[unit].own
+        swaps = self.swaps if len(own.stand_ins.others) else 0.0
+        settings = own, swaps, run.shared.learning
+        take_turns(problem, run.units[unit], advance, iterations * self.chains, *settings)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
@@ -192,7 +194,6 @@ class Hybrid:
             time_so_far = run.iterations * self.chains * MOVE
             stand_ins = find_stand_ins(problem.target(0).design, estimate, FOR_STAND_INS * time_so_far)
             unit.own = unit.own._replace(stand_ins=stand_ins)
-            unit.own.share[0] = self.swaps if len(stand_ins.others) else 0.0
         new = float(weights.sum()) - run.shared.weight
         lookups, hits = unit.table.ints[LOOKUPS], unit.table.ints[HITS]
         if new > 0 and lookups > 0:
@@ -208,7 +209,7 @@ class Hybrid:
         k = float(np.mean([chain.ints[COLUMNS] for chain in unit.chains]))
         cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
         moves = int(np.clip(cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
-        share = min(4.0, 0.15 + 8 * misses) if self.draw_rate is None else self.draw_rate
+        share = min(4.0, 0.05 + 20 * misses**2) if self.draw_rate is None else self.draw_rate
         unit.own.counts[MOVES] = moves
         unit.floats[LAMBDA] = rate * share
 
@@ -282,13 +283,13 @@ def propose_single(target, chain, informed, rng):
 
 
 @inlined
-def propose_move(target, chain, own, c, rng):
-    """A proposal of P."""
+def propose_move(target, chain, own, c, swaps, rng):
+    """A proposal of P, of which the share `swaps` are for stand-ins."""
     u = rng.random()
     if u < 0.5:
         own.ints[c, KIND] = SCALED
         asi.propose(target, chain, own.informed, rng)
-    elif u < 0.5 + own.share[0]:
+    elif u < 0.5 + swaps:
         own.ints[c, KIND] = STAND_IN
         propose_stand_in(target, chain, own.stand_ins, rng)
     else:
@@ -319,14 +320,18 @@ def count_stay(chain, tally, own, c):
 
 
 @entry
-def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
+def advance(
+    target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
     return _advance(
-        target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps
+        target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
     )
 
 
 @kernel
-def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, learning, steps):
+def _advance(
+    target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
     """Advance chain c; returns the steps (flips and moves) done, fewer than asked where it needs more room,
     and the events."""
     ints, state = chain.ints, own.ints
@@ -335,7 +340,7 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
     while done < steps:
         if ints[PENDING] == 0:
             if state[c, LEFT] > 0:
-                propose_move(target, chain, own, c, rng)
+                propose_move(target, chain, own, c, swaps, rng)
             else:
                 event = next_event(target, chain, rng, work, table, floats, sums, weights, c)
                 if event == ROOM:

@@ -75,7 +75,8 @@ FIRST_TURN, TURN = (
     64,
     2048,
 )  # steps of one chain before the next one's turn, from round to round twice as many
-KEPT_BYTES = 64 << 20  # of the rows that scans keep
+KEPT_BYTES = 64 << 20  # of the rows of Z that scans keep
+ROW_BYTES = 32 << 20  # of the rows of XᵀX that they keep
 CACHE_BYTES = 16 << 20  # of products of columns
 KNOWN_MODELS = 1 << 20  # that are told from new ones (9 bytes each)
 FIRST_STAGE = 256  # iterations
@@ -139,7 +140,7 @@ class JumpUnit:
         self.chains[c].ints[SCANNED] = 0
         target = problem.target(capacity)
         if capacity > self.scan.inverse_factor.shape[0]:
-            self.scan = new_scan(target, capacity, KEPT_BYTES)
+            self.scan = new_scan(target, capacity, KEPT_BYTES, ROW_BYTES)
         if capacity > self.tally.record_models.shape[1]:
             self.tally = grow_tally(self.tally, target, capacity)
 
@@ -170,7 +171,7 @@ def new_jump_unit(
         memo=memo,
         tally=new_tally(p, capacity, MODELS, RECORDS, batches_for(p)),
         rng=stream(seed, 0),
-        scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES),
+        scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES, ROW_BYTES),
         table=new_rate_table(p, r, table_bytes, KNOWN_MODELS if exact_weights else 0),
         floats=np.array([1.0, kappa]),
         sums=np.zeros((r, p)),
