@@ -12,7 +12,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ from benchmarks.problems import build
 from whichvars import datasets
 from whichvars._kernels import gram_cache
 from whichvars._kernels.adapt import Adaptation, new_adaptation
+from whichvars._kernels.averages import NEVER, NEXT_SCAN
 from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, change, clear, evaluate, new_chain
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.model_table import new_memo
+from whichvars.samplers import estimated
+from whichvars.samplers.run import Run
 from whichvars.seeding import replicate_seeds
 
 ROWS = 60
@@ -416,17 +419,46 @@ def memory(effort: Effort) -> list[dict[str, Any]]:
     return out
 
 
+@contextmanager
+def scans_in_warmup_only() -> Iterator[None]:
+    """ASI and PARNI learn from scans, and go on with them for the PIPs alone."""
+    begin = estimated.begin_counting
+
+    def begin_without(problem: wv.Problem, run: Run, adapt: str) -> None:
+        begin(problem, run, adapt)
+        for unit in run.units:
+            unit.own.averages.ints[NEXT_SCAN] = NEVER
+
+    estimated.begin_counting = begin_without
+    try:
+        yield
+    finally:
+        estimated.begin_counting = begin
+
+
 def averages(effort: Effort) -> list[dict[str, Any]]:
     """What Rao–Blackwell sums take of the time, for samplers that could do without."""
     out = []
+    samplers = {
+        wv.AddDeleteSwap(): effort.iterations // 2,
+        wv.IndividualAdaptation(): effort.iterations // 2,
+        wv.ASI(): effort.iterations // 5,
+        wv.PARNI(): effort.iterations // 20,
+    }
     for name in ("tecator", "boston104", "fls", "ar5000", "blocks22576"):
         problem = build(name)
-        for sampler in (wv.AddDeleteSwap(), wv.IndividualAdaptation()):
+        for sampler, draws in samplers.items():
             run(problem, sampler, 1000, rao_blackwell=True)  # compile
-            draws = effort.iterations // 2
 
-            def seconds(repeat: int, averaged: bool, problem: Any = problem, sampler: Any = sampler) -> float:
-                return run(problem, sampler, draws, repeat, rao_blackwell=averaged).cpu_seconds  # noqa: B023
+            def seconds(
+                repeat: int,
+                averaged: bool,
+                problem: Any = problem,
+                sampler: Any = sampler,
+                draws: int = draws,
+            ) -> float:
+                with nullcontext() if averaged else scans_in_warmup_only():
+                    return run(problem, sampler, draws, repeat, rao_blackwell=averaged).cpu_seconds
 
             measures = {"with": lambda r: seconds(r, True), "without": lambda r: seconds(r, False)}
             _, ratios = in_turns(measures, "with", effort.repeats)

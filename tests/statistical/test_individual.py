@@ -278,7 +278,8 @@ def test_starts_at_the_largest_model() -> None:
         wv.sample(target, RAPA, draws=10, start=list(range(7)), progress=False)
 
 
-@pytest.mark.parametrize("p", [1, 2])
+# vectors of length 1 are contiguous to Numba, so that all kernels compile once more for p = 1
+@pytest.mark.parametrize("p", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(
     "sampler",
     [

@@ -220,6 +220,10 @@ def test_defaults() -> None:
         size, anchors = wv.SubsetGibbs().counts(p)
         assert 0 <= anchors < size <= p
     assert wv.SubsetGibbs(subset=40).counts(1000) == (40, 20)
+
+
+@pytest.mark.slow  # compiles for p = 1 alone
+def test_one_variable() -> None:
     X = np.random.default_rng(0).normal(size=(20, 1))
     posterior = wv.sample(wv.Problem(X, X[:, 0]), wv.SubsetGibbs(), draws=500, progress=False)
     assert posterior.pip[0] > 0.99

@@ -42,9 +42,7 @@ from whichvars.seeding import stream
 if TYPE_CHECKING:
     from whichvars.problem import Problem
 
-SHORTEST_ITERATION = (
-    130.0  # nanoseconds: of the cheapest there are, those of add/delete/swap that the memo knows
-)
+SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
 RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
 MODELS = 1 << 14  # best models kept per chain
 
