@@ -76,6 +76,8 @@ def calibrate(problem: wv.Problem, sampler: Any, budget: float, averages: bool =
     draws = 2000
     while True:
         seconds = once(problem, sampler, draws, 0, averages).cpu_seconds
+        if seconds >= 0.5 * budget:  # unless it has compiled something
+            seconds = min(seconds, once(problem, sampler, draws, 0, averages).cpu_seconds)
         if seconds >= 0.5 * budget:  # less would be mostly warm-up, which need not be as fast as the rest
             return max(1000, round(draws * budget / seconds))
         draws = round(draws * min(20.0, max(2.0, 0.7 * budget / max(seconds, 1e-6))))

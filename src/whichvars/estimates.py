@@ -165,7 +165,8 @@ def combine_evidence(values: list[float]) -> tuple[float, float]:
 
 
 def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them."""
+    """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
+    where these have sums of their own."""
     found = [e.rao_blackwell for e in estimates]
     parts = [part for part in found if part is not None]
     if len(parts) < len(found):
@@ -173,12 +174,19 @@ def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndar
     if parts[0].sums is not None:
         sums = np.concatenate([part.sums for part in parts])
         weights = np.concatenate([part.weights for part in parts])
+        if _most_are_empty(weights):
+            return None
         mean, variance = ratio_of_sums(sums, weights)
         mcse = np.where(variance > 0, np.sqrt(variance), np.nan)
     else:
         means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
         mean, mcse = combine_replicates(means, variances, min(part.degrees for part in parts))
     return mean, np.hypot(mcse, ROUNDING)
+
+
+def _most_are_empty(weights: np.ndarray) -> bool:
+    """Whether most chains had no event yet, as in short runs with long bursts of moves."""
+    return 2 * int(np.count_nonzero(weights)) < len(weights)
 
 
 def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
@@ -188,7 +196,8 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
-    like PIP; errors are those of the mixture itself, chain by chain.
+    like PIP; errors are those of the mixture itself, chain by chain. Where most chains have no conditional
+    probabilities yet, shares of draws are all there is.
     """
     sums, weights, visits, visited = (
         np.concatenate([getattr(part, name) for part in parts])
@@ -196,6 +205,8 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     )
     averaged, spread = ratio(sums, weights)
     shares, spread_of_shares = ratio(visits, visited)
+    if _most_are_empty(weights):
+        return ratio_of_sums(visits, visited)
     independent = averaged * (1 - averaged) / visited.sum()  # what is never seen is not known therefore
     rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
     noise, noise_of_shares, least = (

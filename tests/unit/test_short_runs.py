@@ -1,0 +1,54 @@
+"""Runs too short for an event of every chain: conditional probabilities that are not there are not taken for 0."""
+
+import numpy as np
+import pytest
+
+import whichvars as wv
+from support.cases import Case, problem, truth
+from whichvars.estimates import combine_rao_blackwell, mix_with_visits
+from whichvars.samplers.run import Estimate, RaoBlackwell
+
+VISITS = np.array([[90.0, 10.0], [80.0, 0.0], [100.0, 20.0]])
+DRAWS = np.full(3, 100.0)
+
+
+def part(*weights: float) -> RaoBlackwell:
+    """Three chains, two variables; conditional probabilities .8 and .3 while there is time."""
+    held = np.array(weights)
+    return RaoBlackwell.of_chains(held[:, None] * [0.8, 0.3], held, VISITS, DRAWS)
+
+
+@pytest.mark.parametrize("weights", [(0, 0, 0), (0, 2, 0)])
+def test_shares_of_draws_alone(weights: tuple[float, ...]) -> None:
+    pip, variance = mix_with_visits([part(*weights)])
+    np.testing.assert_allclose(pip, [0.9, 0.1])
+    np.testing.assert_allclose(variance, VISITS.var(axis=0, ddof=1) / 100**2 / 3)
+
+
+def test_both_where_most_chains_have_events() -> None:
+    pip, _ = mix_with_visits([part(1.0, 2.0, 0.0)])
+    assert 0.8 <= pip[0] < 0.9
+    assert 0.1 < pip[1] <= 0.3
+
+
+def test_no_averages_without_events() -> None:
+    def seen(*weights: float) -> list[Estimate]:
+        return [type("E", (), {"rao_blackwell": part(*weights)})()]  # type: ignore[list-item]
+
+    assert combine_rao_blackwell(seen(0, 0, 0)) is None
+    assert combine_rao_blackwell(seen(0, 1, 0)) is None
+    found = combine_rao_blackwell(seen(1, 1, 0))
+    assert found is not None
+    np.testing.assert_allclose(found[0], [0.8, 0.3])
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
+def test_a_run_that_ends_within_its_first_burst() -> None:
+    case = Case("plain", "independent", "fixed")
+    posterior = wv.sample(
+        problem(case), wv.Hybrid(moves=4000), draws=1500, replicates=2, seed=3, progress=False
+    )
+    assert posterior.rao_blackwell is None
+    np.testing.assert_allclose(posterior.pip, posterior.frequencies)
+    np.testing.assert_allclose(posterior.pip, truth(case).pips, atol=0.1)
+    assert np.nanmax(posterior.mcse) > 1e-3
