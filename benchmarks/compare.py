@@ -205,6 +205,7 @@ def compare(
         reference = load(name, problem)
         result["problems"][name] = {
             "about": problems.PROBLEMS[name].about,
+            "commit": result["environment"]["commit"],
             **compare_on(problem, chosen, budget, runs, reference, say),
         }
     return result
@@ -261,6 +262,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
                 table.note += f" refused: it is more than {LARGE_FLOOR:.0%} of it; make a longer reference."
         if found.get("runs", result["runs"]) != result["runs"]:
             table.note += f" {found['runs']} runs a sampler."
+        commit = result["environment"]["commit"]
+        if found.get("commit", commit) != commit:
+            table.note += f" Measured at commit {found['commit']}."
         out.append(table)
     return out
 
