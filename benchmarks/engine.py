@@ -478,11 +478,13 @@ def auto_memory(effort: Effort) -> list[dict[str, Any]]:
         small, wv.Hybrid(), draws=1000, progress=False
     )  # so that it compiles nothing, which takes memory too
     code = (
-        "import numpy as np, resource, whichvars as wv, warnings; warnings.simplefilter('ignore'); "
+        "import numpy as np, whichvars as wv, warnings; warnings.simplefilter('ignore'); "
         f"rng = np.random.default_rng(0); X = rng.normal(size=(500, {p})); "
         "y = X[:, :5] @ np.array([1, -1, .8, .6, .5]) + rng.normal(size=500); "
         "posterior = wv.sample(wv.Problem(X, y), draws=20_000, progress=False); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - X.nbytes, posterior.cpu_seconds)"
+        # the largest since this program began; getrusage would also count what the parent had
+        "status = dict(line.split(':') for line in open('/proc/self/status')); "
+        "print(int(status['VmHWM'].split()[0]) * 1024 - X.nbytes, posterior.cpu_seconds)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     beside, seconds = map(float, found.split())
