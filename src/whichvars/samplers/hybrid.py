@@ -176,7 +176,7 @@ class Hybrid:
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         own: Own = run.units[unit].own
-        swaps = self.swaps if len(own.stand_ins.others) else 0.0
+        swaps = float(self.swaps) if len(own.stand_ins.others) else 0.0  # a whole number would compile anew
         settings = own, swaps, run.shared.learning
         take_turns(problem, run.units[unit], advance, iterations * self.chains, *settings)
 
