@@ -203,10 +203,10 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("sums", "weights", "visits", "visited")
     )
-    averaged, spread = ratio(sums, weights)
-    shares, spread_of_shares = ratio(visits, visited)
     if _most_are_empty(weights):
         return ratio_of_sums(visits, visited)
+    averaged, spread = ratio(sums, weights)
+    shares, spread_of_shares = ratio(visits, visited)
     independent = averaged * (1 - averaged) / visited.sum()  # what is never seen is not known therefore
     rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
     noise, noise_of_shares, least = (
