@@ -66,7 +66,7 @@ class Progress:
         if self.show and not self.told and not any(run.iterations for run in runs):
             self.told = True
             print(
-                "compiling kernels; this happens once after an installation and takes half a minute …",
+                "compiling kernels; this happens once after an installation and takes a minute or two …",
                 file=sys.stderr,
             )
 

@@ -66,7 +66,7 @@ def self_test(console: "Console") -> tuple[float, float]:
 
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X, data.y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
-    with console.status("checking; the first time, compiling takes half a minute"):
+    with console.status("checking; the first time, compiling takes a minute or two"):
         started = time.perf_counter()
         truth = wv.exact(problem)
         worst = 0.0

@@ -71,11 +71,11 @@ def _compile_kernels(console: "Console") -> None:
     if directory is None:
         console.print(
             "\nThe compiled parts cannot be kept, as no cache directory can be written: they are compiled in "
-            "every process (about half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
+            "every process (a minute or two). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
         )
     else:
         console.print(
-            "\nFirst run: the inner loops are compiled for this machine and kept. This takes about half a minute, once."
+            "\nFirst run: the inner loops are compiled for this machine and kept. This takes a minute or two, once."
         )
     import whichvars as wv
 
