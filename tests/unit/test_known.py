@@ -9,20 +9,26 @@ import pytest
 
 import whichvars as wv
 from support.kernels import from_python
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain, set_model
 from whichvars._kernels.known import (
     BEFORE,
     MODELS,
     STAGE,
     add_known,
     end_stage,
+    end_stage_of_draws,
     has_mass,
     is_known,
     meet,
+    meet_model,
     new_known,
 )
+from whichvars._kernels.model_table import new_memo
 from whichvars.datasets import simulate_blocks
+from whichvars.samplers.run import ratio_of_sums
 
 met = from_python(meet)
+met_model = from_python(meet_model)
 known_now = from_python(is_known)
 next_stage = from_python(end_stage)
 add = from_python(add_known)
@@ -102,8 +108,7 @@ def sampled(sampler: Any, problem: wv.Problem, draws: int, seed: int) -> wv.Post
 @pytest.mark.parametrize("sampler", [wv.Hybrid, wv.TemperedGibbs])
 def test_right_where_part_of_the_space_is_known(sampler: Any) -> None:
     """Runs that meet part of 16,384 models: errors as claimed, and smaller than by time alone."""
-    data = simulate_blocks(n=40, p=14, block=7, correlation=0.7, effects=[0.5, 0.4], seed=3)
-    problem = wv.Problem(data.X, data.y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=0.25))
+    problem = small_problem()
     exact = wv.exact(problem).pip
     scores = []
     errors: dict[bool, list[np.ndarray]] = {True: [], False: []}
@@ -117,4 +122,64 @@ def test_right_where_part_of_the_space_is_known(sampler: Any) -> None:
     assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.5
     off = np.mean(errors[True], axis=0) / np.std(errors[True], axis=0, ddof=1) * np.sqrt(24)
     assert np.abs(off).max() < 4  # no variable is off in all runs
+    assert np.sum(np.square(errors[True])) < 0.5 * np.sum(np.square(errors[False]))
+
+
+def place(problem: wv.Problem, chain: Any, members: list[int]) -> None:
+    assert set_model(problem.target(4), chain, new_memo(0), np.array(members, np.int64), len(members))
+
+
+def test_draws_of_known_models_have_exact_weights() -> None:
+    """The null model, {0, 2} twice and {1}, then the end of the stage; {3} is new in the next."""
+    problem = small_problem()
+    chain = new_chain(problem.target(4), 4)
+    known, means = new_known(14, 64), np.zeros(14)
+    logs, models = [], [[], [0, 2], [0, 2], [1]]
+    for members in models:
+        place(problem, chain, members)
+        logs.append(chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR])
+        assert not met_model(known, chain)
+    end_stage_of_draws(known, means)
+    weights = np.exp(np.array(logs) - max(logs))
+    weights[2] = 0  # met before
+    expected = np.zeros(14)
+    for weight, members in zip(weights / weights.sum(), models):
+        expected[members] += weight
+    np.testing.assert_allclose(means, expected, rtol=1e-12)
+    assert met_model(known, chain)
+    place(problem, chain, [3])
+    assert not met_model(known, chain)
+    assert not met_model(known, chain)  # as long as the stage lasts
+
+
+def small_problem() -> wv.Problem:
+    data = simulate_blocks(n=40, p=14, block=7, correlation=0.7, effects=[0.5, 0.4], seed=3)
+    return wv.Problem(data.X, data.y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=0.25))
+
+
+def test_shares_of_draws_are_right_where_part_of_the_space_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small_problem()
+    exact = wv.exact(problem).pip
+    averages, last = wv.Hybrid.averages, []
+
+    def keep(self: wv.Hybrid, run: Any) -> Any:
+        last.append(averages(self, run))
+        return last[-1]
+
+    monkeypatch.setattr(wv.Hybrid, "averages", keep)
+    scores = []
+    errors: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for seed in range(24):
+        for weights in errors:
+            sampled(wv.Hybrid(moves=20, exact_weights=weights), problem, 4000, seed)
+            visits, visited = (
+                np.concatenate([getattr(x, name) for x in last[-2:]]) for name in ("visits", "visited")
+            )
+            pip, variance = ratio_of_sums(visits, visited)
+            errors[weights].append(pip - exact)
+            if weights:
+                scores.append((pip - exact) / np.sqrt(variance))
+    assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.5
+    off = np.mean(errors[True], axis=0) / np.std(errors[True], axis=0, ddof=1) * np.sqrt(24)
+    assert np.abs(off).max() < 4
     assert np.sum(np.square(errors[True])) < 0.5 * np.sum(np.square(errors[False]))

@@ -7,7 +7,8 @@ that any chain of a replicate has met before some moment. From then on the PIPs 
           + \sum_{\gamma \notin K} \pi(\gamma)\, p_j(\gamma),
 
 in which a chain's time in K estimates π(K), its time elsewhere the last sum, and the quotient is exact. So chains need
-not agree on the weights of modes that they have met; only what is new counts by time.
+not agree on the weights of modes that they have met; only what is new counts by time. The same holds for shares of
+draws, with :math:`\gamma_j` in place of :math:`p_j(\gamma)`, and with another K: models met by moves, which need no scan.
 
 K must not depend on the time that is counted with it: that would favour models that happened to be met. It therefore
 changes only at a few moments, the ends of *stages*, each as long as all before it together. What a stage starts with
@@ -19,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SIZE
+from whichvars._kernels.jit import entry, inlined, kernel
 
 NEGLIGIBLE = 1e-12  # weight, that of the best model being 1, below which probabilities are not added up
 
@@ -82,12 +84,22 @@ def is_known(known, key):
 
 @kernel
 def _meet(known, key, log_posterior, probabilities):
+    before, weight = _note(known, key, log_posterior)
+    if weight > NEGLIGIBLE:
+        add_scaled(known.sums[NOW], probabilities, weight)
+    return before
+
+
+@kernel
+def _note(known, key, log_posterior):
+    """Whether a model was known when the stage began, and its weight if it has not been met before, else 0."""
     ints, keys = known.ints, known.keys
     if key == np.uint64(0):  # that of no model, but for one in 2⁶⁴
-        return False
+        return False, 0.0
     slot = _find(keys, key)
     if keys[slot] == key:
-        return known.met[slot] < ints[STAGE]
+        return known.met[slot] < ints[STAGE], 0.0
+    weight = 0.0
     if 4 * ints[MODELS] < 3 * keys.shape[0]:  # a full set stays as it is
         keys[slot] = key
         known.met[slot] = np.uint8(ints[STAGE])
@@ -96,9 +108,19 @@ def _meet(known, key, log_posterior, probabilities):
             _rescale(known, log_posterior)
         weight = math.exp(log_posterior - known.scale[0])
         known.mass[NOW] += weight
+    return False, weight
+
+
+@inlined
+def meet_model(known, chain):
+    """Note the chain's model with its variables in place of probabilities; whether it was known when the stage began."""
+    before = False
+    if known.keys.shape[0] > 0:
+        before, weight = _note(known, chain.keys[0], chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR])
         if weight > NEGLIGIBLE:
-            add_scaled(known.sums[NOW], probabilities, weight)
-    return False
+            for i in range(chain.ints[SIZE]):
+                known.sums[NOW, chain.order[i]] += weight
+    return before
 
 
 @kernel
@@ -139,3 +161,12 @@ def end_stage(known):
     for j in range(known.sums.shape[1]):
         known.sums[BEFORE, j] += known.sums[NOW, j]
         known.sums[NOW, j] = 0.0
+
+
+@entry
+def end_stage_of_draws(known, means):
+    """``end_stage`` for Python; `means` (p,) become the exact inclusion probabilities within K."""
+    end_stage(known)
+    if known.mass[BEFORE] > 0.0:
+        for j in range(means.shape[0]):
+            means[j] = known.sums[BEFORE, j] / known.mass[BEFORE]

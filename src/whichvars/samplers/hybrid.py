@@ -49,6 +49,7 @@ from whichvars._kernels.informed import (
     set_estimate,
 )
 from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.known import Known, end_stage_of_draws, meet_model, new_known
 from whichvars._kernels.moves import draw_included
 from whichvars._kernels.rate_table import HITS, LOOKUPS
 from whichvars._kernels.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
@@ -59,6 +60,7 @@ from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estima
 from whichvars.samplers.run import RaoBlackwell, Run, check_between
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
+    KNOWN_MODELS,
     LAMBDA,
     ROOM,
     JumpUnit,
@@ -93,6 +95,9 @@ class Own(NamedTuple):
     accepted: np.ndarray  # (4,): by kind, sums of acceptance probabilities
     visits: np.ndarray  # (chains, p): draws that had the variable in
     visited: np.ndarray  # (chains,): draws
+    known: Known  # K, models met by moves
+    held: np.ndarray  # (chains,): draws of models in K in this stage, in `visited` but not yet in `visits`
+    means: np.ndarray  # (p,): exact inclusion probabilities within K
 
 
 @dataclass
@@ -169,6 +174,9 @@ class Hybrid:
             accepted=np.zeros(4),
             visits=np.zeros((self.chains, problem.p)),
             visited=np.zeros(self.chains),
+            known=new_known(problem.p, KNOWN_MODELS if self.exact_weights else 0),
+            held=np.zeros(self.chains),
+            means=np.zeros(problem.p),
         )
         run = Run([unit], Stage(), barrier=FIRST_STAGE)
         self._choose(problem, unit, 5.0, 1.0)
@@ -184,6 +192,9 @@ class Hybrid:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
         unit: JumpUnit = run.units[0]
         run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+        unit.own.visits[:] = visits_with_known(unit.own)
+        unit.own.held[:] = 0
+        end_stage_of_draws(unit.own.known, unit.own.means)
         if not run.shared.learning:
             unit.settle()
             return
@@ -227,7 +238,7 @@ class Hybrid:
 
     def averages(self, run: Run) -> RaoBlackwell:
         unit: JumpUnit = run.units[0]
-        return RaoBlackwell.of_chains(*unit.totals(), unit.own.visits.copy(), unit.own.visited.copy())
+        return RaoBlackwell.of_chains(*unit.totals(), visits_with_known(unit.own), unit.own.visited.copy())
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         unit: JumpUnit = run.units[0]
@@ -239,6 +250,14 @@ class Hybrid:
             "stand_ins": int(np.count_nonzero(unit.own.stand_ins.place >= 0)),
             "acceptance": dict(zip(("scaled", "add/delete/swap", "stand-in"), accepted.tolist())),
         }
+
+
+def visits_with_known(own: Own) -> np.ndarray:
+    """Draws by chain that had each variable in, (chains, p), those of known models by their exact weights."""
+    visits = own.visits.copy()
+    for row, held in zip(visits, own.held):
+        row += held * own.means
+    return visits
 
 
 @inlined
@@ -311,12 +330,17 @@ def count_stay(chain, tally, own, c):
     """Count the draws of the current model that have not been counted yet."""
     times = own.ints[c, STAYED]
     own.ints[c, STAYED] = 0
-    if times > 0 and tally.ints[COUNTING] > 0:
-        count_draws(chain, tally, times)
-        own.visited[c] += times
-        visits = own.visits
-        for i in range(chain.ints[SIZE]):
-            visits[c, chain.order[i]] += times
+    if times > 0:
+        known = meet_model(own.known, chain)
+        if tally.ints[COUNTING] > 0:
+            count_draws(chain, tally, times)
+            own.visited[c] += times
+            if known:
+                own.held[c] += times
+            else:
+                visits = own.visits
+                for i in range(chain.ints[SIZE]):
+                    visits[c, chain.order[i]] += times
 
 
 @entry
