@@ -28,7 +28,7 @@ class UnderTest:
         hard cases; "few", every slab once, every model prior, and some hard cases among them.
     quick: which of its cases are in ``make test``; the others are in ``make test-slow``. Samplers of which that
         has "few" are compared with the prior and their errors are judged there with fewer cases, too.
-    draws: counted iterations of each run (None: the tests' own number). With several chains, so many that batches
+    draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With several chains, so many that batches
         are long beside the chains' memory: reported errors rest on it.
     runs: how many of them each case has; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
@@ -78,7 +78,7 @@ def uneven_estimates(problem: Any, run: Any) -> None:
 frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=64)
 
 SAMPLERS: dict[str, UnderTest] = {
-    "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap()),
+    "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap(), quick="reduced"),
     "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0), quick="few"),
     "ads-small-memo": UnderTest(
         wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick="few"
@@ -95,11 +95,15 @@ SAMPLERS: dict[str, UnderTest] = {
         rms=1.6,
         one_step=frozen,
         prepare=uneven_probabilities,
+        temperatures=(1.0, 0.3),
         quick="reduced",
     ),
     "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="few"),
     "ia-coins-frozen": UnderTest(
-        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"), one_step=frozen, quick="few"
+        wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"),
+        one_step=frozen,
+        temperatures=(1.0,),
+        quick="few",
     ),
     "rapa-5": UnderTest(
         wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick="few"
@@ -158,7 +162,7 @@ SAMPLERS: dict[str, UnderTest] = {
     "hybrid-fixed": UnderTest(
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
     ),
-    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), tempers=False),
+    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), tempers=False, quick="few"),
     # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
     "hybrid-by-time": UnderTest(wv.Hybrid(exact_weights=False), tempers=False),
     "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick="few"),

@@ -12,7 +12,9 @@ from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.scores import Scores, scores
 
-DRAWS = 30_000
+# ``make test`` has short runs of the cases called "few"; the others have variables that hardly ever move, and need long
+# ones. ``make test-slow`` has long runs of every case.
+DRAWS = {"quick": 10_000, "long": 30_000}
 HARD = [
     Case("duplicate", "independent", "fixed"),
     Case("duplicate", "g", "beta-binomial"),
@@ -74,13 +76,13 @@ def test_no_slab_and_no_prior_is_left_out() -> None:
 
 
 @cache
-def result(sampler: str, case: Case) -> Scores:
+def result(sampler: str, case: Case, length: str) -> Scores:
     tested = SAMPLERS[sampler]
     return scores(
         problem(case),
         tested.settings,
         truth(case),
-        draws=tested.draws or DRAWS,
+        draws=tested.draws or DRAWS[length if case in CASES["few"] else "long"],
         runs=tested.runs,
         start=case.starting_models,
         seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
@@ -88,15 +90,18 @@ def result(sampler: str, case: Case) -> Scores:
 
 
 @pytest.mark.parametrize(
-    ("sampler", "case"),
+    ("sampler", "case", "length"),
     [
-        pytest.param(s, c, id=f"{s}-{c.id}", marks=[] if c in quick_cases_of(s) else pytest.mark.slow)
-        for s in SAMPLERS
-        for c in cases_of(s)
+        *(pytest.param(s, c, "quick", id=f"{s}-{c.id}") for s in SAMPLERS for c in quick_cases_of(s)),
+        *(
+            pytest.param(s, c, "long", id=f"{s}-{c.id}-long", marks=pytest.mark.slow)
+            for s in SAMPLERS
+            for c in cases_of(s)
+        ),
     ],
 )
-def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
-    found = result(sampler, case)
+def test_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None:
+    found = result(sampler, case, length)
     assert np.abs(found.pips).max(initial=0) < 4.5, found
     assert np.abs(found.frequencies).max(initial=0) < 4.5, found
     assert np.abs(found.averages).max(initial=0) < 4.5, found
@@ -105,19 +110,15 @@ def test_within_monte_carlo_error(sampler: str, case: Case) -> None:
 
 
 POOLED = [
-    *(pytest.param(s, quick_cases_of(s), id=s) for s in SAMPLERS if SAMPLERS[s].quick != "few"),
-    *(
-        pytest.param(s, cases_of(s), id=f"{s}-all", marks=pytest.mark.slow)
-        for s in SAMPLERS
-        if quick_cases_of(s) != cases_of(s) or SAMPLERS[s].quick == "few"
-    ),
+    *(pytest.param(s, quick_cases_of(s), "quick", id=s) for s in SAMPLERS if SAMPLERS[s].quick != "few"),
+    *(pytest.param(s, cases_of(s), "long", id=f"{s}-all", marks=pytest.mark.slow) for s in SAMPLERS),
 ]
 
 
-@pytest.mark.parametrize(("sampler", "cases"), POOLED)
-def test_no_bias_over_all_cases(sampler: str, cases: list[Case]) -> None:
+@pytest.mark.parametrize(("sampler", "cases", "length"), POOLED)
+def test_no_bias_over_all_cases(sampler: str, cases: list[Case], length: str) -> None:
     """What is too small to show in one case shows in all of them together."""
-    found = [result(sampler, case) for case in cases]
+    found = [result(sampler, case, length) for case in cases]
     assert all(len(f.averages) for f in found), "every sampler averages conditional probabilities"
     rest = np.concatenate([np.append(f.sizes, f.models) for f in found])
     exact = getattr(SAMPLERS[sampler].settings, "exact_weights", False)

@@ -12,7 +12,7 @@ from support.cases import PRIORS, Case, data, priors, problem, truth
 from support.scores import AtTemperature, scores
 from whichvars.samplers.run import Sampler
 
-DRAWS = 30_000
+DRAWS = {"quick": 10_000, "long": 30_000}  # ``make test-slow`` has long runs, of every case
 TEMPERED = [name for name, tested in SAMPLERS.items() if tested.tempers]
 DATA = [("groups", "independent"), ("plain", "g"), ("plain", "independent")]
 HEREDITY = [Case("heredity-groups", "independent", prior) for prior in ("fixed", "beta-binomial")]
@@ -27,17 +27,16 @@ def cases_of(name: str, quick: bool) -> list[Case]:
 
 
 TESTED = [
-    *(pytest.param(name, cases_of(name, quick=True), id=name) for name in TEMPERED),
+    *(pytest.param(name, cases_of(name, quick=True), "quick", id=name) for name in TEMPERED),
     *(
-        pytest.param(name, cases_of(name, quick=False), id=f"{name}-all", marks=pytest.mark.slow)
+        pytest.param(name, cases_of(name, quick=False), "long", id=f"{name}-all", marks=pytest.mark.slow)
         for name in TEMPERED
-        if cases_of(name, quick=True) != cases_of(name, quick=False)
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "cases"), TESTED)
-def test_prior_comes_back(name: str, cases: list[Case]) -> None:
+@pytest.mark.parametrize(("name", "cases", "length"), TESTED)
+def test_prior_comes_back(name: str, cases: list[Case], length: str) -> None:
     """Each case within its error, and all of them together (a case's scores move together, cases do not)."""
     sampler: Sampler = AtTemperature(SAMPLERS[name].settings, 0.0)  # type: ignore[assignment]
     found = {}
@@ -46,7 +45,7 @@ def test_prior_comes_back(name: str, cases: list[Case]) -> None:
             problem(case),
             sampler,
             truth(case, temper=0.0),
-            draws=SAMPLERS[name].draws or DRAWS,
+            draws=SAMPLERS[name].draws or DRAWS[length],
             runs=SAMPLERS[name].runs,
             start="mixed",
             seed=zlib.crc32(f"prior {name} {case.id}".encode()) % 10**6,

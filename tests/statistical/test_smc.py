@@ -102,8 +102,16 @@ def test_no_bias_over_all_cases(tested: list[tuple[Case, str]]) -> None:
 # --- two modes
 
 
-@pytest.mark.parametrize("slab", STRONG)
-@pytest.mark.parametrize("move", ["rapa", "ads"])
+def in_turn(first: list[Any], second: list[Any]) -> list[Any]:
+    """All pairs; those in which every value of either occurs are in ``make test``."""
+    return [
+        pytest.param(a, b, marks=[] if (i + j) % len(second) == 0 else pytest.mark.slow)
+        for i, a in enumerate(first)
+        for j, b in enumerate(second)
+    ]
+
+
+@pytest.mark.parametrize(("slab", "move"), in_turn(list(STRONG), ["rapa", "ads"]))
 def test_two_modes(slab: str, move: str) -> None:
     target, exact = bimodal(slab)
     assert_add_delete_swap_is_stuck(slab)
@@ -119,8 +127,9 @@ def test_two_modes(slab: str, move: str) -> None:
 # --- evidence
 
 
-@pytest.mark.parametrize("slab", [wv.GPrior(47), wv.IndependentNormal(100)], ids=["g", "independent"])
-@pytest.mark.parametrize("move", ["rapa", "ads"])
+@pytest.mark.parametrize(
+    ("slab", "move"), in_turn([wv.GPrior(47), wv.IndependentNormal(100)], ["rapa", "ads"]), ids=str
+)
 def test_log_evidence_of_uscrime(slab: Any, move: str) -> None:
     data = wv.datasets.load_uscrime()
     target = wv.Problem(data.X, data.y, slab=slab, model_prior=wv.FixedInclusion(h=0.5))

@@ -37,18 +37,22 @@ def from_python(kernel: Any) -> Callable[..., Any]:
 
 
 @entry
-def propose_flips(target, chain, memo, flips):
-    """Propose to flip all of `flips`; the log ratio of the targets."""
-    clear(chain)
+def _propose_and_evaluate(target, chain, memo, flips, anew):
+    if anew:
+        clear(chain)
     for i in range(flips.shape[0]):
         change(target, chain, flips[i])
     return evaluate(target, chain, memo)
 
 
-@entry
+def propose_flips(target, chain, memo, flips):
+    """Propose to flip all of `flips`; the log ratio of the targets."""
+    return _propose_and_evaluate(target, chain, memo, flips, True)
+
+
 def evaluate_again(target, chain, memo):
     """The log ratio of the proposal that waits in the chain."""
-    return evaluate(target, chain, memo)
+    return _propose_and_evaluate(target, chain, memo, np.zeros(0, np.int64), False)
 
 
 @entry

@@ -1,7 +1,7 @@
 """Forward selection on the posterior: a starting model that is better than none."""
 
 from whichvars._kernels.chain import SIZE, accept, change, clear, evaluate
-from whichvars._kernels.jit import entry
+from whichvars._kernels.jit import entry, kernel
 
 
 @entry
@@ -13,15 +13,18 @@ def select_forward(target, chain, memo, max_size):
         gain = 0.0
         for j in range(p):
             if chain.position[j] < 0:
-                clear(chain)
-                change(target, chain, j)
-                ratio = evaluate(target, chain, memo)
+                ratio = _propose(target, chain, memo, j)
                 if ratio > gain:
                     best = j
                     gain = ratio
         if best < 0:
             return
-        clear(chain)
-        change(target, chain, best)
-        evaluate(target, chain, memo)
+        _propose(target, chain, memo, best)
         accept(target, chain)
+
+
+@kernel
+def _propose(target, chain, memo, j):
+    clear(chain)
+    change(target, chain, j)
+    return evaluate(target, chain, memo)

@@ -80,13 +80,13 @@ def scan(target, chain, work):
     Returns 0; or, with nothing done, for how many columns `work` and `target` (its table of mixtures) must be
     made.
     """
-    return _scan(target, chain, work, 1.0, False)
+    return _scan(target, chain, work, 1.0, bool(0))  # a literal False would compile it once more
 
 
 @inlined
 def tempered_scan(target, chain, work):
     """The same for p(y|γ)^t p(γ), t the inverse temperature of the chain."""
-    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE], False)
+    return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE], bool(0))
 
 
 @kernel

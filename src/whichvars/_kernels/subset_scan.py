@@ -206,15 +206,15 @@ def _scan_subset(target, chain, work, subset):
     else:
         _deletions_one_by_one(target, chain, work, 1.0)
     if sound and size < prior.max_size and k < slab.max_columns:
+        begin = 0
         if work.widest == 1 and k <= subset.kept.shape[0]:
             known = chain.row[ints[SCANNED]]
-            a = subset.anchors.shape[0]
-            _additions_of(target, chain, work, subset, subset.kept, 0, a, known, True)
-            _additions_of(target, chain, work, subset, work.z, a, members.shape[0], 0, False)
+            begin = subset.anchors.shape[0]
+            _additions_of(target, chain, work, subset, subset.kept, 0, begin, known, True)
             ints[SCANNED] = size
         else:
             ints[SCANNED] = 0
-            _additions_of(target, chain, work, subset, work.z, 0, members.shape[0], 0, False)
+        _additions_of(target, chain, work, subset, work.z, begin, members.shape[0], 0, False)
     else:
         for m in range(members.shape[0]):
             if chain.position[members[m]] < 0:
@@ -280,7 +280,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
         _solve_columns(target, chain, work, z, columns, n, at, known)
         _residuals(work, n, explained, slab.s_null)
         # 2. each of them
-        i = 0  # where its columns begin in the block
+        i = np.int64(0)  # where its columns begin in the block; a literal 0 compiles _group once more
         for q in range(first, m):
             j = members[q]
             column = offsets[j]

@@ -69,7 +69,7 @@ class ParticleGroup:
     tally: Tally  # counts nothing
     rng: np.random.Generator
     state: MoveState
-    members: np.ndarray  # (N_g, capacity) int32
+    members: np.ndarray  # (N_g, capacity) int64
     values: np.ndarray  # (N_g, 2): log marginal, log prior
     sizes: np.ndarray  # (N_g,) int64
     cursor: np.ndarray  # (3,) int64
@@ -182,7 +182,7 @@ class SequentialMonteCarlo:
             tally=new_tally(0, 1, 2, 2, 2),
             rng=stream(seed, index),
             state=new_move_state(problem, self.move, deferred=True),
-            members=np.zeros((len(models), capacity), np.int32),
+            members=np.zeros((len(models), capacity), np.int64),
             values=np.zeros((len(models), 2)),
             sizes=np.array([len(m) for m in models], np.int64),
             cursor=np.zeros(3, np.int64),
@@ -202,7 +202,7 @@ class SequentialMonteCarlo:
     def _make_room(self, group: ParticleGroup) -> None:
         capacity = max(2 * len(group.chain.slot), int(group.chain.ints[NEEDED]))
         group.chain = grow(group.chain, capacity)
-        members = np.zeros((len(group.sizes), capacity), np.int32)
+        members = np.zeros((len(group.sizes), capacity), np.int64)
         members[:, : group.members.shape[1]] = group.members
         group.members = members
 
@@ -253,7 +253,7 @@ class SequentialMonteCarlo:
     def _resample(self, run: Run, ancestors: np.ndarray) -> None:
         groups: list[ParticleGroup] = run.units
         capacity = max(g.members.shape[1] for g in groups)
-        members = np.zeros((len(ancestors), capacity), np.int32)
+        members = np.zeros((len(ancestors), capacity), np.int64)
         borders = np.cumsum([0] + [len(g.sizes) for g in groups])
         for group, start in zip(groups, borders):
             members[start : start + len(group.sizes), : group.members.shape[1]] = group.members
