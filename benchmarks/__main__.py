@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, engine, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, stopping, engine, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, peers, page."""
 
 import sys
@@ -21,6 +21,7 @@ from benchmarks import (
     references,
     soak,
     startup,
+    stopping,
     tall,
     tecator,
     wide,
@@ -151,6 +152,22 @@ def wide_command(columns: int, samplers: list[str], out: Path | None, markdown: 
     result = wide.measure((wide.SIZES[0], columns), samplers, say)
     where = common.write_result("wide", result, out)
     common.present(result, wide.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("stopping")
+@click.option("--target", default=0.01, show_default=True, help="The Monte Carlo error at which runs stop.")
+@click.option("--runs", default=4, show_default=True, help="Runs per problem.")
+@click.option("--budget", default=60.0, show_default=True, help="Seconds a run may take.")
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=problems.DEFAULT)
+@output
+def stopping_command(
+    target: float, runs: int, budget: float, names: list[str], out: Path | None, markdown: bool
+) -> None:
+    """Runs that stop when they are accurate enough: are they?"""
+    result = stopping.measure(names, target, runs, budget, say)
+    where = common.write_result("stopping", result, out)
+    common.present(result, stopping.tables, markdown)
     say(f"written to {where.name}")
 
 
@@ -349,7 +366,7 @@ def page_command(check: bool) -> None:
     """Put the tables of the last results into docs/performance.md and docs/reliability.md."""
     for line in page.assemble(write=not check):
         print(line)
-    for line in page.assemble(page.RELIABILITY, not check, ("fuzz", "soak", "calibration")):
+    for line in page.assemble(page.RELIABILITY, not check, ("stopping", "fuzz", "soak", "calibration")):
         print(line)
 
 

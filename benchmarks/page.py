@@ -8,7 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import boston, calibration, cluster, compare, engine, fuzz, soak, tall, tecator, wide
+from benchmarks import (
+    boston,
+    calibration,
+    cluster,
+    compare,
+    engine,
+    fuzz,
+    soak,
+    stopping,
+    tall,
+    tecator,
+    wide,
+)
 from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
 
@@ -42,6 +54,7 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "cluster": (cluster.tables, _shared),
     "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
+    "stopping": (stopping.tables, lambda result: ""),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),

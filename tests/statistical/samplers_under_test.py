@@ -28,8 +28,8 @@ class UnderTest:
         hard cases; "few", every slab once, every model prior, and some hard cases among them.
     quick: which of its cases are in ``make test``; the others are in ``make test-slow``. Samplers of which that
         has "few" are compared with the prior and their errors are judged there with fewer cases, too.
-    draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With several chains, so many that batches
-        are long beside the chains' memory: reported errors rest on it.
+    draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With
+        several chains, so many that batches are long beside the chains' memory: reported errors rest on it.
     runs: how many of them each case has; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
         on while draws are counted, which has a bias that falls with the length of the run: one that a user
@@ -40,7 +40,8 @@ class UnderTest:
     prepare: called with the problem and the run after ``init`` where one_step needs it, for instance to set
         learned quantities to values that are not symmetric.
     tempers: whether the chains keep an inverse temperature that is set from outside (prior recovery, and
-        matrices away from 1; at which temperatures: all that cost little). Those that move by rates do not: their rates are the posterior's.
+        matrices away from 1; at which temperatures: all that cost little). Those that move by rates do not: their rates
+        are the posterior's.
     """
 
     settings: Any

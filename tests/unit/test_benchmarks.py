@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -312,6 +312,20 @@ def test_soak_says_what_checkpoints_cost(only_tiny: Path) -> None:
     assert "**Its checkpoints**" in text
     assert "share of the processors' time" in text
     assert text.count("|\n") > 8
+
+
+def test_stopping_counts_runs_that_reached_the_target(only_tiny: Path, tiny: wv.Problem) -> None:
+    references.save("tiny", references.make(tiny, minutes=1))
+    rows = stopping.measure(["tiny"], 0.01, 2, 60, say=lambda _: None)["rows"]
+    text = stopping.tables({"target": 0.01, "rows": rows})[0].markdown()
+    assert "| tiny | 2 of 2 |" in text
+    assert "| 2 of 2 |\n" in text
+    for row in rows[0]["runs"]:
+        row["worst"] = 0.05
+    rows[0]["runs"][0]["stopped"] = "budget"
+    text = stopping.tables({"target": 0.01, "rows": rows})[0].markdown()
+    assert "| tiny | 1 of 2 |" in text
+    assert "| 0 of 1 |" in text
 
 
 def test_calibration_of_a_few_data_sets(only_tiny: Path) -> None:
