@@ -26,8 +26,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check src tests benchmarks papers
 	$(BIN)/mypy
 
+# one process more than CI has cores: some wait, for a kernel that another compiles or for a run that was killed
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 test-slow: $(VENV)/.installed
 	$(BIN)/pytest -n 2 --dist worksteal -m slow
