@@ -11,6 +11,7 @@ the run is long enough. Errors are against a stored reference, whose own squared
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ SAMPLERS: dict[str, Any] = {
     "mca5-phi10": wv.IndividualAdaptation(chains=5, phi0=10),
     "pt-ia": wv.ParallelTempering(rungs=6),
     "pt-ads": wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, steps=10),
+    "smc": wv.SequentialMonteCarlo(),
     "asi": wv.ASI(),
     "parni": wv.PARNI(),
     "tgibbs": wv.TemperedGibbs(),
@@ -49,6 +51,7 @@ LABELS = {
     "mca5-phi10": "IA, RAPA, 5 chains, φ₀ = 10",
     "pt-ia": "tempered IA, 6 rungs",
     "pt-ads": "tempered add/delete/swap, 3 rungs",
+    "smc": "sequential Monte Carlo",
     "asi": "ASI, 5 chains",
     "parni": "PARNI, 5 chains",
     "tgibbs": "weighted tempered Gibbs, 5 chains",
@@ -66,7 +69,9 @@ LARGE_FLOOR = 0.5  # and above which no number is given
 
 
 def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, averages: bool = True) -> wv.Posterior:
-    """One run: a single replicate on a single thread."""
+    """One run: a single replicate on a single thread. Sequential Monte Carlo takes as many particles instead of draws."""
+    if isinstance(sampler, wv.SequentialMonteCarlo):
+        return runs.once(problem, replace(sampler, particles=draws), seed, averages)
     return runs.once(problem, sampler, seed, averages, draws=draws)
 
 
@@ -88,7 +93,10 @@ def minimum_ess(posterior: wv.Posterior, reference: np.ndarray | None) -> float 
 
     By the reference, where there is one: then a variable that should have moved and never did counts as 0.
     """
-    ess = np.nan_to_num(posterior.inclusion_ess.to_numpy(), nan=0.0, posinf=0.0)
+    ess = posterior.inclusion_ess.to_numpy()
+    if np.isnan(ess).all():  # one run of particles has no errors of its own
+        return None
+    ess = np.nan_to_num(ess, nan=0.0, posinf=0.0)
     pip = posterior.pip if reference is None else reference
     open_question = (pip > INFORMATIVE) & (pip < 1 - INFORMATIVE)
     return float(ess[open_question].min()) if open_question.any() else None
@@ -171,7 +179,8 @@ def compare_on(
         }
         if known:
             row |= score(np.array([p.pip for p in posteriors]), seconds, known.pip, known.floor)
-            claimed = np.sqrt(np.mean([np.nanmean(p.mcse**2) for p in posteriors]))
+            errors = np.array([p.mcse for p in posteriors])
+            claimed = 0.0 if np.isnan(errors).all() else np.sqrt(np.mean(np.nanmean(errors**2, axis=1)))
             row["calibration"] = row["rmse"] / claimed if claimed > 0 else None
         rows[name] = row
     if known:
