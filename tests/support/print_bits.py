@@ -52,7 +52,7 @@ def results(case: Case, samplers: list[str]) -> dict[str, list[str]]:
             SAMPLERS[name].settings,
             draws=ITERATIONS,
             warmup=50,
-            replicates=1,
+            replicates=2,
             threads=1,
             seed=5,
             start=case.starting_models,
