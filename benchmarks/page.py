@@ -54,7 +54,7 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "cluster": (cluster.tables, _shared),
     "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
-    "stopping": (stopping.tables, lambda result: ""),
+    "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds a run."),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),

@@ -96,14 +96,12 @@ SAMPLERS: dict[str, UnderTest] = {
         rms=1.6,
         one_step=frozen,
         prepare=uneven_probabilities,
-        temperatures=(1.0, 0.3),
         quick="reduced",
     ),
     "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="few"),
     "ia-coins-frozen": UnderTest(
         wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"),
         one_step=frozen,
-        temperatures=(1.0,),
         quick="few",
     ),
     "rapa-5": UnderTest(

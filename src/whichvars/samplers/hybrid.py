@@ -97,7 +97,9 @@ class Own(NamedTuple):
     visited: np.ndarray  # (chains,): draws
     known: Known  # K, models met by moves
     held: np.ndarray  # (chains,): draws of models in K in this stage, in `visited` but not yet in `visits`
-    means: np.ndarray  # (p,): exact inclusion probabilities within K
+    # (p,): exact inclusion probabilities within K, as of the beginning of the stage: the sums of `known` can be far below
+    # 1e-300 by its end, where a far better model was met
+    means: np.ndarray
 
 
 @dataclass
