@@ -19,7 +19,7 @@ from whichvars import storage
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
 from whichvars.choosing import check_sampler, choose
-from whichvars.diagnostics import ACCEPTABLE, disagreement, lost_arithmetic
+from whichvars.diagnostics import doubts, lost_arithmetic
 from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
@@ -447,20 +447,14 @@ class _Loop:
 
 
 def _warn_of_trouble(posterior: Posterior) -> None:
+    """Say what speaks against trusting a result, and what else there is to know of it."""
+    reasons = doubts(posterior)
     for message in posterior.warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
-    worst = np.nanmax(posterior.mcse, initial=0.0)
-    if worst > ACCEPTABLE:
-        name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
-        why = disagreement(posterior) or "use more draws, or a larger budget"
-        warnings.warn(
-            f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}; {why}. "
-            "posterior.explain() says more",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    target = posterior.settings.get("target_mcse")
-    if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
+    for reason in reasons:
+        warnings.warn(f"{reason}. posterior.explain() says more", ConvergenceWarning, stacklevel=5)
+    target, worst = posterior.settings.get("target_mcse"), np.nanmax(posterior.mcse, initial=0.0)
+    if target is not None and posterior.stopped != "target_mcse" and worst > target and not reasons:
         warnings.warn(
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
             "give it more draws or a larger budget",

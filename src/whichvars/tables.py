@@ -43,6 +43,7 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
+            "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
             "renormalised": renormalised[:n],
             "log_marginal": models.log_marginal[:n],
             "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
@@ -119,10 +120,17 @@ def heading(posterior: Any) -> str:
     )
     if posterior.models.exact:
         return head
-    if np.isnan(posterior.mcse).all():
-        return f"{head}, nothing moved"
-    accuracy = f"{head}, largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
-    return accuracy if posterior.converged else f"{accuracy}: not accurate yet, see explain()"
+    unknown = np.isnan(posterior.mcse).all()
+    error = (
+        "unknown Monte Carlo error"
+        if unknown
+        else f"largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
+    )
+    return (
+        f"{head}, {error}"
+        if posterior.converged
+        else f"NOT TO BE TRUSTED YET, see explain(). {head}, {error}"
+    )
 
 
 LATEX_HEADS = {
