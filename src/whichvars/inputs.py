@@ -70,15 +70,18 @@ def read_vector(values: Any, n: int | None, what: str, first_row: int = 0) -> np
         raise DataError(f"{what} must be one column of numbers; it has shape {column.shape}")
     vector = _as_floats(column, what, "give it as numbers")
     if n is not None and len(vector) != n:
-        raise DataError(
-            f"X has {n} rows but {what} has {len(vector)}; they must be the same observations in the same order"
-        )
+        raise DataError(wrong_length(what, n, len(vector)))
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         raise DataError(
             f"{what} is {_describe(vector[bad[0]])} in row {first_row + bad[0]}{_others(bad.size)}; drop or fill such rows first"
         )
     return vector
+
+
+def wrong_length(what: str, n: int, length: int | None) -> str:
+    """What is said where X has n rows and something else has not."""
+    return f"X has {n} rows but {what} has {length}; they must be the same observations in the same order"
 
 
 # --- containers

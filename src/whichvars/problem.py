@@ -46,6 +46,7 @@ from whichvars.priors import (
     default_model_prior,
 )
 from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
+from whichvars.rows import check_same_rows
 from whichvars.stored_columns import open_columns
 from whichvars.targets import (
     LARGEST,
@@ -73,7 +74,9 @@ class Problem:
         copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
         the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
     y : array or Series, shape (n,)
-        Response; its name, where X are statistics of several.
+        Response; its name, where X are statistics of several. Rows go together by position. Where pandas has labels
+        for them in two of X, y and weights, other than its own 0, 1, 2, …, these must be the same in the same order;
+        else there is an error that says how to bring them together.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
@@ -162,6 +165,7 @@ class Problem:
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
+        check_same_rows(n, X, y=y, weights=weights)
         response = read_vector(y, n, "y")
         root_weights = read_root_weights(weights, n)
         used = root_weights > 0
