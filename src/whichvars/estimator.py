@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.formula import read_formula
+from whichvars.inputs import refuse_words
 from whichvars.moments import Moments
 from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
@@ -143,6 +144,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         if hasattr(self, "formula_"):  # X is columns now, whatever it was before
             del self.formula_
         check_same_rows(None, X, y=y, sample_weight=sample_weight)
+        refuse_words(y, "y")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)
         problem = Problem(
             X,

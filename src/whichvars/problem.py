@@ -25,6 +25,8 @@ from whichvars.arguments import (
     count,
     listed,
     read_root_weights,
+    remark_on_response,
+    response_name,
     variable_labels,
     without_excluded,
 )
@@ -76,7 +78,9 @@ class Problem:
     y : array or Series, shape (n,)
         Response; its name, where X are statistics of several. Rows go together by position. Where pandas has labels
         for them in two of X, y and weights, other than its own 0, 1, 2, …, these must be the same in the same order;
-        else there is an error that says how to bring them together.
+        else there is an error that says how to bring them together. There is a ``DataWarning`` if y has two values
+        only, or is of small whole numbers (all of them whole, none negative, nine in ten at most 10): a linear model
+        takes these as numbers too, which is an approximation. Statistics are not looked at in this way.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
@@ -181,6 +185,9 @@ class Problem:
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
+            remark = remark_on_response(response, response_name(y))
+            if remark is not None:
+                warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
             measured = reader.measure(candidates, root_weights, basis, self._y)
             alive = self._leave_out(measured, candidates, column_names)

@@ -115,7 +115,7 @@ def test_all_that_is_wrong_is_said_at_once():
         DataError, match=r"^the rows of 2 .*\n- y has the rows of X .*\n- X has 12 rows but weights has 5;"
     ):
         wv.Problem(table(WORDS), y, weights=np.ones(5))
-    with pytest.raises(DataError, match="^X has 12 rows but y has 11; they must be the same observations"):
+    with pytest.raises(DataError, match=r"^X has 12 rows but y has 11; they must be the same observations"):
         wv.Problem(table(WORDS), y.iloc[1:], weights=np.ones(N))
 
 
@@ -190,7 +190,7 @@ def test_the_selector():
     assert np.isfinite(cross_val_score(wv.VariableSelector(), X, y, cv=3)).all()
     frame = X.assign(y=y)
     wv.VariableSelector.from_formula("y ~ a + b", frame, sample_weight=weights)
-    with pytest.raises(DataError, match="^sample_weight has the rows of X in another order"):
+    with pytest.raises(DataError, match=r"^sample_weight has the rows of X in another order"):
         wv.VariableSelector.from_formula("y ~ a + b", frame, sample_weight=weights.iloc[::-1])
 
 
@@ -226,5 +226,5 @@ def test_parts_of_dask():
     y = response(WORDS.sort_values())
     assert wv.SufficientStatistics.from_dask(X, dask.from_pandas(y, npartitions=2)).n == N
     turned = dask.from_pandas(y.iloc[::-1], npartitions=2, sort=False)
-    with pytest.raises(DataError, match="part [01]: "):
+    with pytest.raises(DataError, match=r"part [01]: "):
         wv.SufficientStatistics.from_dask(X, turned)
