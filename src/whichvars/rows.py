@@ -50,7 +50,7 @@ def labels_of(values: Any, part: bool = False) -> pd.Index | None:
 
 def _length(values: Any) -> int | None:
     """Rows of a single column; None where it is none, which is said elsewhere."""
-    shape = getattr(values, "shape", ())
+    shape: tuple[Any, ...] = getattr(values, "shape", ())
     return int(shape[0]) if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1) else None
 
 
