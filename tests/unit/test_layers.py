@@ -29,6 +29,7 @@ LAYERS = (
         "moments",
         "streaming",
         "row_sums",
+        "rows",
     ),
     ("heredity", "formula", "arguments", "designs", "reduction"),
     ("stored_columns", "targets"),
