@@ -86,7 +86,7 @@ def sample(
     budget : str or float
         Time to spend sampling, such as "90s", "2m" or a number of seconds: wall time, in which compiling does not count.
         All replicates get the same share of it, on however few threads, and a fifth of it at most is warm-up. However
-        small it is, each chain makes some hundred draws, without which errors could not be estimated; where that takes
+        small it is, each chain makes 512 draws (or `draws`), without which errors could not be estimated; where that takes
         longer, a warning says so. What is reached depends on the machine and does not repeat.
     target_mcse : float
         Stop as soon as every inclusion probability has a Monte Carlo error below this, looked at after 20,000

@@ -13,8 +13,9 @@ from numba.core import event
 
 import whichvars as wv
 from unit.test_sampling import Recorder, assert_same
-from whichvars import compiling, sampling
+from whichvars import compiling, sampling, workers
 from whichvars.choosing import choose
+from whichvars.cluster import _compiling_elsewhere
 from whichvars.compiling import KIND
 from whichvars.executors import ThreadCrew
 from whichvars.posterior import Posterior
@@ -330,6 +331,21 @@ def test_a_worker_has_its_seconds_for_sampling(timed: Any) -> None:
         advance_for(problem, sampler, state, 10**9, 2.0, Pace(100))
         iterations.append(state.iterations)
     assert iterations == [2100, 2100]  # 2,048, in chunks
+
+
+def test_a_worker_says_how_long_it_compiled(timed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, sampler = a_problem(8), timed(compiling=3600.0)
+    monkeypatch.setattr(workers, "_address", lambda: "here")
+    monkeypatch.setattr(workers, "_sites", {})
+    state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
+    site = workers.Site(problem, sampler, 100)
+    site.hold((0,), state)
+    answer = workers.run_round(workers.Order("token", (0,), (0, 0), None, 10**9, 2.0), site)
+    assert answer.wall_seconds == pytest.approx(2100 * ITERATION)
+    assert answer.compiling == pytest.approx(3600.0)
+    # a worker in another process; one in this process moves the clock here, which has left it out
+    assert _compiling_elsewhere(answer._replace(process="another")) == answer.compiling
+    assert _compiling_elsewhere(answer) == 0.0
 
 
 def test_draws_before_the_budget_is_over() -> None:
