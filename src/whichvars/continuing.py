@@ -147,9 +147,8 @@ def _longer(
         counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=0) + more, seconds=None, target=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None, "target_mcse": None}
-    elif (
-        plan.seconds is not None
-    ):  # its time is over: others can only be made as long as those that are there
+    elif plan.seconds is not None:
+        # its time is over: others can only be made as long as those that are there
         counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=plan.draws), seconds=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None}
