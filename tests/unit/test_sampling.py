@@ -292,6 +292,7 @@ def test_interrupt_from_a_worker(problem: wv.Problem) -> None:
             threads=2,
         )
     assert posterior.iterations < 3 * 101_000
+    assert not posterior.warnings  # all three have counted
 
 
 def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> None:
@@ -304,6 +305,9 @@ def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> N
     assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.frequencies.sum())
     assert posterior.replicate_pips is not None
     assert posterior.replicate_pips.sum(axis=1).min() > 0
+    assert len(posterior.replicate_pips) == 1
+    assert posterior.warnings[0].startswith("only 1 of the 4 replicates asked for is in the answer")
+    assert "Note: only 1 of the 4 replicates" in posterior.explain()
 
 
 def test_interrupt_before_anything_was_counted(problem: wv.Problem) -> None:

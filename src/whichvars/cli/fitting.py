@@ -78,7 +78,8 @@ dask_option = click.option(
 )  # fmt: skip
 @click.option("--draws", type=float, help="Iterations of each replicate; a million if not given.")
 @click.option(
-    "--budget", help="Wall time such as 90s, 2m or 1h; or draws of all replicates together, such as 1e7."
+    "--budget",
+    help="Time to spend sampling, such as 90s, 2m or 1h, compiling not counted; or draws of all replicates together, such as 1e7.",
 )
 @click.option(
     "--target-mcse", type=float, help="Stop when every inclusion probability is as accurate as this."
