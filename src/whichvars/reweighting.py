@@ -32,6 +32,7 @@ from whichvars.replicates import combine_replicates
 
 BATCHES = 32  # per replicate
 ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
+SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
 DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
 A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
@@ -85,12 +86,14 @@ def read_draws(
 def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     """New weights in proportion to w r."""
     old = draws.models.weight
-    top = log_ratio.max(initial=-np.inf)
+    top = log_ratio.max(
+        initial=-np.inf, where=old > 0
+    )  # what has no weight gets none, however large its ratio
     if not np.isfinite(top):
         raise DataError(
             "none of the models kept has any weight left; run sample() on the new problem instead"
         )
-    product = old * np.exp(log_ratio - top)
+    product = np.where(old > 0, old * np.exp(np.minimum(log_ratio - top, 0.0)), 0.0)
     total = product.sum()
     weight = product / total
     if draws.replicate is None:
@@ -282,7 +285,7 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
     table = KeptModels.listed(old.members)
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
-    frequency = old.frequency * np.exp(marginal + prior - before - log_mean_ratio)
+    frequency = _carry_frequencies(posterior, before, marginal + prior - before - log_mean_ratio)
     order = np.argsort(-(marginal + prior), kind="stable")
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
@@ -293,6 +296,20 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
         log_prior=prior[order] - constant,
         frequency=frequency[order],
     )
+
+
+def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """The models' frequencies times the ratios of the new posterior to the old, (models,).
+
+    Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
+    which an exact posterior knows the former.
+    """
+    old = posterior.models
+    plain = (old.frequency > SMALLEST_FREQUENCY) & (log_ratio < -np.log(SMALLEST_FREQUENCY))
+    with np.errstate(divide="ignore"):
+        log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
+        by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
+    return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
 
 
 def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
