@@ -39,13 +39,15 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
     log_posterior = models.log_posterior
     renormalised = np.exp(log_posterior - logsumexp(log_posterior)) if not models.exact else models.frequency
     names = posterior.problem.names
+    with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
+        bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
     return pd.DataFrame(
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
             "renormalised": renormalised[:n],
             "log_marginal": models.log_marginal[:n],
-            "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
+            "bayes_factor": bayes_factor,
             "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
             "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
         },
