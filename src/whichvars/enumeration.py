@@ -117,9 +117,8 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     if abs(total_weight - 1) > ROUNDED:  # a `log_total` of millions is itself known to nine decimals only
         weight /= total_weight
     order = np.argsort(-weight, kind="stable")
-    mass = int(
-        np.count_nonzero(weight)
-    )  # beyond, weights are too small for a number and say nothing of the order
+    # what has a weight too small for a number stands in the order of its log posterior
+    mass = np.count_nonzero(weight)
     order[mass:] = order[mass:][np.argsort(-log_posterior[order[mass:]], kind="stable")]
     best = order[:keep]
     models = Models(

@@ -86,9 +86,7 @@ def read_draws(
 def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     """New weights in proportion to w r."""
     old = draws.models.weight
-    top = log_ratio.max(
-        initial=-np.inf, where=old > 0
-    )  # what has no weight gets none, however large its ratio
+    top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
     if not np.isfinite(top):
         raise DataError(
             "none of the models kept has any weight left; run sample() on the new problem instead"
