@@ -1,5 +1,6 @@
 """Log posteriors of millions, and priors of almost nothing: what comes after the kernels keeps its digits."""
 
+import dataclasses
 import itertools
 import math
 
@@ -54,6 +55,22 @@ def test_exact_weights_sum_to_one_where_log_posteriors_are_millions(slab, r2):
     # the table goes on in order where probabilities are too small for a number
     assert (posterior.models.frequency == 0).any()
     assert (np.diff(log_posterior) <= 0).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_rows_left_out_where_most_models_have_no_weight(seed):
+    # of weights that sum to 1 − 3·10⁻¹², all were kept: models of probability 0, of one size, made NaN of every row
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20_000, 4))
+    y = X @ [3.0, 2.0, 0.0, 0.0] + 0.5 * rng.normal(size=len(X))
+    posterior = wv.exact(wv.Problem(X, y, slab=wv.GPrior("n")))
+    left_out = posterior.loo(X, y)
+    assert np.isfinite(left_out.to_numpy()).all()
+    # the same where a posterior from elsewhere has them
+    kept = posterior.kept
+    longer = KeptModels(kept.members, np.append(0, kept.start), np.append(0.0, kept.weight))
+    again = dataclasses.replace(posterior, kept=longer).loo(X, y)
+    np.testing.assert_allclose(again, left_out, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
