@@ -32,6 +32,7 @@ from whichvars.marginals import log_marginals, log_priors
 from whichvars.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem import Problem
 
+SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
 DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
 A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
@@ -85,13 +86,14 @@ def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
 def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     """New weights in proportion to w r."""
     models = draws.models
-    top = log_ratio.max(initial=-np.inf)
+    old = models.weight
+    top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
     if not np.isfinite(top):
         raise DataError(
             "none of the models kept has any weight left; run sample() on the new problem instead"
         )
-    ratio = np.exp(log_ratio - top)
-    total = float(models.weight @ ratio)
+    ratio = np.where(old > 0, np.exp(np.minimum(log_ratio - top, 0.0)), 0.0)
+    total = float(old @ ratio)
     new = models.reweighted(ratio)
     if np.isinf(draws.number):
         missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
@@ -275,8 +277,8 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
     table = KeptModels.listed(old.members)
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
-    factor = np.exp(marginal + prior - before - log_mean_ratio)
-    frequency = old.frequency * factor
+    log_factor = marginal + prior - before - log_mean_ratio
+    frequency = _carry_frequencies(posterior, before, log_factor)
     order = np.argsort(-(marginal + prior), kind="stable")
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
@@ -286,8 +288,22 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
         log_marginal=marginal[order],
         log_prior=prior[order] - constant,
         frequency=frequency[order],
-        mcse=None if old.mcse is None else (old.mcse * factor)[order],
+        mcse=None if old.mcse is None else (old.mcse * np.exp(np.minimum(log_factor, 600.0)))[order],
     )
+
+
+def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """The models' frequencies times the ratios of the new posterior to the old, (models,).
+
+    Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
+    which an exact posterior knows the former.
+    """
+    old = posterior.models
+    plain = (old.frequency > SMALLEST_FREQUENCY) & (log_ratio < -np.log(SMALLEST_FREQUENCY))
+    with np.errstate(divide="ignore"):
+        log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
+        by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
+    return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
 
 
 def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:

@@ -84,6 +84,8 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
     # log Σ w/p, Σ w/p·location, Σ w/p·cdf and Σ w/p², all relative to a running maximum of w/p
     top, total = np.full(len(y), -np.inf), np.zeros((4, len(y)))
     for part, fit, b, v in _batches(problem, kept, lines):
+        if not fit.weight.any():  # no maximum to be relative to
+            continue
         e = residual[part][:, None, None] - fit.q * b[:, :, None]
         heavy = w[part][:, None, None]
         left = np.maximum(

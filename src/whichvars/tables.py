@@ -39,6 +39,8 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
     log_posterior = models.log_posterior
     renormalised = np.exp(log_posterior - logsumexp(log_posterior)) if not models.exact else models.frequency
     names = posterior.problem.names
+    with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
+        bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
     return pd.DataFrame(
         {
             "size": [len(m) for m in models.members[:n]],
@@ -46,7 +48,7 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
             "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
             "renormalised": renormalised[:n],
             "log_marginal": models.log_marginal[:n],
-            "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
+            "bayes_factor": bayes_factor,
             "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
             "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
         },
