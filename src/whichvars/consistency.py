@@ -16,6 +16,9 @@ from scipy.special import softmax
 
 from whichvars.coefficients import KeptModels, standard_error
 
+STEPS = 500  # contradictions that are mended one by one
+ROUNDING = 1e-13  # of sums of probabilities
+
 
 def within_pips(models: Any, pip: np.ndarray) -> Any:
     """Models whose probabilities do not contradict the inclusion probabilities.
@@ -27,27 +30,22 @@ def within_pips(models: Any, pip: np.ndarray) -> Any:
     if models.exact or not models.members:
         return models
     listed = KeptModels.listed([tuple(sorted(m)) for m in models.members])
-    inside = sparse.csr_array(
-        (np.ones(len(listed.members)), listed.members, listed.start), shape=(len(listed), len(pip))
-    )
-    having = models.frequency @ inside
-    missing = models.frequency.sum() - having
-    with np.errstate(divide="ignore", invalid="ignore"):
-        when_in = np.where(having > pip, pip / having, 1.0)
-        when_out = np.where(missing > 1 - pip, (1 - pip) / missing, 1.0)
-    factor = np.ones(len(models.members))
-    filled = np.diff(inside.indptr) > 0
-    factor[filled] = np.minimum.reduceat(when_in[inside.indices], inside.indptr[:-1][filled])
-    left = np.arange(len(factor))  # models for which no variable that they lack was met yet
-    by_variable = inside.tocsc()
-    for j in np.argsort(when_out, kind="stable"):
-        if not len(left) or when_out[j] >= 1:
+    variables, place = np.unique(listed.members, return_inverse=True)
+    others = np.delete(pip, variables)  # of variables in none of the models, the most probable one is enough
+    pip = np.append(pip[variables], others.max(initial=0.0))
+    inside = sparse.csr_array((np.ones(len(place)), place, listed.start), shape=(len(listed), len(pip)))
+    by_variable, frequency = inside.tocsc(), models.frequency.copy()
+    for _ in range(STEPS):  # the worst contradiction first: what mends it mends most of the others
+        when_in, when_out = _factors(inside, frequency, pip)
+        j, k = int(np.argmin(when_in)), int(np.argmin(when_out))
+        if min(when_in[j], when_out[k]) == 1:
             break
-        having_j = by_variable.indices[by_variable.indptr[j] : by_variable.indptr[j + 1]]
-        lacking = np.setdiff1d(left, having_j, assume_unique=True)
-        factor[lacking] = np.minimum(factor[lacking], when_out[j])
-        left = np.intersect1d(left, having_j, assume_unique=True)
-    frequency = models.frequency * factor
+        lowered = np.zeros(len(frequency), bool)
+        v = j if when_in[j] <= when_out[k] else k
+        lowered[by_variable.indices[by_variable.indptr[v] : by_variable.indptr[v + 1]]] = True
+        frequency[lowered if when_in[j] <= when_out[k] else ~lowered] *= min(when_in[j], when_out[k])
+    else:  # all that are left at once, each model by its worst
+        frequency *= _worst(inside, *_factors(inside, frequency, pip))
     order = np.lexsort((-models.log_posterior, -frequency))
     return replace(
         models,
@@ -57,6 +55,36 @@ def within_pips(models: Any, pip: np.ndarray) -> Any:
         frequency=frequency[order],
         mcse=None if models.mcse is None else models.mcse[order],
     )
+
+
+def _factors(
+    inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much models with each variable have to be lowered, and those without it; 1 where they need not."""
+    having = frequency @ inside
+    lacking = frequency.sum() - having
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (
+            np.where(having > pip + ROUNDING, pip / having, 1.0),
+            np.where(lacking > 1 - pip + ROUNDING, (1 - pip) / lacking, 1.0),
+        )
+
+
+def _worst(inside: sparse.csr_array, when_in: np.ndarray, when_out: np.ndarray) -> np.ndarray:
+    """For each model the smallest of the factors of its variables when they are in, and of the others when they are out."""
+    factor = np.ones(inside.shape[0])
+    filled = np.diff(inside.indptr) > 0
+    factor[filled] = np.minimum.reduceat(when_in[inside.indices], inside.indptr[:-1][filled])
+    left = np.arange(len(factor))  # models that have all variables looked at so far
+    by_variable = inside.tocsc()
+    for j in np.argsort(when_out, kind="stable"):
+        if not len(left) or when_out[j] >= 1:
+            break
+        having = by_variable.indices[by_variable.indptr[j] : by_variable.indptr[j + 1]]
+        lacking = np.setdiff1d(left, having, assume_unique=True)
+        factor[lacking] = np.minimum(factor[lacking], when_out[j])
+        left = np.intersect1d(left, having, assume_unique=True)
+    return factor
 
 
 def sizes_of(kept: KeptModels, p: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """What the counts of a run say: one replicate's estimates, and all replicates put together."""
 
+import heapq
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -207,15 +208,18 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     rest, too.
     """
     floor, replicates = max(e.floor for e in estimates), len(estimates)
-    values: dict[tuple[int, ...], tuple[float, float]] = {}
-    weights: dict[tuple[int, ...], np.ndarray] = {}
+    values = {
+        key: (marginal, prior)
+        for estimate in estimates
+        for key, (marginal, prior, _) in estimate.models.items()
+        if marginal + prior > floor
+    }
+    best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
+    weights = {m: np.zeros(replicates) for m in best}
     for r, estimate in enumerate(estimates):
-        for key, (marginal, prior, share) in estimate.models.items():
-            if marginal + prior > floor:
-                values.setdefault(key, (marginal, prior))
-                weights.setdefault(key, np.zeros(replicates))[r] += share
-    best = sorted(values, key=lambda m: (-sum(values[m]), m))[:keep]
-    weights = {m: weights[m] for m in best}
+        for key, (_, _, share) in estimate.models.items():
+            if key in weights:
+                weights[key][r] += share
     listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
     for r, estimate in enumerate(estimates):
         rows = np.split(estimate.records.indices, estimate.records.indptr[1:-1])

@@ -215,9 +215,7 @@ class Posterior(Questions, Exports):
         Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 where the posterior is exact, NaN with a
         single replicate). Models that a replicate had met before have the exact ratios of their posteriors, new
         ones their shares of the draws; the models with a variable never have more than its inclusion probability
-        in all, nor those without it more than the rest. Then `renormalised` (probability among the models visited, by their
-        exact ratios; biased upwards when many were not visited); `log_marginal` relative to the null model;
-        `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
+        in all, nor those without it more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
         """
         return model_table(self, n)
 

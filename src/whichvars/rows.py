@@ -12,24 +12,23 @@ from whichvars.inputs import wrong_length
 def check_same_rows(n: int | None, X: Any, *, part: bool = False, **others: Any) -> None:
     """DataError, one for all that is found, where `others` (y, weights; by the names of arguments) are not rows of X.
 
-    Labels are compared where both sides have some; pandas' own 0, 1, 2, … are places and not labels, and arrays, polars
-    and the like have none. Lengths are compared with `n`, unless it is None. Where the tables are a `part` of larger
+    Labels are compared where both sides have some; pandas' own 0, 1, 2, … are places and not labels, unless the other side
+    has the same numbers in another order, and arrays, polars and the like have none. Lengths are compared with `n`, unless it is None. Where the tables are a `part` of larger
     ones, their places need not begin at 0.
     """
     faults = []
-    known = [("X", labels_of(X, part))]
+    known = [("X", X)]
     for what, values in others.items():
         if n is not None and (length := _length(values)) not in (None, n):
             faults.append(wrong_length(what, n, length))
             continue
-        labels = labels_of(values, part)
-        first, reference = next(((name, index) for name, index in known if index is not None), ("", None))
-        if labels is not None and reference is not None and len(labels) == len(reference):
-            fault = _difference(first, reference, what, labels)
-            if fault:
-                faults.append(fault)
-                continue
-        known.append((what, labels))
+        found = ((name, _labels_of_both(other, values, part)) for name, other in known)
+        first, pair = next(((name, pair) for name, pair in found if pair is not None), ("", None))
+        fault = None if pair is None else _difference(first, pair[0], what, pair[1])
+        if fault:
+            faults.append(fault)
+        else:
+            known.append((what, values))
     if len(faults) == 1:
         raise DataError(faults[0])
     if faults:
@@ -46,6 +45,24 @@ def labels_of(values: Any, part: bool = False) -> pd.Index | None:
     if isinstance(index, pd.RangeIndex) and index.step == 1 and (part or index.start == 0):
         return None
     return index
+
+
+def _labels_of_both(first: Any, second: Any, part: bool) -> tuple[pd.Index, pd.Index] | None:
+    """The labels of two tables of the same length, where there is something to compare."""
+    a, b = labels_of(first, part), labels_of(second, part)
+    if a is None and b is not None and _reorders(b, first):
+        a = first.index
+    elif b is None and a is not None and _reorders(a, second):
+        b = second.index
+    return None if a is None or b is None or len(a) != len(b) else (a, b)
+
+
+def _reorders(labels: pd.Index, values: Any) -> bool:
+    """Whether labels are the places 0, 1, 2, … of a pandas object in another order, as after ``df.sample(frac=1)``."""
+    index = getattr(values, "index", None)
+    if not (isinstance(index, pd.RangeIndex) and index.start == 0 and len(index) == len(labels)):
+        return False
+    return labels.dtype.kind in "iu" and bool((np.sort(labels.to_numpy()) == np.arange(len(labels))).all())
 
 
 def _length(values: Any) -> int | None:

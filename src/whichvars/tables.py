@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
 from whichvars.designs import gram_of
@@ -36,8 +35,6 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
     """What ``Posterior.top_models`` returns."""
     models = posterior.models
     n = min(n, len(models.members))
-    log_posterior = models.log_posterior
-    renormalised = np.exp(log_posterior - logsumexp(log_posterior)) if not models.exact else models.frequency
     names = posterior.problem.names
     with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
         bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
@@ -46,7 +43,6 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
             "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
-            "renormalised": renormalised[:n],
             "log_marginal": models.log_marginal[:n],
             "bayes_factor": bayes_factor,
             "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],

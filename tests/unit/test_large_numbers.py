@@ -89,9 +89,9 @@ def test_another_slab_of_a_far_weaker_shrinkage_gives_numbers():
 def test_draws_without_weight_stay_without():
     # one without weight whose ratio is beyond all others': after another reweighting, say
     kept = KeptModels(np.array([0, 1], np.int32), np.array([0, 0, 1, 2]), np.array([0.25, 0.75, 0.0]))
-    draws = Draws(kept, None, None, True, 0.0)
+    draws = Draws(kept, np.inf, 0.0)
     new = change_weights(draws, np.array([0.0, math.log(2), 5000.0]))
-    np.testing.assert_allclose(new.weight, [1 / 7, 6 / 7, 0], rtol=1e-14)
+    np.testing.assert_allclose(new.models.weight, [1 / 7, 6 / 7], rtol=1e-14)
     assert new.log_mean_ratio == pytest.approx(math.log(1.75))
     with pytest.raises(DataError, match="any weight left"):
         change_weights(draws, np.array([-np.inf, -np.inf, 0.0]))

@@ -38,6 +38,7 @@ LAYERS = (
     ("samplers", "starts"),
     (
         "coefficients",
+        "consistency",
         "prediction",
         "marginals",
         "reweighting",

@@ -129,6 +129,19 @@ def test_weights_are_compared_with_y_where_x_has_no_labels():
             wv.Problem(X, y, weights=weights.iloc[::-1])
 
 
+@pytest.mark.parametrize("plain", ["X", "y"])
+def test_the_places_of_the_other_in_another_order(plain):
+    """``df.sample(frac=1)`` shuffles X and leaves y as it was, or the other way round."""
+    shuffled = pd.Index(ORDER)
+    X, y = (table(), response(shuffled)) if plain == "X" else (table(shuffled), response())
+    with pytest.raises(
+        DataError, match=r"^y has the rows of X in another order .* write y = y\.loc\[X\.index\]"
+    ):
+        wv.Problem(X, y)
+    other = pd.Index(ORDER + 1)  # no longer the places of the other: by position
+    assert wv.Problem(table(other) if plain == "y" else X, response(other) if plain == "X" else y).n == N
+
+
 # --- what is taken
 
 
@@ -141,7 +154,7 @@ def test_equal_labels_and_no_labels_go_by_position(kind):
         (table(index), response(index), weights),
         (table(index), response(), None),  # 0, 1, 2, … are places
         (table(), response(index), None),
-        (table(index[ORDER]), response(), weights.set_axis(PLAIN)),
+        (table(index[ORDER] if kind != "numbers" else index), response(), weights.set_axis(PLAIN)),
         (table(index), response().to_numpy(), weights),
         (table(index), pl.Series(response().to_numpy()), None),
         (pl.DataFrame(VALUES), response(index), None),
