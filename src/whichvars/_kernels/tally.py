@@ -52,7 +52,7 @@ STAGE_END = 14  # and at which it ends
 N_INTS = 15
 
 BY_DRAWS = 2
-FIRST_STAGE = 256  # iterations
+FIRST_STAGE = 32  # iterations
 MOST_STAGES = 64
 # far above what the order of a factor's columns makes in a log posterior: relative, and at most in all
 ROUNDING, MOST_ROUNDING = 1e-8, 1e-4
