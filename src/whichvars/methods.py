@@ -237,7 +237,9 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
         accuracy = "the Monte Carlo standard errors of the posterior inclusion probabilities are unknown"
     else:
         error = np.nanmax(posterior.mcse)
-        accuracy = f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
+        accuracy = (
+            f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
+        )
     return (
         f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
         f"all{warmup}; {accuracy}.{again}",
