@@ -1,7 +1,7 @@
 r"""Coefficients within models, and averaged over models.
 
-In one model, with the flat part integrated out (algorithms.md §1), G = X_γᵀX_γ and c = X_γᵀy of the residual
-columns, s the scale of the noise variance and d its degrees of freedom, σ² is scaled-inverse-χ²(d, s) and
+In one model, with the flat part integrated out (docs/mathematics.md, "The model"), G = X_γᵀX_γ and c = X_γᵀy of
+the residual columns, s the scale of the noise variance and d its degrees of freedom, σ² is scaled-inverse-χ²(d, s) and
 
 .. math:: \beta_\gamma \mid \gamma, y \sim t_d(q\, b,\; s\, t\, V)
 

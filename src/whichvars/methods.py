@@ -63,6 +63,10 @@ TEMPERED = (
     "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
     "the Royal Statistical Society B 81, 489–517."
 )
+SUBSETS = (
+    "Jankowiak, M. (2023). Bayesian variable selection in a million dimensions. Proceedings of the 26th International "
+    "Conference on Artificial Intelligence and Statistics, PMLR 206. arXiv:2208.01180."
+)
 LADDER = (
     "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
     "Computational and Graphical Statistics 22, 649–664."
@@ -78,6 +82,11 @@ SAMPLERS = {  # in words, and where it comes from
     "ASI": ("adaptively scaled individual adaptation", [SCALED]),
     "PARNI": ("a pointwise adaptive random neighbourhood sampler with informed proposals", [NEIGHBOURHOODS]),
     "TemperedGibbs": ("weighted tempered Gibbs sampling in continuous time", [TEMPERED]),
+    "SubsetGibbs": (
+        "a variant of subset weighted tempered Gibbs sampling, in continuous time, in which variables leave the model at the "
+        "rates that they have where all variables are looked at,",
+        [SUBSETS, TEMPERED],
+    ),
     "Hybrid": (
         "weighted tempered Gibbs sampling in continuous time, interrupted at random times by Metropolis–Hastings moves of "
         "an adaptively scaled sampler",
@@ -224,10 +233,16 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
         if settings.get("warmup")
         else ""
     )
-    error = np.nanmax(posterior.mcse, initial=0.0)
+    if np.isnan(posterior.mcse).all():
+        accuracy = "the Monte Carlo standard errors of the posterior inclusion probabilities are unknown"
+    else:
+        error = np.nanmax(posterior.mcse)
+        accuracy = (
+            f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
+        )
     return (
         f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
-        f"all{warmup}; the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}.{again}",
+        f"all{warmup}; {accuracy}.{again}",
         sources(posterior.sampler),
     )
 

@@ -17,8 +17,7 @@ NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all t
 
 @lru_cache(maxsize=64)
 def _t_table(degrees: float) -> np.ndarray:
-    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (T_END/T_STEP·2,
-    4)."""
+    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (T_CELLS, 4)."""
     u = np.linspace(-T_END, T_END, T_CELLS + 1)
     h = u[1] - u[0]
     z = np.sinh(u)
@@ -153,11 +152,3 @@ class TMixture:
         location, scale, degrees = (v[some] for v in self._all[1:])
         sample = TMixture(np.full(FEW, weight.sum() / FEW), location, scale, degrees)
         return sample._bracketed(level, low, high)
-
-
-def mixture_quantile(
-    level: float, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
-) -> float:
-    """The `level` quantile of a mixture of t distributions. Arrays (components,); weights sum to one; a scale of 0
-    is a point mass at the location."""
-    return TMixture(weight, location, scale, degrees).quantile(level)

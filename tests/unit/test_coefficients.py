@@ -12,7 +12,7 @@ from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
 from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
-from whichvars.t_mixture import TMixture, mixture_quantile, t_cdf
+from whichvars.t_mixture import TMixture, t_cdf
 
 SITUATIONS = {
     "plain": {},
@@ -173,12 +173,12 @@ def test_quantile_of_many_components(level):
     n = 20_000
     weight, degrees = rng.dirichlet(np.full(n, 0.2)), np.full(n, 9.0)
     location, scale = rng.choice([-50.0, 3.0], size=n) + rng.normal(size=n), rng.uniform(0.01, 2, size=n)
-    found = mixture_quantile(level, weight, location, scale, degrees)
+    found = TMixture(weight, location, scale, degrees).quantile(level)
     assert weight @ stats.t.cdf(found, degrees, location, scale) == pytest.approx(level, abs=1e-10)
 
 
 def test_quantile_of_points_and_single_components():
     one = np.ones(1)
-    assert mixture_quantile(0.3, one, 5 * one, 0 * one, 4 * one) == 5.0
+    assert TMixture(one, 5 * one, 0 * one, 4 * one).quantile(0.3) == 5.0
     half = np.full(2, 0.5)
-    assert mixture_quantile(0.3, half, np.array([-1.0, 1.0]), np.zeros(2), half * 8) == pytest.approx(-1)
+    assert TMixture(half, np.array([-1.0, 1.0]), np.zeros(2), half * 8).quantile(0.3) == pytest.approx(-1)

@@ -1,14 +1,18 @@
 """The summary as a table, in the terminal, in a notebook and in LaTeX; the methods paragraph."""
 
 import dataclasses
+import importlib
+import pkgutil
 
 import numpy as np
 import pytest
 from scipy.special import stdtr
 
 import whichvars as wv
+import whichvars.samplers
 from support.averages import components, moments
 from support.paired import SLABS, make_paired, model_priors
+from whichvars import choosing, methods
 from whichvars.tables import escape
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
@@ -143,6 +147,39 @@ def test_methods_name_the_priors(slab):
     assert "all 128 models were enumerated" in text
     assert "References\n- " in text
     assert f"whichvars {wv.__version__}" in text
+
+
+def sampler_classes():
+    """Every class of the package that ``sample`` can be given, wherever it is defined."""
+    found = set()
+    for module in pkgutil.iter_modules(whichvars.samplers.__path__, "whichvars.samplers."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and dataclasses.is_dataclass(value) and hasattr(value, "advance"):
+                found.add(value)
+    return found
+
+
+def test_every_sampler_has_words_and_a_reference():
+    names = {cls.__name__ for cls in sampler_classes()}
+    assert names == set(choosing.SAMPLERS.values())  # none is overlooked
+    for name in names:
+        words, references = methods.SAMPLERS[name]
+        assert words, name
+        assert references, name
+        assert all("(" in r and r.endswith(".") for r in references), name
+        assert methods.sources(repr(getattr(wv, name)()))[: len(references)] == references
+
+
+def test_methods_of_a_subset_sampler_say_whose_it_is_and_that_it_differs(run):
+    text = dataclasses.replace(run, sampler=repr(wv.SubsetGibbs())).methods()
+    assert "a variant of subset weighted tempered Gibbs sampling" in text
+    assert "Jankowiak, M. (2023)" in text
+
+
+def test_methods_do_not_claim_an_error_that_is_unknown(run):
+    text = dataclasses.replace(run, mcse=np.full_like(run.mcse, np.nan)).methods()
+    assert "inclusion probabilities are unknown" in text
+    assert "error of a posterior inclusion probability was 0" not in text
 
 
 @pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")

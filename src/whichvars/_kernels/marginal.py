@@ -1,7 +1,7 @@
 """Log marginal likelihood of a model relative to the null model, for every slab.
 
-With the flat part integrated out (algorithms.md §1), S the posterior residual sum of squares, S₀ = yᵀy, k
-columns:
+With the flat part integrated out (docs/mathematics.md, "The model"), S the posterior residual sum of squares, S₀ = yᵀy,
+k columns:
 
     independent   −½ Σ log g_j − Σ log L_ii − (ν/2) log(S/S₀)
     g-prior       ½(ν−k) log(1+g) − ½ν log(1 + g(1−R²))

@@ -70,7 +70,7 @@ class Tally(NamedTuple):
     record_values: np.ndarray  # (records, 2): log marginal, log prior
     record_models: np.ndarray  # (records, capacity) int32
     threshold: np.ndarray  # (1,): log posterior below which a model is not kept
-    lookup: np.ndarray  # (4·models or more, a power of two) int32: hash to entry + 1
+    lookup: np.ndarray  # (2·models or more, a power of two, at least 4) int32: hash to entry + 1
     model_key: np.ndarray  # (models,) uint64
     model_values: np.ndarray  # (models, 2): log marginal, log prior
     model_count: np.ndarray  # (models,) int64
@@ -81,7 +81,7 @@ class Tally(NamedTuple):
     # of them, and how many there were in all
     stages: np.ndarray
     model_start: np.ndarray  # (models + 1,) int64: where its variables stand in the pool
-    pool: np.ndarray  # int32
+    pool: np.ndarray  # (16·models + capacity,) int32: the variables of one model after the other
     scratch: np.ndarray  # (models,)
     averages: Averages  # Rao–Blackwell sums
 

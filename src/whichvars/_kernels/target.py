@@ -1,7 +1,8 @@
 """What is fixed: the data, the slab and the model prior as kernels see them. One type for every problem.
 
 Every field has one dtype and one layout, fixed by ``Problem`` (vectors by column, and those by variable, are strided
-views that share their lines of memory), so that each kernel compiles once for all slabs, priors and engines: which formula applies is an integer code, not a type.
+views that share their lines of memory), so that each kernel compiles once for all slabs, priors and engines: which
+formula applies is an integer code, not a type.
 """
 
 from typing import NamedTuple
@@ -45,7 +46,7 @@ class Slab(NamedTuple):
     rows: float  # n, rows of positive weight
     g: float
     max_columns: int
-    table: np.ndarray  # (K + 1, nodes, 2): see _kernels/mixture.py; (1, 1, 2) where unused
+    table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/mixture.py; (1, 1, 2) where unused
 
 
 class ModelPrior(NamedTuple):
