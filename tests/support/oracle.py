@@ -288,7 +288,9 @@ def log_marginal(
     inverse_gamma=(a0, b0): σ² ~ InvGamma instead of 1/σ². All slabs but the independent one give −inf to a
     rank-deficient model and to more than ν − 1 columns.
     """
-    return _log_marginal(_Data(X, y, groups, Z, weights, scale, copies), tuple(variables), slab, inverse_gamma)
+    return _log_marginal(
+        _Data(X, y, groups, Z, weights, scale, copies), tuple(variables), slab, inverse_gamma
+    )
 
 
 def log_model_prior(

@@ -104,7 +104,7 @@ def scores(
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE
     sizes = np.array([p.sizes for p in posteriors])
-    assert np.all(sizes[:, truth.size_distribution == 0] == 0), "models of a size that is not allowed"
+    assert np.all(sizes[:, truth.size_distribution == 0] == 0), "models of a size that has no mass"
 
     best = np.argsort(-truth.probabilities)[:6]
     best = best[truth.probabilities[best] > RARE]

@@ -111,7 +111,17 @@ def strong_data(name: str, slab: str) -> dict:
     elif structure == "groups":  # of one, two and three columns; the second and third are stand-ins
         c = strong()
         copies_of = [stand_in(a, 0.3), stand_in(b, 0.1)]
-        columns = [weak(1.0, a), a, b, *copies_of, c, stand_in(c, 0.5), weak(1.0, c), weak(0.9, a), weak(0.9, b)]
+        columns = [
+            weak(1.0, a),
+            a,
+            b,
+            *copies_of,
+            c,
+            stand_in(c, 0.5),
+            weak(1.0, c),
+            weak(0.9, a),
+            weak(0.9, b),
+        ]
         groups = [[0], [1, 2], [3, 4], [5], [6], [7, 8, 9]]
     elif structure == "heredity":  # a:b, a, b, another way to write a:b, c, c², d
         c = strong()
