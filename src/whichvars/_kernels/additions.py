@@ -102,6 +102,8 @@ def additions(target, chain, work, t, as_odds):
             log_odds[v] = flip_log_odds(prior, v, size, t, difference)
             if to_odds:
                 work.odds[v] = odds_of(log_odds[v])
+                if STEEPEST < log_odds[v] < np.inf:
+                    work.steep[0] = 1
         j = end
 
 

@@ -10,15 +10,14 @@ favour some models over others.
 doubles (as the batches of ``tally``). The spread of their means is the Monte Carlo error.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from whichvars._kernels.gram_cache import dot_length
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import kernel
 from whichvars._kernels.scan import tempered_scan
-from whichvars._kernels.scan_work import Scan, new_scan, no_scan
+from whichvars._kernels.scan_work import Scan, new_scan, no_scan, probability
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
@@ -72,15 +71,6 @@ def grow_averages(averages: Averages, target: Target, capacity: int) -> Averages
     if not len(averages.groups):
         return averages
     return averages._replace(scan=new_scan(target, capacity, KEPT_BYTES))
-
-
-@inlined
-def probability(log_odds):
-    """1 / (1 + exp(−log_odds)), for infinite ones as well."""
-    if log_odds >= 0.0:
-        return 1.0 / (1.0 + math.exp(-log_odds))
-    odds = math.exp(log_odds)
-    return odds / (1.0 + odds)
 
 
 @kernel

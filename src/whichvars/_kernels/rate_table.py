@@ -8,12 +8,18 @@ so that :math:`\pi(\gamma) r_j(\gamma)` is the same on both sides of the flip: w
 :math:`p_j = E_j/(1 + E_j)`, it is :math:`p_j + \kappa` times the mass of the two models together. A flip to a
 model without mass has rate 0.
 
+Where evidence is strong, rates can be larger than any number a computer has. Only their ratios matter for which
+variable flips, and the time spent in such a model is 0: its mass is at most :math:`1/r_j` of that of its neighbour.
+Where a log rate may exceed 600, the rates of the model are therefore divided by the largest of them, in logarithms,
+and ``TOTAL`` is the *negative* of their sum. ``next_event`` in ``tempered_gibbs.py`` gives it no time and no draw.
+
 An entry holds the rates of one model, their sums over blocks, its conditional inclusion probabilities
 :math:`p_j`, and the holding time each chain has spent there. So an event at a model met before costs a look-up,
 and its contribution to the PIPs is added once for all its visits. A full table is emptied into the sums. Time in
 models that were known before (``known.py``) is added up whatever the model.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +37,7 @@ from whichvars._kernels.known import (
     new_known,
 )
 from whichvars._kernels.scan import scan_odds
+from whichvars._kernels.scan_work import probability
 
 WIDTH = 32  # rates in a block
 
@@ -44,7 +51,7 @@ CHAINS = 5
 
 # places in a row: together, as a far look-up takes long
 KEY = 0
-TOTAL = 1  # Z, the sum of all rates
+TOTAL = 1  # Z, the sum of all rates; −(the sum) where they are relative to the largest of them
 MARGINAL = 2  # of the model, as the chain keeps it,
 PRIOR = 3  # its log prior,
 N_AVAILABLE = 4  # and the variables available under heredity
@@ -132,13 +139,17 @@ def _make_entry(target, chain, work, table, kappa, sums, weights):
     p = work.odds.shape[0]
     rates = row[ints[RATES] : ints[RATES] + p]
     probabilities = table.probabilities[place]
-    _fill(work.odds, kappa, rates, probabilities)
-    for i in range(chain.ints[SIZE]):
-        j = chain.order[i]
-        x = work.odds[j]
-        rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
-        probabilities[j] = 1.0 / (1.0 + 1.0 / x)
-    row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+    if work.steep[0] > 0:
+        _fill_scaled(work.log_odds, chain.position, kappa, rates, probabilities)
+        row[TOTAL] = -_sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+    else:
+        _fill(work.odds, kappa, rates, probabilities)
+        for i in range(chain.ints[SIZE]):
+            j = chain.order[i]
+            x = work.odds[j]
+            rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+            probabilities[j] = 1.0 / (1.0 + 1.0 / x)
+        row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
     before = meet(table.known, chain.keys[0], row[MARGINAL] + row[PRIOR], probabilities)
     row[KNOWN] = 1.0 if before else 0.0
     return place
@@ -151,6 +162,29 @@ def _fill(odds, kappa, rates, probabilities):
         x = odds[j]
         rates[j] = x + kappa * (1.0 + x) if x > 0.0 else 0.0
         probabilities[j] = x / (1.0 + x)
+
+
+@kernel
+def log_rate(log_odds, kappa, inside):
+    """The logarithm of the rate of a flip, whatever its odds; −inf where one of the two models has no mass."""
+    if log_odds == np.inf or log_odds == -np.inf:
+        return -np.inf
+    first = math.log1p(kappa) + (0.0 if inside else log_odds)
+    second = math.log(kappa) - (log_odds if inside else 0.0)
+    larger = max(first, second)
+    return larger + math.log1p(math.exp(min(first, second) - larger))
+
+
+@kernel
+def _fill_scaled(log_odds, position, kappa, rates, probabilities):
+    """Rates of all variables, divided by the largest of them, and their probabilities."""
+    largest = -np.inf
+    for j in range(rates.shape[0]):
+        rates[j] = log_rate(log_odds[j], kappa, position[j] >= 0)
+        probabilities[j] = probability(log_odds[j])
+        largest = max(largest, rates[j])
+    for j in range(rates.shape[0]):
+        rates[j] = math.exp(rates[j] - largest)
 
 
 @kernel

@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import kernel
+from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL
 from whichvars._kernels.size_prior import log_flip_odds
 from whichvars._kernels.target import Target
 
 BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
-STEEPEST = 600.0  # bound of the log of finite odds
+STEEPEST = 600.0  # bound of the log of finite odds; beyond it rates are made from logarithms
+HEAVIEST = math.exp(70.0)  # largest weight with which products of odds stay below that bound
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
 
@@ -23,6 +24,10 @@ class Scan(NamedTuple):
     log_odds: np.ndarray  # (p,)
     odds: np.ndarray  # (p,): filled by ``scan_odds`` only
     weight: np.ndarray  # (p,) e^(log prior odds)/√g: what the odds of a variable of one column have in common
+    multiplies: bool  # whether no weight is so large that a product of odds could exceed its bound
+    steep: (
+        np.ndarray
+    )  # (1,) int64: 1 if a flip has a rate beyond the bound, so that `odds` are good for nothing
     widest: int  # columns of the widest variable
     z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
@@ -53,13 +58,16 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
     capacity = max(capacity, 1)
     most = max(capacity, widest)
     block = min(max(BLOCK, widest), n_columns)
+    weight = _weights(target)
     kept = n_columns if 8 * capacity * n_columns <= kept_bytes else block
     if kept % 512 == 0:
         kept += 8  # rows a multiple of 4 kB apart would compete for the same cache lines
     return Scan(
         log_odds=np.zeros(len(design.offsets) - 1),
         odds=np.zeros(len(design.offsets) - 1),
-        weight=np.exp(target.prior.log_odds - target.slab.half_log_g[design.offsets[:-1]]),
+        weight=weight,
+        multiplies=bool(weight.max() < HEAVIEST),
+        steep=np.zeros(1, np.int64),
         widest=widest,
         z=np.zeros((capacity, kept)),
         **{name: np.zeros(block) for name in ("pivot", "right", "residual", "power", "largest", "scratch")},
@@ -72,10 +80,15 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
     )
 
 
+def _weights(target: Target) -> np.ndarray:
+    log_weight = target.prior.log_odds - target.slab.half_log_g[target.design.offsets[:-1]]
+    return np.exp(np.minimum(log_weight, STEEPEST))
+
+
 def no_scan() -> Scan:
     """Of the same type, with no room."""
     matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
-    others = {"widest": 1, "rows": empty_rows(0, 0)}
+    others = {"widest": 1, "multiplies": False, "steep": np.zeros(1, np.int64), "rows": empty_rows(0, 0)}
     arrays = {
         name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name not in others
     }
@@ -88,6 +101,15 @@ def odds_of(log_odds):
     if log_odds == np.inf or log_odds == -np.inf:
         return math.exp(log_odds)
     return math.exp(min(max(log_odds, -STEEPEST), STEEPEST))
+
+
+@inlined
+def probability(log_odds):
+    """1 / (1 + exp(−log_odds)), for infinite ones as well."""
+    if log_odds >= 0.0:
+        return 1.0 / (1.0 + math.exp(-log_odds))
+    odds = math.exp(log_odds)
+    return odds / (1.0 + odds)
 
 
 @kernel

@@ -41,14 +41,9 @@ from whichvars._kernels.gram_cache import product
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
-from whichvars._kernels.scan import (
-    GOOD_ENOUGH,
-    _deletions,
-    _deletions_by_inverse,
-    _deletions_one_by_one,
-    _invert,
-)
-from whichvars._kernels.scan_work import flip_log_odds, odds_of
+from whichvars._kernels.rate_table import log_rate
+from whichvars._kernels.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
+from whichvars._kernels.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
 from whichvars._kernels.size_prior import all_parents_in, children_made_available, log_availability
 from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 
@@ -66,6 +61,8 @@ class Subset(NamedTuple):
     entering: np.ndarray  # (s,) rates of those that are out
     probabilities: np.ndarray  # (s,) p_i
     leaving: np.ndarray  # (p,) rates of the variables of the model, in their order
+    # (1,) int64: 1 where rates are relative to the largest of them, which is above e^600: no time is spent in the model
+    steep: np.ndarray
     columns: np.ndarray  # (block,) int64: columns of X that are being looked at
     kept: np.ndarray  # (KEPT_ROWS, a) Z of the anchors, for the chain whose turn it is
     # in warm-up, by variable: the holding time while it was in S, and that times p_j
@@ -85,6 +82,7 @@ def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: in
         entering=np.zeros(size),
         probabilities=np.zeros(size),
         leaving=np.zeros(p),
+        steep=np.zeros(1, np.int64),
         columns=np.zeros(block, np.int64),
         kept=np.zeros((KEPT_ROWS, n_anchors)),
         seen=np.zeros(p),
@@ -140,12 +138,16 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
     needed = _scan_subset(target, chain, work, subset)
     if needed > 0:
         return needed
+    steep = False
     for q in range(chain.ints[SIZE]):
-        x = odds_of(work.log_odds[chain.order[q]])
+        log_odds = work.log_odds[chain.order[q]]
+        x = odds_of(log_odds)
         subset.leaving[q] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+        steep = steep or -np.inf < log_odds < -STEEPEST
     share = subset.others.shape[0] / (s - a)
     for m in range(s):
-        x = odds_of(work.log_odds[members[m]])
+        log_odds = work.log_odds[members[m]]
+        x = odds_of(log_odds)
         entering[m] = 0.0
         if chain.position[members[m]] >= 0:
             probabilities[m] = 1.0 / (1.0 + 1.0 / x)
@@ -153,7 +155,32 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
             probabilities[m] = x / (1.0 + x)
             if x > 0.0:
                 entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
+                steep = steep or log_odds > STEEPEST
+    subset.steep[0] = 1 if steep else 0
+    if steep:
+        _scale_rates(chain, work, subset, kappa, share)
     return 0
+
+
+@kernel
+def _scale_rates(chain, work, subset, kappa, share):
+    """The rates divided by the largest of them, where that is too large a number."""
+    members, entering, leaving = subset.members, subset.entering, subset.leaving
+    size, s, a = chain.ints[SIZE], members.shape[0], subset.anchors.shape[0]
+    largest = -np.inf
+    for q in range(size):
+        leaving[q] = log_rate(work.log_odds[chain.order[q]], kappa, True)
+        largest = max(largest, leaving[q])
+    for m in range(s):
+        entering[m] = -np.inf
+        if chain.position[members[m]] < 0:
+            entering[m] = log_rate(work.log_odds[members[m]], kappa, False)
+            entering[m] += 0.0 if m < a else math.log(share)
+        largest = max(largest, entering[m])
+    for q in range(size):
+        leaving[q] = math.exp(leaving[q] - largest)
+    for m in range(s):
+        entering[m] = math.exp(entering[m] - largest)
 
 
 @kernel
@@ -190,21 +217,8 @@ def _scan_subset(target, chain, work, subset):
     clear(chain)
     ints[TAIL] = -1
     sound = _extend_head(target, chain, size)
-    if sound:
-        smallest = _invert(chain.head, chain.head_inverse, k, work.inverse_factor, work.squares)
-        inflation = 0.0
-        for i in range(k):
-            column = chain.column[i]
-            norm = target.design.diagonal[column] + slab.ridge[column]
-            inflation = max(inflation, work.squares[i] * norm)
-        if work.widest == 1 and inflation < GOOD_ENOUGH:
-            _deletions_by_inverse(target, chain, work, 1.0)
-        elif slab.code == INDEPENDENT or smallest >= 2.0 * SMALLEST_TOLERANCE:
-            _deletions(target, chain, work, 1.0)
-        else:
-            _deletions_one_by_one(target, chain, work, 1.0)
-    else:
-        _deletions_one_by_one(target, chain, work, 1.0)
+    most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
+    deletions(target, chain, work, 1.0, most_inflation, sound)
     if sound and size < prior.max_size and k < slab.max_columns:
         begin = 0
         if work.widest == 1 and k <= subset.kept.shape[0]:

@@ -12,11 +12,18 @@ half goes and the threshold rises to just above the best that went: a model's va
 from visit to visit, and one that went must not come back. The threshold never falls, so whatever is in the
 table at the end has been there since its first visit: its count is exact.
 
+*Weights*: how probable two models of that table are relative to one another is known exactly, and need not be
+estimated by how often each was counted. Counting goes in *stages*, each as long as all before it together. Models that
+were in the table when a stage began share its draws of such models in proportion to their posteriors; others get as
+many draws as were counted of them. What is known must not depend on the draws that are shared out (``known.py`` says
+why), therefore the stages.
+
 *Thinned record*: every T-th model; when it is full every second one goes and T doubles.
 
 *Rao–Blackwell sums*: see ``averages``.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,15 +41,24 @@ BATCH_LENGTH = 3
 BATCH_END = 4  # iteration at which it ends
 THIN = 5  # T
 NEXT_RECORD = 6
-NEXT_EVENT = 7  # the earliest of BATCH_END, NEXT_RECORD and NEXT_SCAN
+NEXT_EVENT = 7  # the earliest of BATCH_END, NEXT_RECORD, STAGE_END and NEXT_SCAN
 RECORDS = 8
 MODEL_SINCE = 9  # iteration at which the current model was entered
 MODELS = 10  # entries in the table of best models
 POOL = 11  # words of the pool in use
-N_INTS = 12
+STAGE = 12  # the current stage of weights
+STAGE_START = 13  # iteration at which it began
+STAGE_END = 14  # and at which it ends
+N_INTS = 15
 
 BY_DRAWS = 2
-ROUNDING = 1e-8  # relative; far above what the order of a factor's columns makes in a log posterior
+FIRST_STAGE = 256  # iterations
+MOST_STAGES = 64
+# far above what the order of a factor's columns makes in a log posterior: relative, and at most in all
+ROUNDING, MOST_ROUNDING = 1e-8, 1e-4
+
+# columns of Tally.stages
+LOG_MASS, HELD, LENGTH = range(3)
 
 
 class Tally(NamedTuple):
@@ -58,6 +74,12 @@ class Tally(NamedTuple):
     model_key: np.ndarray  # (models,) uint64
     model_values: np.ndarray  # (models, 2): log marginal, log prior
     model_count: np.ndarray  # (models,) int64
+    model_before: np.ndarray  # (models,) int64: its count when the current stage began
+    model_met: np.ndarray  # (models,) int64: the stage in which it was first counted
+    model_weight: np.ndarray  # (models,): its share of the draws of all complete stages, by the best weights
+    # (MOST_STAGES, 3), complete stages: log of the posterior mass of the models known when it began, how many draws were
+    # of them, and how many there were in all
+    stages: np.ndarray
     model_start: np.ndarray  # (models + 1,) int64: where its variables stand in the pool
     pool: np.ndarray  # int32
     scratch: np.ndarray  # (models,)
@@ -86,6 +108,10 @@ def new_tally(p: int, capacity: int, models: int, records: int, batches: int, ba
         model_key=np.zeros(models, np.uint64),
         model_values=np.zeros((models, 2)),
         model_count=np.zeros(models, np.int64),
+        model_before=np.zeros(models, np.int64),
+        model_met=np.zeros(models, np.int64),
+        model_weight=np.zeros(models),
+        stages=np.zeros((MOST_STAGES, 3)),
         model_start=np.zeros(models + 1, np.int64),
         pool=np.zeros(models * 16 + capacity, np.int32),
         scratch=np.zeros(models),
@@ -111,7 +137,10 @@ def start_counting(chain, tally):
     ints[COUNTING] = 1
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
-    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], tally.averages.ints[NEXT_SCAN])
+    ints[STAGE_END] = FIRST_STAGE
+    ints[NEXT_EVENT] = min(
+        ints[BATCH_END], ints[NEXT_RECORD], ints[STAGE_END], tally.averages.ints[NEXT_SCAN]
+    )
     for i in range(chain.ints[SIZE]):
         tally.entered[chain.order[i]] = 0
 
@@ -122,6 +151,7 @@ def start_counting_draws(tally: Tally, chains: list[Chain]) -> None:
     ints[COUNTING] = BY_DRAWS
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
+    ints[STAGE_END] = FIRST_STAGE
     for chain in chains:
         note_draw(chain, tally)
 
@@ -186,7 +216,40 @@ def _handle_event(target, chain, tally):
         ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
         for i in range(chain.ints[SIZE]):
             tally.entered[chain.order[i]] = 0
-    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], scans[NEXT_SCAN])
+    if ints[NOW] == ints[STAGE_END]:
+        leave_model(chain, tally)
+        _end_stage(tally)
+    ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], ints[STAGE_END], scans[NEXT_SCAN])
+
+
+@kernel
+def _end_stage(tally):
+    """Share out the draws of a stage; models counted so far are known from now on."""
+    ints, values, count, before = tally.ints, tally.model_values, tally.model_count, tally.model_before
+    stage, n = ints[STAGE], ints[MODELS]
+    top = -np.inf
+    held = 0
+    for e in range(n):
+        if tally.model_met[e] < stage:
+            held += count[e] - before[e]
+            top = max(top, values[e, 0] + values[e, 1])
+    mass = 0.0
+    for e in range(n):
+        if tally.model_met[e] < stage:
+            mass += math.exp(values[e, 0] + values[e, 1] - top)
+    for e in range(n):
+        if tally.model_met[e] < stage:
+            tally.model_weight[e] += held * math.exp(values[e, 0] + values[e, 1] - top) / mass
+        else:
+            tally.model_weight[e] += count[e] - before[e]
+        before[e] = count[e]
+    if stage < tally.stages.shape[0]:
+        tally.stages[stage, LOG_MASS] = top + math.log(mass) if mass > 0.0 else -np.inf
+        tally.stages[stage, HELD] = held
+        tally.stages[stage, LENGTH] = ints[NOW] - ints[STAGE_START]
+    ints[STAGE] = stage + 1
+    ints[STAGE_START] = ints[NOW]
+    ints[STAGE_END] = 2 * ints[NOW]
 
 
 @inlined
@@ -214,6 +277,8 @@ def count_draws(chain, tally, times):
             if ints[BATCH] == counts.shape[0]:
                 _merge_batches(tally)
             ints[BATCH_END] = ints[NOW] + ints[BATCH_LENGTH]
+    if ints[NOW] >= ints[STAGE_END]:
+        _end_stage(tally)
 
 
 @kernel
@@ -316,6 +381,9 @@ def _count_model(chain, tally, time, marginal, prior):
     tally.model_values[entry, 0] = marginal
     tally.model_values[entry, 1] = prior
     tally.model_count[entry] = time
+    tally.model_before[entry] = 0
+    tally.model_met[entry] = ints[STAGE]
+    tally.model_weight[entry] = 0.0
     tally.model_start[entry] = ints[POOL]
     for i in range(size):
         tally.pool[ints[POOL] + i] = chain.order[i]
@@ -358,7 +426,7 @@ def _drop_worse_half(tally):
     for e in range(n):
         scratch[e] = values[e, 0] + values[e, 1]
     threshold = _nth_smallest(scratch, n, n // 2)
-    threshold += ROUNDING * (1.0 + abs(threshold))
+    threshold += min(ROUNDING * (1.0 + abs(threshold)), MOST_ROUNDING)
     tally.threshold[0] = threshold
     for cell in range(tally.lookup.shape[0]):
         tally.lookup[cell] = 0
@@ -375,6 +443,9 @@ def _drop_worse_half(tally):
             tally.model_values[kept, 0] = tally.model_values[e, 0]
             tally.model_values[kept, 1] = tally.model_values[e, 1]
             tally.model_count[kept] = tally.model_count[e]
+            tally.model_before[kept] = tally.model_before[e]
+            tally.model_met[kept] = tally.model_met[e]
+            tally.model_weight[kept] = tally.model_weight[e]
             tally.lookup[_find(tally, tally.model_key[kept])] = kept + 1
             kept += 1
     tally.model_start[kept] = pool

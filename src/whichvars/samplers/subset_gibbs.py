@@ -225,12 +225,15 @@ def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset
         return ROOM
     size, n = chain.ints[SIZE], subset.members.shape[0]
     out = sum_of(subset.leaving, size)
-    total = floats[LAMBDA] + out + sum_of(subset.entering, n)
-    weights[c] += 1.0 / total
-    _add(chain, work.vector, subset, sums[c], 1.0 / total)
-    if learning:
-        _learn(subset, 1.0 / total)
-    u = rng.random() * total - floats[LAMBDA]
+    if subset.steep[0] > 0:  # rates so large that no time is spent here
+        u = rng.random() * (out + sum_of(subset.entering, n))
+    else:
+        total = floats[LAMBDA] + out + sum_of(subset.entering, n)
+        weights[c] += 1.0 / total
+        _add(chain, work.vector, subset, sums[c], 1.0 / total)
+        if learning:
+            _learn(subset, 1.0 / total)
+        u = rng.random() * total - floats[LAMBDA]
     flipped = -1
     if u >= out:
         place = choose_among(subset.entering, n, u - out)

@@ -319,13 +319,17 @@ def next_event(target, chain, rng, work, table, floats, sums, weights, c):
     if place < 0:
         chain.ints[NEEDED] = -place
         return ROOM
-    total = table.rows[place, TOTAL] + floats[LAMBDA]
-    table.rows[place, HOLDING + c] += 1.0 / total
-    u = rng.random() * total
-    if u < floats[LAMBDA]:
-        return DRAW
+    if table.rows[place, TOTAL] < 0.0:  # rates so large that no time is spent here
+        u = rng.random() * -table.rows[place, TOTAL]
+    else:
+        total = table.rows[place, TOTAL] + floats[LAMBDA]
+        table.rows[place, HOLDING + c] += 1.0 / total
+        u = rng.random() * total
+        if u < floats[LAMBDA]:
+            return DRAW
+        u -= floats[LAMBDA]
     clear(chain)
-    change(target, chain, choose_flip(table, place, u - floats[LAMBDA]))
+    change(target, chain, choose_flip(table, place, u))
     return FLIP
 
 
