@@ -64,6 +64,9 @@ class OraclePosterior:
     pips: np.ndarray
     size_distribution: np.ndarray
     log_evidence: float
+    log_joint: (
+        np.ndarray
+    )  # log prior + temper · log marginal, −inf without mass: where probabilities are below any number
 
 
 class _Data:
@@ -413,4 +416,5 @@ def enumerate_posterior(
         pips=probabilities @ masks,
         size_distribution=np.bincount(sizes, weights=probabilities, minlength=p + 1),
         log_evidence=log_evidence,
+        log_joint=log_joint,
     )

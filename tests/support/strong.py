@@ -24,6 +24,7 @@ STRENGTHS: dict[str, tuple[int, float]] = {
     "5": (2**11, 1e5),
     "7": (2**18, 1e7),
 }
+STEEP: dict[str, tuple[int, float]] = {"2000": (32, 2e3)}  # for transition matrices
 STRUCTURES = ("stand-ins", "plain", "duplicate", "groups", "heredity", "columns", "sparse")
 
 
@@ -68,9 +69,9 @@ class Directions:
 
 def strong_data(name: str, slab: str) -> dict:
     """The arguments of ``cases.Data``."""
-    _, structure, strength = name.replace("stand-ins", "stand_ins").split("-", 2)
-    structure = structure.replace("_", "-")
-    copies, log_odds = STRENGTHS[strength]
+    strength = max((s for s in STRENGTHS | STEEP if name.endswith(f"-{s}")), key=len)
+    structure = name[len("strong-") : -len(f"-{strength}")]
+    copies, log_odds = (STRENGTHS | STEEP)[strength]
     n = ROWS * copies
     one = math.expm1(2 * log_odds / n)  # what a strong variable adds to R²/(1 − R²), given the rest
     rng = np.random.default_rng(sum(map(ord, name)))
@@ -128,12 +129,24 @@ def strong_data(name: str, slab: str) -> dict:
         d = weak(1.1, a)
         columns = [c, a, b, stand_in(c, 0.4), d, weak(1.0, d), weak(0.95, b)]
         parents = ((1, 2), (), (), (1, 2), (), (4,), ())
+    elif structure == "three":
+        columns = [a, stand_in(a, 0.7), b]
+    elif structure == "three-weak":
+        columns = [weak(1.0, a), a, stand_in(a, 0.7)]
+        space.t[1] = 0.0  # b is no part of it
+    elif structure == "three-duplicate":
+        columns = [a, -2.0 * a, b]
+    elif structure == "three-heredity":  # the interaction stands before its parent
+        columns = [b, a, stand_in(b, 0.7)]
+        parents = ((1,), (), (1,))
     else:
         raise ValueError(f"unknown structure {structure!r}")
     X = np.column_stack(columns) * math.sqrt(ROWS)
     X = X * np.linspace(0.5, 2.0, X.shape[1]) + np.linspace(-1.0, 1.0, X.shape[1])
-    if structure == "duplicate":  # to the last bit, after rescaling
-        X[:, 1], X[:, 6] = 1.0 - 2.0 * X[:, 0], X[:, 0]
+    if structure.endswith("duplicate"):  # to the last bit, after rescaling
+        X[:, 1] = 1.0 - 2.0 * X[:, 0]
+    if structure == "duplicate":
+        X[:, 6] = X[:, 0]
     return {
         "X": X,
         "y": space.response(rng, copies),
