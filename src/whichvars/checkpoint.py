@@ -87,8 +87,10 @@ class Replicate:
     run: Any  # Run
     counting: bool = False
     check: int = 0  # draws at which accuracy is looked at next
-    seconds: float = 0.0  # of wall time, of the whole run
+    seconds: float = 0.0  # of sampling, of the whole run: wall time without compiling
     cpu_seconds: float = 0.0
+    own_seconds: float = 0.0  # of sampling, of this replicate
+    late: bool = False  # whether it had to be advanced after the budget was over
 
 
 class NoProducts(NamedTuple):

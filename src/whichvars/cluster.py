@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from whichvars.compiling import process
 from whichvars.errors import ClusterError
 from whichvars.problem import Problem
 from whichvars.samplers.run import Run, Sampler
@@ -24,6 +25,7 @@ from whichvars.workers import (
     Answer,
     Order,
     Site,
+    Spent,
     differences,
     end_steps,
     leave,
@@ -235,7 +237,7 @@ class DaskCrew:
 
     # --- rounds
 
-    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> float:
+    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> Spent:
         shortest, longest = self.round_seconds
         limit = min(max(shortest, (self.overhead or 0.0) / OVERHEAD_SHARE), longest)
         if seconds is not None:
@@ -245,15 +247,15 @@ class DaskCrew:
             return self._advance_units(index, run, end, limit, width)
         return self._advance_whole(index, run, end, limit)
 
-    def _advance_whole(self, index: int, run: Run, end: int, limit: float) -> float:
+    def _advance_whole(self, index: int, run: Run, end: int, limit: float) -> Spent:
         started, before = time.perf_counter(), run.iterations
         answer, moved = self._round((index,), run, end, limit)
         vars(run).update(vars(moved))
-        overhead = time.perf_counter() - started - answer.wall_seconds
+        overhead = time.perf_counter() - started - answer.wall_seconds - answer.compiling
         with self.lock:
             self.overhead = overhead if self.overhead is None else 0.7 * self.overhead + 0.3 * overhead
         self.speed[index] = (run.iterations - before) / max(answer.wall_seconds, 1e-6)
-        return answer.cpu_seconds
+        return Spent(answer.cpu_seconds, _compiling_elsewhere(answer))
 
     def _steps(self, run: Run, end: int) -> int:
         """Iterations that units can make on their own."""
@@ -273,7 +275,7 @@ class DaskCrew:
         cost = self.overhead_of_units.get(index, self.overhead or 0.0)
         return width if seconds * (1 - 1 / width) > PAYS * cost else 1
 
-    def _advance_units(self, index: int, run: Run, end: int, limit: float, width: int) -> float:
+    def _advance_units(self, index: int, run: Run, end: int, limit: float, width: int) -> Spent:
         started = time.perf_counter()
         steps = self._steps(run, end)
         if index in self.speed:
@@ -297,9 +299,9 @@ class DaskCrew:
                 self.holders.pop((index, *group), None)
         work = sum(answer.wall_seconds for answer in answers)
         self.speed[index] = steps / max(work, 1e-6)
-        slowest = max(answer.wall_seconds for answer in answers)
+        slowest = max(answer.wall_seconds + answer.compiling for answer in answers)
         self.overhead_of_units[index] = time.perf_counter() - started - slowest
-        return sum(answer.cpu_seconds for answer in answers)
+        return Spent(sum(answer.cpu_seconds for answer in answers), max(map(_compiling_elsewhere, answers)))
 
     def _round(self, key: tuple[int, ...], run: Run, end: int, limit: float) -> tuple[Answer, Run]:
         """Have one worker advance a replicate or a part of it, however often it takes."""
@@ -387,6 +389,11 @@ class DaskCrew:
             if self.client.status != "running":
                 raise self._lost() from error
             raise
+
+
+def _compiling_elsewhere(answer: Answer) -> float:
+    """Seconds of compiling for an answer; those of a worker in this process, the clock here has left out already."""
+    return 0.0 if answer.process == process() else answer.compiling
 
 
 def _travelling() -> tuple[Any, Any, Any]:

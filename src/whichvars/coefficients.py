@@ -24,10 +24,11 @@ in (flat part, β): given the flat prior they are t with the same s and d (`Func
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 from scipy.special import expit
 
 from whichvars._kernels import target as codes
@@ -52,6 +53,8 @@ class KeptModels:
     members: np.ndarray  # int32: the variables of all models, one model after the other, sorted within each
     start: np.ndarray  # (models + 1,) int64: where each begins
     weight: np.ndarray  # (models,); sum to one
+    # (replicates, models): the weights that each replicate gives them, whose mean is `weight`; None if exact, or not known
+    by_replicate: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -67,6 +70,15 @@ class KeptModels:
         found[np.searchsorted(self.start, ends, side="right") - 1] = True
         return found
 
+    def error(self, values: np.ndarray) -> Any:
+        """Monte Carlo standard error of Σ weight · values, from how much replicates differ.
+
+        Shapes (models,) → a number, (models, q) → (q,). NaN with fewer than two replicates.
+        """
+        if self.by_replicate is None:
+            return np.full(values.shape[1:], np.nan)[()]
+        return standard_error(self.by_replicate @ values)
+
     @classmethod
     def listed(cls, models: list[tuple[int, ...]]) -> "KeptModels":
         """Models in the order given, all with the same weight."""
@@ -75,13 +87,53 @@ class KeptModels:
         return cls(members, start, np.full(len(models), 1 / max(len(models), 1)))
 
     @classmethod
+    def of_rows(cls, rows: sparse.csr_array) -> "KeptModels":
+        """The rows of a sparse matrix of booleans, (models, p), all with the same weight; a model may occur repeatedly."""
+        n = rows.shape[0]
+        return cls(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), np.full(n, 1 / max(n, 1)))
+
+    @classmethod
     def of(cls, weights: dict[tuple[int, ...], float]) -> "KeptModels":
         """From members → weight; the heaviest first."""
-        order = sorted(weights, key=lambda m: (-weights[m], m))
-        weight = np.array([weights[m] for m in order], float)
+        return cls._ordered({m: np.array([w], float) for m, w in weights.items()})._without_replicates()
+
+    @classmethod
+    def of_replicates(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
+        """From members → weight in each replicate, (replicates,), all of which count the same; the heaviest first."""
+        return cls._ordered(weights)
+
+    @classmethod
+    def _ordered(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
+        order = sorted(weights, key=lambda m: (-float(weights[m].sum()), m))
+        by_replicate = np.array([weights[m] for m in order], float).T
+        by_replicate = by_replicate[by_replicate.sum(axis=1) > 0]  # one that has counted nothing says nothing
+        by_replicate /= by_replicate.sum(axis=1, keepdims=True)
         sizes = np.array([len(m) for m in order], np.int64)
         members = np.array([j for m in order for j in sorted(m)], np.int32)
-        return cls(members, np.concatenate([[0], np.cumsum(sizes)]), weight / weight.sum())
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(members, start, by_replicate.mean(axis=0), np.ascontiguousarray(by_replicate))
+
+    def _without_replicates(self) -> "KeptModels":
+        return KeptModels(self.members, self.start, self.weight)
+
+    def reweighted(self, ratio: np.ndarray) -> "KeptModels":
+        """The models with weights in proportion to weight · ratio, (models,); those without any are left out."""
+        left = np.flatnonzero((ratio > 0) & (self.weight > 0))
+        sizes = np.diff(self.start)
+        inside = np.zeros(len(self), bool)
+        inside[left] = True
+        start = np.concatenate([[0], np.cumsum(sizes[left])])
+        weight = self.weight[left] * ratio[left]
+        total = weight.sum()
+        new = None if self.by_replicate is None else self.by_replicate[:, left] * ratio[left] / total
+        return KeptModels(self.members[np.repeat(inside, sizes)], start, weight / total, new)
+
+
+def standard_error(means: np.ndarray) -> Any:
+    """Standard error of the mean of independent runs, from their means, (replicates, …); NaN with fewer than two."""
+    if len(means) < 2:
+        return np.full(means.shape[1:], np.nan)[()]
+    return means.std(axis=0, ddof=1) / np.sqrt(len(means))
 
 
 class Fits(NamedTuple):
@@ -253,11 +305,14 @@ def _shrinkage_nodes(problem: Problem, k: int, residual: np.ndarray) -> tuple[np
 
 
 def coefficient_table(
-    problem: Problem, kept: KeptModels, pip: np.ndarray, interval: float | None
+    problem: Problem, kept: KeptModels, pip: np.ndarray, interval: float | None, exact: bool
 ) -> pd.DataFrame:
     """What ``Posterior.coefficients`` returns."""
     z_index = problem.flat.z_index
     moments = coefficient_moments(problem, kept)
+    if exact:
+        none = np.zeros(len(moments.mean_mcse))
+        moments = moments._replace(mean_mcse=none, sd_mcse=none)
     names = [INTERCEPT, *(problem.all_columns[i] for i in z_index), *problem.columns_used]
     always, fixed_mean, fixed_sd = np.ones(1 + len(z_index)), moments.fixed_mean, moments.fixed_sd
     table = pd.DataFrame(
@@ -265,6 +320,8 @@ def coefficient_table(
             "pip": np.concatenate([always, np.repeat(pip, np.diff(problem.offsets))]),
             "mean": np.concatenate([fixed_mean, moments.mean]),
             "sd": np.concatenate([fixed_sd, moments.sd]),
+            "mean_mcse": moments.mean_mcse,
+            "sd_mcse": moments.sd_mcse,
             "mean_included": np.concatenate([fixed_mean, moments.mean_included]),
             "sd_included": np.concatenate([fixed_sd, moments.sd_included]),
         },
@@ -285,13 +342,22 @@ class Moments(NamedTuple):
     sd_included: np.ndarray
     fixed_mean: np.ndarray
     fixed_sd: np.ndarray
+    # Monte Carlo errors of means and standard deviations, of the intercept and the always-included columns first; NaN
+    # where they cannot be told
+    mean_mcse: np.ndarray
+    sd_mcse: np.ndarray
 
 
 def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
     """Means and standard deviations of all coefficients; NaN where no kept model has the column."""
-    mean, sd, mean_in, sd_in, fixed_mean, fixed_sd = _moments(problem, kept, _fixed(problem))
+    found = _moments(problem, kept, _fixed(problem))
     factor = problem._y_scale / problem.column_units
-    return Moments(factor * mean, factor * sd, factor * mean_in, factor * sd_in, fixed_mean, fixed_sd)
+    units = np.concatenate([np.full(len(found.fixed_mean), problem._y_scale), factor])
+    return found._replace(
+        **{name: factor * getattr(found, name) for name in ("mean", "sd", "mean_included", "sd_included")},
+        mean_mcse=units * found.mean_mcse,
+        sd_mcse=units * found.sd_mcse,
+    )
 
 
 def positive_probabilities(problem: Problem, kept: KeptModels) -> np.ndarray:
@@ -325,21 +391,43 @@ def _fixed(problem: Problem) -> Functionals:
     return functionals(problem, np.eye(1 + q)[0], ends, np.vstack([-flat.x_mean[None], np.zeros((q, P))]))
 
 
-def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> tuple[np.ndarray, ...]:
+class _Sums:
+    """Sums over models of weight · value by column, under the weights of all replicates together and of each."""
+
+    def __init__(self, kept: KeptModels, columns: int) -> None:
+        replicates = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
+        self.weights = np.vstack([kept.weight, replicates])
+        self.values = np.zeros((len(self.weights), columns))
+
+    def add(self, fit: Fits, value: np.ndarray) -> None:
+        """`value` is of each column of each model, (m, k)."""
+        at, columns = fit.columns.ravel(), self.values.shape[1]
+        for weight, values in zip(self.weights, self.values):
+            values += np.bincount(at, (weight[fit.models][:, None] * value).ravel(), columns)
+
+    def add_lines(self, fit: Fits, value: np.ndarray) -> None:
+        """`value` is of each of some functionals in each model, (R, m)."""
+        self.values += self.weights[:, fit.models] @ value.T
+
+
+def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
-    functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances."""
+    functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
+    problem's units.
+
+    Replicates say how large Monte Carlo errors are. Of a variance: E(β − m)² is an average over models like any other,
+    and to first order that m is itself estimated makes no difference to it."""
     P, unit = len(problem.columns_used), problem._y_scale
-    mass, total, along_total = np.zeros(P), np.zeros(P), np.zeros(len(fixed.centre))
+    masses, totals = _Sums(kept, P), _Sums(kept, P)
     for fit in fits(problem, kept):
         location = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
-        at, share = fit.columns.ravel(), fit.weight[:, None]
-        mass += np.bincount(at, np.broadcast_to(share, fit.b.shape).ravel(), P)
-        total += np.bincount(at, (share * location).ravel(), P)
-    mass = np.minimum(mass, 1.0)
+        masses.add(fit, np.ones(fit.b.shape))
+        totals.add(fit, location)
+    mass, total = np.minimum(masses.values[0], 1.0), totals.values[0]
     along_total = fixed.row @ total  # the functionals are linear
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_in = total / mass
-    square, along_square = np.zeros(P), np.zeros(len(fixed.centre))
+    squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
     for fit in fits(problem, kept):
         variance = _t_variance(fit.degrees)
         q1, s1 = (np.einsum("mj,mj->m", fit.node_weight, v) for v in (fit.q, fit.s))  # averages over g
@@ -347,15 +435,28 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> tuple[np
         st = np.einsum("mj,mj,mj->m", fit.node_weight, fit.s, fit.t)
         inner = (q1[:, None] * fit.b - mean_in[fit.columns]) ** 2 + q_variance[:, None] * fit.b**2
         inner += _times(variance, st[:, None] * np.einsum("mkk->mk", fit.V))
-        square += np.bincount(fit.columns.ravel(), (fit.weight[:, None] * inner).ravel(), P)
+        squares.add(fit, inner)
         b, v = along(fit, fixed)
         spread = (q1 * b - along_total[:, None]) ** 2 + q_variance * b**2
         spread += _times(variance, fixed.variance[:, None] * s1 + st * v)
-        along_square += spread @ fit.weight
+        along_squares.add_lines(fit, spread)
+    square, along_sd = squares.values[0], np.sqrt(along_squares.values[0])
     with np.errstate(invalid="ignore", divide="ignore"):
         sd_in = np.sqrt(square / mass)
         sd = np.sqrt(square + np.where(mass > 0, mass * (1 - mass) * mean_in**2, 0.0))
-    return total, sd, mean_in, sd_in, fixed.centre + unit * along_total, unit * np.sqrt(along_square)
+        # E(β − m)² in each replicate: from models that have the column, about their mean, and from those that do not
+        centre = np.where(mass > 0, mean_in, 0.0)
+        shift = centre - total
+        about = squares.values[1:] + masses.values[1:] * shift**2 + (1 - masses.values[1:]) * total**2
+        about += 2 * shift * (totals.values[1:] - masses.values[1:] * centre)
+        by_replicate = np.hstack([totals.values[1:] @ fixed.row.T, totals.values[1:]])
+        variances = np.hstack([along_squares.values[1:], about])
+        sds = np.concatenate([along_sd, sd])
+        mean_mcse, sd_mcse = standard_error(by_replicate), standard_error(variances) / (2 * sds)
+        sd_mcse = np.where(sds > 0, sd_mcse, mean_mcse)
+    return Moments(
+        total, sd, mean_in, sd_in, fixed.centre + unit * along_total, unit * along_sd, mean_mcse, sd_mcse
+    )
 
 
 def _tails(problem: Problem, kept: KeptModels, interval: float) -> np.ndarray:

@@ -88,7 +88,7 @@ def extend(
         Iterations to count in addition, per replicate. Where replicates have counted different numbers of draws, all go to
         the largest of them and so many more. `budget` and `target_mcse` no longer apply.
     replicates : int
-        Replicates to add, of the same length. The only way to extend ``SequentialMonteCarlo``, which has no draws.
+        Replicates to add, of the same length, which is that of the longest where a `budget` ended the run. The only way to extend ``SequentialMonteCarlo``, which has no draws.
     threads, progress, every, executor
         As for ``resume``.
 
@@ -147,6 +147,11 @@ def _longer(
         counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=0) + more, seconds=None, target=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None, "target_mcse": None}
+    elif plan.seconds is not None:
+        # its time is over: others can only be made as long as those that are there
+        counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
+        plan = plan._replace(draws=max(counted, default=plan.draws), seconds=None)
+        asked |= {"draws": plan.draws * sampler.chains, "budget": None}
     if replicates is not None:
         asked["replicates"] = settings.replicates + _whole(replicates, "replicates", 1)
     return replace(

@@ -13,22 +13,169 @@ probability been above 3/N, then N independent draws would have shown it with pr
 taken as the smallest of the effective sample sizes of model size, of log posterior, and the median of those of the
 inclusion probabilities. One that was always in has 1 − 3/N as its lower bound. The bounds presume that the run has
 seen all modes.
+
+**Several roads to the same number.** Inclusion probabilities can be estimated as shares of draws, as averages of
+conditional probabilities, from the weighted models that all averages are taken over, and from the exact ratios of the best
+models alone. They share the draws, but not the arithmetic. Where two of them differ by more than their errors allow,
+something is wrong that no Monte Carlo error shows. "Allow" means 3 combined standard errors, or more where there are so many
+variables that 3 would be exceeded by chance in one run of a hundred; the exact ratios say nothing of models that were never
+met, whose mass is estimated by the share of draws that were new.
 """
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 
 ACCEPTABLE = 0.05  # Monte Carlo error of an inclusion probability above which a run is not called accurate
 APART = 1.1  # R-hat from which on replicates are said to disagree
+ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
+NEGLIGIBLE = 0.002  # difference between two estimates of an inclusion probability that nobody minds
 SIZE, LOG_POSTERIOR = "(model size)", "(log posterior)"
 
 
-def converged(mcse: np.ndarray) -> bool:
-    """Whether every inclusion probability that can be judged is known to ACCEPTABLE."""
-    return bool(np.nanmax(mcse, initial=0.0) <= ACCEPTABLE)
+def doubts(posterior: Any, acceptable: float = ACCEPTABLE) -> list[str]:
+    """Why the numbers of a posterior should not be trusted yet, the weightiest reason first; empty if they can be.
+
+    The one verdict that all faces of the package show: ``converged``, ``explain``, the report, the command line and the
+    warnings of ``sample``. `acceptable` is the largest Monte Carlo error of an inclusion probability that is accepted.
+    """
+    if posterior.models.exact:
+        return _too_few_left(posterior)
+    return [
+        *_unknown_errors(posterior),
+        *_missing_replicates(posterior),
+        *_too_few_left(posterior),
+        *_large_errors(posterior, acceptable),
+        *_contradictions(posterior),
+    ]
+
+
+def _unknown_errors(posterior: Any) -> list[str]:
+    if not np.isnan(posterior.mcse).all():
+        return []
+    replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
+    if replicates < 2:
+        return [
+            "the errors of the probabilities cannot be told: there is a single run, and it has nothing to be compared with. "
+            "Use replicates=4"
+        ]
+    return [
+        "nothing moved: all draws are of one model, so that the errors of the probabilities cannot be told. The posterior may "
+        "be that concentrated, or the sampler may be stuck: start elsewhere, or use more draws or another sampler"
+    ]
+
+
+def _missing_replicates(posterior: Any) -> list[str]:
+    """Fewer runs than were asked for."""
+    asked = posterior.settings.get("replicates")
+    if asked is None or posterior.replicate_pips is None or len(posterior.replicate_pips) >= asked:
+        return []
+    return [
+        f"only {len(posterior.replicate_pips)} of {_count(asked, 'replicate')} had counted anything when the run ended, so that "
+        "there is less to compare than was asked for. Give it more time"
+    ]
+
+
+def _too_few_left(posterior: Any) -> list[str]:
+    left = posterior.reweighting_ess
+    if left is None or left >= ENOUGH:
+        return []
+    return [
+        f"only {left:,.0f} effective draws are left under these priors, fewer than {ENOUGH:.0f}. Sample under these priors"
+    ]
+
+
+def _large_errors(posterior: Any, acceptable: float) -> list[str]:
+    """Errors that are too large, or replicates that disagree."""
+    if np.isnan(posterior.mcse).all():
+        return []
+    j = int(np.nanargmax(posterior.mcse))
+    worst, apart = float(posterior.mcse[j]), disagreement(posterior)
+    if worst <= acceptable:
+        return [apart] if apart else []
+    remedy = apart or (
+        "use more draws, or a larger budget: four times as many halve it"
+        if posterior.reweighting_ess is None
+        else "sample under these priors"
+    )
+    return [
+        f"inclusion probabilities are not accurate yet: that of {posterior.problem.names[j]!r} has a Monte Carlo error of "
+        f"{worst:.2g}, more than {acceptable:g}; {remedy}"
+    ]
+
+
+def _contradictions(posterior: Any) -> list[str]:
+    """Other estimates of the inclusion probabilities that differ by more than errors allow."""
+    if posterior.frequencies is None or posterior.reweighting_ess is not None:
+        return []
+    pip, p = posterior.pip, posterior.problem.p
+    error = np.nan_to_num(posterior.mcse)
+    draws_error = np.nan_to_num(posterior.frequency_mcse)
+    # a share of draws that was never or always seen may still be off by a few draws in all of them
+    counted = max(float(effective_count(posterior)), 1.0)
+    draws_error = np.hypot(draws_error, np.sqrt(pip * (1 - pip) / counted))
+    most = max(3.0, float(ndtri(1 - 0.005 / p)))
+    by_models, models_error = model_pips(posterior.kept, p)
+    # beside the best models, the weighted models are a thinned sample
+    others, recorded = max(1 - float(posterior.models.frequency.sum()), 0.0), max(len(posterior.trace), 1)
+    models_error = np.hypot(models_error, np.sqrt(pip * (1 - pip) * others / recorded))
+    allowed = {
+        "shares of the draws": most * np.hypot(error, draws_error),
+        "the weighted models": most * np.hypot(error, np.fmax(models_error, draws_error)),
+        "the exact ratios of the best models": most * np.hypot(error, draws_error) + _new_share(posterior),
+    }
+    estimates = {
+        "shares of the draws": posterior.frequencies,
+        "the weighted models": by_models,
+        "the exact ratios of the best models": renormalised_pips(posterior.models, p),
+    }
+    if posterior.rao_blackwell is not None:
+        averages = "averages of conditional probabilities"
+        estimates[averages] = posterior.rao_blackwell
+        allowed[averages] = most * np.hypot(
+            np.hypot(error, draws_error), np.nan_to_num(posterior.rao_blackwell_mcse)
+        )
+    found = []
+    for name, values in estimates.items():
+        beyond = np.abs(values - pip) - np.maximum(allowed[name], NEGLIGIBLE)
+        j = int(np.argmax(beyond))
+        if beyond[j] > 0:
+            found.append(
+                f"two ways of estimating the same probability contradict one another: that of {posterior.problem.names[j]!r} is "
+                f"{pip[j]:.3f}, but {values[j]:.3f} by {name}, further apart than their errors allow. Use more draws; if that does not "
+                "help, please report it"
+            )
+    return found[:1]
+
+
+def effective_count(posterior: Any) -> float:
+    """About how many independent draws the shares of draws rest on: the median over variables that moved."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, error = posterior.frequencies, posterior.frequency_mcse
+        count = share * (1 - share) / error**2
+    count = count[np.isfinite(count) & (count > 0)]
+    return float(np.median(count)) if len(count) else 1.0
+
+
+def _new_share(posterior: Any) -> float:
+    """The share of draws that no model met before accounts for, and more where it is not known."""
+    share = posterior.known_share
+    if share is None:
+        return 1.0
+    listed = float(posterior.models.frequency.sum())
+    return 2 * (1 - min(share, listed))
+
+
+def model_pips(kept: Any, p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inclusion probabilities from the weighted models, (p,), and their Monte Carlo errors; 0 where these cannot be told."""
+    sizes = np.diff(kept.start)
+    pips = np.bincount(kept.members, np.repeat(kept.weight, sizes), p)
+    if kept.by_replicate is None or len(kept.by_replicate) < 2:
+        return pips, np.zeros(p)
+    means = [np.bincount(kept.members, np.repeat(w, sizes), p) for w in kept.by_replicate]
+    return pips, np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
 
 
 def r_hat_of_means(means: np.ndarray | None) -> np.ndarray | None:
@@ -115,7 +262,11 @@ def _whole_row(posterior: Any, name: str, column: str) -> dict[str, Any] | None:
     return {
         "name": name,
         "estimate": posterior.mean_size if column == "size" else mean,
-        "mcse": spread / np.sqrt(ess) if ess > 0 else np.nan,
+        "mcse": posterior.mean_size_mcse
+        if column == "size"
+        else spread / np.sqrt(ess)
+        if ess > 0
+        else np.nan,
         "ess": ess,
         "r_hat": r_hat,
         "lowest": by_replicate.min(),
@@ -200,16 +351,19 @@ def lost_arithmetic(posterior: Any) -> list[str]:
 
 
 def explain(posterior: Any) -> str:
-    """What ``Posterior.explain`` returns."""
-    return "\n".join([_what(posterior), *trust(posterior)])
+    """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
+    verdict, *rest = trust(posterior)
+    what = [_what(posterior), verdict] if not doubts(posterior) else [verdict, _what(posterior)]
+    return "\n".join([*what, *rest])
 
 
 def trust(posterior: Any) -> list[str]:
-    """How it was computed and how far to believe it: all that ``explain`` says but for the answer, by paragraph."""
+    """How far to believe it and how it was computed: all that ``explain`` says but for the answer, by paragraph. The
+    verdict comes first."""
     if posterior.models.exact:
-        lines = [_exactly(posterior)]
+        lines = [_verdict(posterior)]
     else:
-        lines = [*_how(posterior), _verdict(posterior), *_unseen(posterior), *_agree(posterior)]
+        lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
     return lines + [f"Note: {warning}." for warning in (*posterior.warnings, *lost_arithmetic(posterior))]
 
 
@@ -255,39 +409,26 @@ STOPPED = {
 
 
 def _verdict(posterior: Any) -> str:
+    reasons = doubts(posterior)
+    if reasons:
+        return f"Do not trust these numbers yet: {'; moreover, '.join(reasons)}."
+    if posterior.models.exact:
+        return _exactly(posterior)
     mcse = posterior.mcse
-    if np.isnan(mcse).all():
-        return (
-            "Nothing moved: all draws are of one model, so that no error can be told. The posterior may be that "
-            "concentrated, or the sampler may be stuck: start elsewhere or use more draws."
-        )
     j = int(np.nanargmax(mcse))
-    accuracy = (
-        f"The least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a Monte "
-        f"Carlo error of {mcse[j]:.2g}"
+    digits = (
+        "to three digits"
+        if mcse[j] < 0.0005
+        else "to two digits"
+        if mcse[j] < 0.005
+        else "about to the first digit"
+        if mcse[j] > 0.02
+        else "to 0.02 or so"
     )
-    if converged(mcse):
-        digits = (
-            "to three digits"
-            if mcse[j] < 0.0005
-            else "to two digits"
-            if mcse[j] < 0.005
-            else "about to the first digit"
-            if mcse[j] > 0.02
-            else "to 0.02 or so"
-        )
-        good = f"Accurate enough: {accuracy[0].lower()}{accuracy[1:]}; read probabilities {digits}."
-    else:
-        remedy = (
-            "Use more draws: four times as many halve it"
-            if posterior.reweighting_ess is None
-            else "Sample under these priors"
-        )
-        good = (
-            f"Not accurate enough yet: {accuracy[0].lower()}{accuracy[1:]}, more than {ACCEPTABLE}. {remedy}."
-        )
-    apart = disagreement(posterior)
-    return f"{good} Beware: {apart}." if apart else good
+    return (
+        f"Accurate enough: the least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a "
+        f"Monte Carlo error of {mcse[j]:.2g}; read probabilities {digits}."
+    )
 
 
 def _unseen(posterior: Any) -> list[str]:

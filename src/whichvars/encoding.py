@@ -215,12 +215,35 @@ def _response(table: Table, name: str) -> pd.Series:
         raise DataError(
             f"the response {name!r} holds true and false; this is linear regression: write 0 and 1 if you mean that"
         )
+    words = _words_alone(table.frame[name])
+    if words:
+        raise DataError(
+            f"the response {name!r} holds words ({_some([_short(word) for word in words])}), not numbers; this is linear "
+            f"regression: {_as_numbers(words)}, or name another response"
+        )
     numbers = _convert(table, faults, categories=False)[0]
     if faults:
         raise DataError(f"the response: {faults[0]}")
     y = pd.Series(numbers[name].to_numpy(dtype=float), name=name)
     _refuse_infinite(y.to_numpy()[:, None], [name], numbers.index)
     return y
+
+
+def _words_alone(column: pd.Series) -> list[str]:
+    """The different words, sorted, of a column that holds neither numbers, however they are written, nor dates."""
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return []
+    words = column.astype(str).str.strip()
+    numbers = pd.to_numeric(words, errors="coerce").notna() | words.str.fullmatch(NUMBER_WITH_COMMA)
+    if numbers.any() or words.str.fullmatch(DATE).all() or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return []
+    return sorted(words.unique())
+
+
+def _as_numbers(words: list[str]) -> str:
+    if len(words) == 2:
+        return f"write 0 for {_short(words[0])} and 1 for {_short(words[1])} if you mean that"
+    return "write numbers if the words have an order that numbers can stand for"
 
 
 # --- kinds of columns

@@ -18,6 +18,7 @@ from whichvars.problem import Problem, check_problem
 
 MAX_MODELS = 1 << 25
 KEPT = 1 << 20  # most models kept for averages
+ROUNDED = 1e-13  # by how much weights may miss a sum of one
 
 
 def count_models(p: int, max_size: int) -> int:
@@ -112,7 +113,13 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     log_posterior = marginal + prior
     log_total = logsumexp(log_posterior)
     weight = np.exp(log_posterior - log_total)
+    total_weight = weight.sum()
+    if abs(total_weight - 1) > ROUNDED:  # a `log_total` of millions is itself known to nine decimals only
+        weight /= total_weight
     order = np.argsort(-weight, kind="stable")
+    # what has a weight too small for a number stands in the order of its log posterior
+    mass = np.count_nonzero(weight)
+    order[mass:] = order[mass:][np.argsort(-log_posterior[order[mass:]], kind="stable")]
     best = order[:keep]
     models = Models(
         members=[_climb(parent, last, i) for i in best],
@@ -144,7 +151,8 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
 
 
 def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.ndarray) -> KeptModels:
-    """The models, best first, that hold 1 − 1e-12 of the mass, or the best KEPT of them."""
+    """The models, best first, that hold 1 − 1e-12 of the mass, or the best KEPT of them; none without any."""
+    order = order[: np.count_nonzero(weight)]
     order = order[: 1 + int(np.searchsorted(np.cumsum(weight[order]), 1 - 1e-12))][:KEPT]
     node, members = order.astype(np.int64), []
     while (node > 0).any():

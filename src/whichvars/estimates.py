@@ -1,20 +1,37 @@
 """What the counts of a run say: one replicate's estimates, and all replicates put together."""
 
+import heapq
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.special import logsumexp, softmax
 
 from whichvars._kernels.averages import GROUP, LENGTH, SCANS
-from whichvars._kernels.tally import BATCH, BATCH_LENGTH, MODELS, NOW, RECORDS, THIN, settle
-from whichvars.coefficients import KeptModels
+from whichvars._kernels.tally import (
+    BATCH,
+    BATCH_LENGTH,
+    MODELS,
+    MOST_STAGES,
+    NOW,
+    RECORDS,
+    STAGE,
+    STAGE_START,
+    THIN,
+    Tally,
+    settle,
+)
+from whichvars.coefficients import KeptModels, standard_error
+from whichvars.consistency import sizes_of, with_mean, within_pips
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
 from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
+MODELS_KEPT = 10_000  # the best ones of all replicates
+ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -53,7 +70,9 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
             squares += (group - length * mean) ** 2
             complete += length
             groups += 1
-    variance = squares * groups / (groups - 1) / complete / scans if groups > 1 else np.zeros_like(mean)
+    variance = (
+        squares * groups / (groups - 1) / complete / scans if groups > 1 else np.full_like(mean, np.nan)
+    )
     return RaoBlackwell(mean, variance, groups - 1)
 
 
@@ -61,14 +80,19 @@ def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Est
     """What a replicate says."""
     if hasattr(sampler, "estimate"):
         return sampler.estimate(problem, run, replicate)
-    return estimate_from_tallies(run, replicate, look_at(sampler, run), sampler.chains)
+    return estimate_from_tallies(problem, run, replicate, look_at(sampler, run), sampler.chains)
 
 
-def estimate_from_tallies(run: Run, replicate: int, look: "Look", chains: int) -> Estimate:
+def estimate_from_tallies(problem: Problem, run: Run, replicate: int, look: "Look", chains: int) -> Estimate:
     """The estimate of a replicate whose chains have counted."""
     tallies = [unit.tally for unit in run.units]
     sizes = np.sum([t.sizes for t in tallies], axis=0)
     models, floor = _visited(tallies)
+    known = known_models(tallies)
+    evidence = None
+    if known is not None and known.draws >= ENOUGH_DRAWS:
+        constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+        evidence = known.log_mass - float(np.log(known.share)) + constant
     return Estimate(
         **look._asdict(),
         sizes=sizes / max(sizes.sum(), 1),
@@ -77,23 +101,74 @@ def estimate_from_tallies(run: Run, replicate: int, look: "Look", chains: int) -
         trace=_trace(run, replicate),
         records=_records(run),
         iterations=run.iterations * chains,
+        log_evidence=evidence,
+        known_share=None if known is None else known.share,
         troubles=run.troubles(),
     )
 
 
-def _visited(tallies: list[Any]) -> tuple[dict[tuple[int, ...], tuple[float, float, float]], float]:
-    """The chains' tables put together: members → log marginal, log prior, share of the iterations."""
+def model_weights(tally: Tally) -> np.ndarray:
+    """How many draws each model of the table stands for, (models,), the current stage included; ``tally`` says how."""
+    n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
+    counts = (tally.model_count[:n] - tally.model_before[:n]).astype(float)
+    known = tally.model_met[:n] < stage
+    if known.any():
+        counts[known] = counts[known].sum() * softmax(tally.model_values[:n].sum(axis=1)[known])
+    return tally.model_weight[:n] + counts
+
+
+def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, float, float]], float]:
+    """The chains' tables put together: members → log marginal, log prior, share of the draws."""
     floor = max(float(t.threshold[0]) for t in tallies)
     total = max(sum(int(t.ints[NOW]) for t in tallies), 1)
     found: dict[tuple[int, ...], tuple[float, float, float]] = {}
     for tally in tallies:
-        for e in range(int(tally.ints[MODELS])):
+        weights = model_weights(tally).tolist()
+        for e, weight in enumerate(weights):
             marginal, prior = tally.model_values[e].tolist()
             if marginal + prior > floor:
                 key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
                 before = found.get(key, (marginal, prior, 0.0))
-                found[key] = (*before[:2], before[2] + float(tally.model_count[e]) / total)
+                found[key] = (*before[:2], before[2] + weight / total)
     return found, floor
+
+
+class KnownModels(NamedTuple):
+    """Models that were known before, of the stage with the most draws."""
+
+    log_mass: float  # log Σ p(y | γ) p(γ), up to the prior's constant
+    share: float  # of the draws of the stage
+    draws: int  # of them
+
+
+def known_models(tallies: list[Tally]) -> KnownModels | None:
+    """The known models of a replicate: their posterior mass, and how much of the draws fell on them.
+
+    With K fixed beforehand, E[share of draws in K] = Σ_K p(y, γ) / p(y): the quotient of the two estimates the evidence.
+    Chains that know different models are put together as Σ share / Σ mass.
+    """
+    parts = [part for part in map(_longest_stage, tallies) if part is not None]
+    if not parts:
+        return None
+    share = float(np.mean([part.share for part in parts]))
+    log_mass = float(logsumexp([part.log_mass for part in parts]) - np.log(len(parts)))
+    return KnownModels(log_mass, share, sum(part.draws for part in parts))
+
+
+def _longest_stage(tally: Tally) -> KnownModels | None:
+    """Of the stages in which something was known, the last of those with the most draws."""
+    n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
+    known = tally.model_met[:n] < stage
+    stages = [tuple(row) for row in tally.stages[1 : min(stage, MOST_STAGES)].tolist()]
+    if known.any():
+        held = float((tally.model_count[:n] - tally.model_before[:n])[known].sum())
+        mass = float(logsumexp(tally.model_values[:n].sum(axis=1)[known]))
+        stages.append((mass, held, float(tally.ints[NOW] - tally.ints[STAGE_START])))
+    usable = [(length, i) for i, (_, _, length) in enumerate(stages) if length > 0]
+    if not usable:
+        return None
+    log_mass, held, length = stages[max(usable)[1]]
+    return KnownModels(log_mass, held / length, int(held)) if held > 0 else None
 
 
 def _trace(run: Run, replicate: int) -> pd.DataFrame:
@@ -124,35 +199,46 @@ def _records(run: Run) -> sparse.csr_array:
     )
 
 
-def combine_models(estimates: list[Estimate], keep: int = 10_000) -> Models:
-    """The best models of all replicates. Only those above every replicate's floor have exact shares; the
-    others are left out."""
-    floor = max(e.floor for e in estimates)
-    found: dict[tuple[int, ...], list[float]] = {}
-    for estimate in estimates:
-        for key, (marginal, prior, share) in estimate.models.items():
-            if marginal + prior > floor:
-                found.setdefault(key, [marginal, prior, 0.0])[2] += share / len(estimates)
-    order = sorted(found, key=lambda m: (-(found[m][0] + found[m][1]), m))[:keep]
-    values = np.array([found[m] for m in order]).reshape(-1, 3)
-    return Models(order, values[:, 0], values[:, 1], values[:, 2])
+def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Models, KeptModels]:
+    """The best models of all replicates, and all that averages are taken over: the same models with the same weights.
 
-
-def keep_models(runs: list[Run], estimates: list[Estimate]) -> KeptModels:
-    """The thinned records of all chains, every replicate with the same weight; the particles where chains
-    count nothing."""
-    weights: dict[tuple[int, ...], float] = {}
-    for run, estimate in zip(runs, estimates):
-        tallies = [unit.tally for unit in run.units]
-        total = sum(int(t.ints[RECORDS]) for t in tallies)
-        for tally in tallies:
-            for r in range(int(tally.ints[RECORDS])):
-                key = tuple(sorted(tally.record_models[r, : tally.record_size[r]].tolist()))
-                weights[key] = weights.get(key, 0.0) + 1 / total
-        if not total:
-            for key, (_, _, share) in estimate.models.items():
-                weights[key] = weights.get(key, 0.0) + share
-    return KeptModels.of(weights)
+    The `keep` best models have the weights that replicates give them, which count the same. What each replicate drew
+    besides is represented by the models of its thinned record that are not among these. Models that are not above every
+    replicate's floor may have been forgotten by some of them, so that their weights would be too small: they are of that
+    rest, too.
+    """
+    floor, replicates = max(e.floor for e in estimates), len(estimates)
+    values = {
+        key: (marginal, prior)
+        for estimate in estimates
+        for key, (marginal, prior, _) in estimate.models.items()
+        if marginal + prior > floor
+    }
+    best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
+    weights = {m: np.zeros(replicates) for m in best}
+    for r, estimate in enumerate(estimates):
+        for key, (_, _, share) in estimate.models.items():
+            if key in weights:
+                weights[key][r] += share
+    listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
+    for r, estimate in enumerate(estimates):
+        rows = np.split(estimate.records.indices, estimate.records.indptr[1:-1])
+        others = [key for row in rows if (key := tuple(row.tolist())) not in listed_models]
+        for key in others:
+            weights.setdefault(key, np.zeros(replicates))[r] += max(1 - listed[r], 0.0) / len(others)
+    kept = KeptModels.of_replicates(weights)
+    place = {kept.model(i): i for i in range(len(kept))}
+    best = [m for m in best if m in place]
+    index = np.array([place[m] for m in best], np.int64)
+    error = np.full(len(best), np.nan)
+    if kept.by_replicate is not None and len(kept.by_replicate) > 1:
+        error = standard_error(kept.by_replicate[:, index])
+    order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
+    columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
+    models = Models(
+        [best[i] for i in order], columns[:, 0], columns[:, 1], kept.weight[index][order], mcse=error[order]
+    )
+    return models, kept
 
 
 def combine_evidence(values: list[float]) -> tuple[float, float]:
@@ -164,9 +250,11 @@ def combine_evidence(values: list[float]) -> tuple[float, float]:
     return float(logs.max() + np.log(mean)), error
 
 
-def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+def combine_rao_blackwell(
+    estimates: Sequence[Any], moved: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
     """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
-    where these have sums of their own."""
+    where these have sums of their own. `moved` says which variables came and went."""
     found = [e.rao_blackwell for e in estimates]
     parts = [part for part in found if part is not None]
     if len(parts) < len(found):
@@ -177,11 +265,22 @@ def combine_rao_blackwell(estimates: Sequence[Any]) -> tuple[np.ndarray, np.ndar
         if _most_are_empty(weights):
             return None
         mean, variance = ratio_of_sums(sums, weights)
-        mcse = np.where(variance > 0, np.sqrt(variance), np.nan)
     else:
         means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
         mean, mcse = combine_replicates(means, variances, min(part.degrees for part in parts))
-    return mean, np.hypot(mcse, ROUNDING)
+        told = len(parts) > 1 or not np.isnan(variances).any()
+        variance = np.where(np.isnan(mcse), 0.0, mcse**2) if told else np.full(len(mean), np.nan)
+    return mean, error_of(variance, moved)
+
+
+def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Standard errors from variances, (p,), of sums that are rounded.
+
+    A variance of NaN cannot be told, and neither can the error. One of 0 did not vary: that is as good as known of a
+    variable that came and went in the draws, and says nothing of one that never moved.
+    """
+    still = np.where(moved, ROUNDING, np.nan)
+    return np.where(variance == 0, still, np.hypot(np.sqrt(variance), ROUNDING))
 
 
 def _most_are_empty(weights: np.ndarray) -> bool:
@@ -205,9 +304,13 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     )
     if _most_are_empty(weights):
         return ratio_of_sums(visits, visited)
+    if np.count_nonzero(weights) < 2:  # one chain says nothing of its error
+        unknown = np.full(sums.shape[1], np.nan)
+        return ratio(sums, weights)[0], unknown
     averaged, spread = ratio(sums, weights)
     shares, spread_of_shares = ratio(visits, visited)
-    independent = averaged * (1 - averaged) / visited.sum()  # what is never seen is not known therefore
+    # a share of draws that happens not to vary is no better known than by so many independent draws
+    independent = averaged * (1 - averaged) / visited.sum()
     rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
     noise, noise_of_shares, least = (
         np.bincount(rarity, x, len(RARITIES) + 1)
@@ -215,7 +318,7 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
     weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-    rows = max(int(np.count_nonzero(weights)), 2)
+    rows = int(np.count_nonzero(weights))
     variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
     return averaged + weight * (shares - averaged), variance
 
@@ -252,24 +355,17 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
     pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
     moved = ~np.isnan(mcse)
-    averaged = combine_rao_blackwell(looks)
+    averaged = combine_rao_blackwell(looks, moved)
     if averaged is not None:
-        averaged = averaged[0], _known_but_for_rounding(averaged[1], moved)
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
         if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
             pip, variance = mix_with_visits(parts)
-            mcse = np.hypot(np.where(variance > 0, np.sqrt(variance), np.nan), ROUNDING)
-            mcse = _known_but_for_rounding(mcse, moved)
+            mcse = error_of(variance, moved)
             means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
             means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
     return Pips(pip, mcse, means, variances, frequencies, averaged)
-
-
-def _known_but_for_rounding(mcse: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """The errors of variables that moved while their conditional probabilities did not are not unknown."""
-    return np.where(np.isnan(mcse) & moved, ROUNDING, mcse)
 
 
 def combine(
@@ -278,7 +374,12 @@ def combine(
     """The posterior that all replicates together estimate."""
     pips = combine_pips(estimates)
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
-    evidence, evidence_mcse = combine_evidence(evidences) if evidences else (None, None)
+    evidence, evidence_mcse = (
+        combine_evidence(evidences) if len(evidences) == len(estimates) else (None, None)
+    )
+    shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
+    models, kept = weigh_models(estimates)
+    sizes, sizes_mcse = sizes_of(kept, problem.p)
     troubles: dict[str, int] = {}
     for estimate in estimates:
         for name, count in estimate.troubles.items():
@@ -289,9 +390,11 @@ def combine(
         sampler=repr(sampler),
         pip=pips.pip,
         mcse=pips.mcse,
-        sizes=np.mean([e.sizes for e in estimates], axis=0),
-        models=combine_models(estimates),
-        kept=keep_models(runs, estimates),
+        sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
+        sizes_mcse=sizes_mcse,
+        models=within_pips(models, pips.pip),
+        kept=kept,
+        known_share=float(np.mean(shares)),
         iterations=sum(e.iterations for e in estimates),
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,

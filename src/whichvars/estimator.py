@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.formula import read_formula
+from whichvars.inputs import refuse_words
 from whichvars.moments import Moments
 from whichvars.priors import BetaBinomial
 from whichvars.problem import Problem
+from whichvars.rows import check_same_rows
 from whichvars.sampling import sample
 
 
@@ -141,6 +143,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
             )
         if hasattr(self, "formula_"):  # X is columns now, whatever it was before
             del self.formula_
+        check_same_rows(None, X, y=y, sample_weight=sample_weight)
+        refuse_words(y, "y")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)
         problem = Problem(
             X,
@@ -198,6 +202,11 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, self._encoded(X), reset=False, dtype=np.float64)
         return self.posterior_.predict(X, estimator, return_std=return_std, interval=interval)  # type: ignore[arg-type]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions at the rows of X; as in all of scikit-learn."""
+        check_same_rows(None, X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def transform(self, X: Any) -> Any:
         """The selected columns of X; after ``from_formula``, of the columns its formula makes."""

@@ -4,7 +4,7 @@ An executor is asked to ``start`` and gives a crew, a context manager with
 
     width                                   replicates that can be advanced at the same time
     advance(index, run, end, seconds)       advance one of them some way towards iteration `end`, for no longer
-                                            than `seconds` if given; returns CPU seconds spent in other threads
+                                            than `seconds` if given; returns what was ``Spent`` elsewhere
     give_up()                               have those who advance something stop as soon as they can
 
 Results do not depend on the executor: how far a crew goes at a time, and where, changes no bit (``workers.py``).
@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from whichvars.compiling import clock
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 from whichvars.posterior import cpu_clock
 from whichvars.problem import Problem
 from whichvars.samplers.run import Run, Sampler
-from whichvars.workers import Pace, advance_run
+from whichvars.workers import Pace, Spent, advance_run
 
 ROUND_SECONDS, LONGEST_ROUND = 3.0, 15.0  # seconds
 
@@ -28,7 +29,7 @@ class Crew(Protocol):
 
     @property
     def width(self) -> int: ...
-    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> float: ...
+    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> Spent: ...
     def give_up(self) -> None: ...
 
 
@@ -69,12 +70,12 @@ class ThreadCrew:
         if self.pool is not None:
             self.pool.shutdown()
 
-    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> float:
-        pace, clock = self.paces[index], cpu_clock()
-        steps = min(pace.steps, end - run.iterations)
+    def advance(self, index: int, run: Run, end: int, seconds: float | None) -> Spent:
+        pace, cpu, wall = self.paces[index], cpu_clock(), clock()
+        steps = min(pace.within(seconds), end - run.iterations)
         elsewhere = advance_run(self.problem, self.sampler, run, steps, self.pool, self.spare)
-        pace.note(steps, elsewhere + cpu_clock() - clock)
-        return elsewhere
+        pace.note(steps, elsewhere + cpu_clock() - cpu, clock() - wall)
+        return Spent(elsewhere)
 
     def give_up(self) -> None:
         """A chunk is over soon enough."""

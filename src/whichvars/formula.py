@@ -279,6 +279,6 @@ def _response(formula: Any, frame: pd.DataFrame) -> np.ndarray:
     if matrix.shape[1] != 1:
         raise DataError(
             f"formula: the response {str(formula)!r} gives {matrix.shape[1]} columns, {', '.join(map(repr, matrix.columns[:4]))}; "
-            "it must be one column of numbers"
+            "it must be one column of numbers: of two classes, make a column of 0 and 1 first"
         )
     return read_vector(matrix.iloc[:, 0].to_numpy(), None, f"the response {str(formula)!r}")

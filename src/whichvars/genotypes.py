@@ -34,7 +34,7 @@ class Genotypes:
     >>> X = wv.Genotypes(counts, names=["rs1", "rs2", "rs3", "rs4"])
     >>> X
     Genotypes(100 rows, 4 columns)
-    >>> wv.Problem(X, counts[:, 1] + np.arange(100) % 7)
+    >>> wv.Problem(X, counts[:, 1] + np.sin(np.arange(100)))
     Problem(4 variables, 100 rows; IndependentNormal(g=1.0), BetaBinomial(size=2.0), Gram engine)
     """
 

@@ -28,6 +28,7 @@ from whichvars.priors import BetaBinomial, FixedInclusion, ModelPrior
 MOST_SETS = 1 << 15  # sets of parents that are enumerated; beyond, sizes are simulated
 SIMULATED = 100_000  # draws of a simulation, fewer where p is large
 DRAWN_AT_ONCE = 4_000_000  # coins
+LARGE = 1e5  # beside such numbers Γ is too large to be subtracted
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,15 +300,23 @@ class ConditionalPrior:
         if isinstance(self.prior, BetaBinomial):
             a, b = self.prior.parameters(p)
             number = np.arange(p + 1)
-            log_odds, log_size = np.zeros(p), gammaln(a + number) - gammaln(a)
-            terms[:, 1] = gammaln(b + number) - gammaln(b + roots)
-            terms[:, 2] = gammaln(a + b + roots) - gammaln(a + b + number)
+            log_odds, log_size = np.zeros(p), _log_rising(a, number, 0)
+            terms[:, 1] = _log_rising(b, number, roots)
+            terms[:, 2] = -_log_rising(a + b, number, roots)
         else:
             h = self.prior.inclusion(p)
             log_odds, log_size = np.log(h) - np.log1p(-h), np.zeros(p + 1)
             terms[:p, 0] = np.log1p(-h)
         log_size = log_size + self.log_prior([], p)  # it began at 0
         return log_odds, log_size, np.ascontiguousarray(links, np.int64), terms
+
+
+def _log_rising(x: float, number: np.ndarray, base: int) -> np.ndarray:
+    """log Γ(x + number) − log Γ(x + base) for numbers 0, 1, 2, …"""
+    if x < LARGE:
+        return gammaln(x + number) - gammaln(x + base)
+    sums = np.concatenate([[0.0], np.cumsum(np.log(x + number[:-1]))])
+    return sums - sums[base]
 
 
 def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> ConditionalPrior:
@@ -336,7 +345,15 @@ def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> Co
         b = np.exp(log_b)
         return float(times @ np.exp(gammaln(needed + 1) + gammaln(1 + b) - gammaln(1 + b + needed)) - size)
 
-    return ConditionalPrior(BetaBinomial(a=1.0, b=float(np.exp(brentq(excess, -40.0, 25.0)))), parents)
+    def excess_of_rare(log_b: float) -> float:  # relative to `size`; the same by a product, as b is large
+        factors = [np.prod(np.arange(1, s + 1) / (np.exp(log_b) + np.arange(1, s + 1))) for s in needed]
+        return float(times @ factors / size - 1)
+
+    if p / size > LARGE:
+        log_b = brentq(excess_of_rare, 0.0, np.log(p / size) + 1.0)
+    else:
+        log_b = brentq(excess, -40.0, 25.0)
+    return ConditionalPrior(BetaBinomial(a=1.0, b=float(np.exp(log_b))), parents)
 
 
 def read_heredity(

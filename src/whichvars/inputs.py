@@ -68,17 +68,64 @@ def read_vector(values: Any, n: int | None, what: str, first_row: int = 0) -> np
         column = column[:, 0]
     if len(column.shape) != 1:
         raise DataError(f"{what} must be one column of numbers; it has shape {column.shape}")
-    vector = _as_floats(column, what, "give it as numbers")
+    try:
+        vector = _as_floats(column, what, "give it as numbers")
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}{_advice_on_words(column, what)}") from None
     if n is not None and len(vector) != n:
-        raise DataError(
-            f"X has {n} rows but {what} has {len(vector)}; they must be the same observations in the same order"
-        )
+        raise DataError(wrong_length(what, n, len(vector)))
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         raise DataError(
             f"{what} is {_describe(vector[bad[0]])} in row {first_row + bad[0]}{_others(bad.size)}; drop or fill such rows first"
         )
     return vector
+
+
+def refuse_words(values: Any, what: str) -> None:
+    """ArgumentTypeError where a vector holds words; other things it may hold are not looked at."""
+    words = _words_in(values)
+    if words and not _are_numbers(words):
+        read_vector(values, None, what)
+
+
+def _words_in(values: Any) -> list[str]:
+    """The different texts in a vector, each once; none where it holds anything else too."""
+    raw = values.to_numpy() if hasattr(values, "to_numpy") else values
+    try:
+        array = np.asarray(raw)
+        found = dict.fromkeys([] if array.dtype.kind in NUMERIC else array.ravel().tolist())
+    except (TypeError, ValueError):  # of things that are no vector
+        return []
+    texts = [value for value in found if isinstance(value, str)]
+    return texts if len(texts) == len(found) else []
+
+
+def _are_numbers(words: list[str]) -> bool:
+    try:
+        return bool(np.isfinite([float(word) for word in words]).all())
+    except ValueError:
+        return False
+
+
+def _advice_on_words(column: Any, what: str) -> str:
+    """How a response of words can be given as numbers, to go on with a message; nothing where it is none."""
+    words = _words_in(column)
+    if what != "y" or not words:
+        return ""
+    if _are_numbers(words):
+        return ": write y = np.asarray(y, dtype=float)"
+    if len(words) == 2:
+        return f": the model is linear. Two classes can be written as 0 and 1, by y = np.asarray(y) == {max(words)!r}"
+    return (
+        f": the model is linear, and classes ({', '.join(map(repr, words[:3]))}{', …' if len(words) > 3 else ''}) can be its "
+        "response only if they have an order that numbers can stand for"
+    )
+
+
+def wrong_length(what: str, n: int, length: int | None) -> str:
+    """What is said where X has n rows and something else has not."""
+    return f"X has {n} rows but {what} has {length}; they must be the same observations in the same order"
 
 
 # --- containers

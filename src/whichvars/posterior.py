@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import sparse
 
 from whichvars import storage
-from whichvars.coefficients import KeptModels, coefficient_table
-from whichvars.diagnostics import converged, diagnostic_table, explain
+from whichvars.coefficients import KeptModels, coefficient_table, standard_error
+from whichvars.diagnostics import diagnostic_table, doubts, explain
 from whichvars.errors import DataError
 from whichvars.exports import Exports
 from whichvars.inputs import check_level, check_share
@@ -42,8 +42,11 @@ class Models:
     members: list[tuple[int, ...]]
     log_marginal: np.ndarray
     log_prior: np.ndarray  # up to the prior's constant
-    frequency: np.ndarray  # share of the iterations (exact: probability)
+    # probability: exact relative to one another where models were known before, by shares of the draws otherwise; never
+    # more than inclusion probabilities allow
+    frequency: np.ndarray
     exact: bool = False
+    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact
 
     @property
     def log_posterior(self) -> np.ndarray:
@@ -60,11 +63,15 @@ class Posterior(Questions, Exports):
     mcse: np.ndarray  # NaN for a variable that never moved
     sizes: np.ndarray
     models: Models
-    kept: KeptModels  # a thinned sample of the models visited; exact: all that hold 1 − 1e-12 of the mass
+    # the models that averages are taken over, with their weights: the best ones, and a thinned sample of the others;
+    # exact: all that hold 1 − 1e-12 of the mass
+    kept: KeptModels
     iterations: int  # all of them: replicates, chains, warm-up
     cpu_seconds: float
     log_evidence: float | None = None
     log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
+    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
+    known_share: float | None = None  # of the draws, in models known before; the rest was new
     replicate_pips: np.ndarray | None = None  # (replicates, p)
     replicate_variances: np.ndarray | None = None  # (replicates, p): of each of them, by batch means
     frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
@@ -112,18 +119,29 @@ class Posterior(Questions, Exports):
 
     @cached_property
     def model_size(self) -> pd.DataFrame:
-        """Distribution of the number of variables in the model, posterior beside prior, by size."""
+        """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
+        exact, NaN with a single replicate), and `prior`."""
         prior = self.problem.model_prior.size_distribution(self.problem.p, self.problem.max_size)
+        error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
         frame = pd.DataFrame(
-            {"posterior": self.sizes, "prior": prior}, index=pd.RangeIndex(self.problem.p + 1, name="size")
+            {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
+            index=pd.RangeIndex(self.problem.p + 1, name="size"),
         )
         last = int(np.flatnonzero((self.sizes > 0) | (prior > 1e-6))[-1])
         return frame.iloc[: last + 1]
 
     @property
     def mean_size(self) -> float:
-        """Posterior mean of the number of variables in the model."""
+        """Posterior mean of the number of variables in the model: the sum of the inclusion probabilities."""
         return float(self.sizes @ np.arange(len(self.sizes)))
+
+    @property
+    def mean_size_mcse(self) -> float:
+        """Monte Carlo standard error of ``mean_size``: 0 if exact, NaN with a single replicate."""
+        if self.models.exact:
+            return 0.0
+        pips = self.replicate_pips
+        return float("nan") if pips is None else float(standard_error(pips.sum(axis=1)))
 
     def select(self, threshold: float = 0.5, fdr: float | None = None) -> list[str]:
         """Variables to report, most probable first.
@@ -194,10 +212,10 @@ class Posterior(Questions, Exports):
     def top_models(self, n: int = 10) -> pd.DataFrame:
         """The n models of highest posterior probability.
 
-        Columns: `size`; `probability` (share of iterations; exact where the posterior is);
-        `renormalised` (probability among the models visited, by their exact ratios; biased upwards when many
-        were not visited); `log_marginal` relative to the null model; `bayes_factor` of the model's marginal
-        likelihood to the first one's; `r_squared`; `variables`.
+        Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 where the posterior is exact, NaN with a
+        single replicate). Models that a replicate had met before have the exact ratios of their posteriors, new
+        ones their shares of the draws; the models with a variable never have more than its inclusion probability
+        in all, nor those without it more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
         """
         return model_table(self, n)
 
@@ -223,7 +241,8 @@ class Posterior(Questions, Exports):
         Returns
         -------
         DataFrame, one row for the intercept, each always-included column and each candidate column
-            `pip`; `mean` and `sd`; `mean_included` and `sd_included`, given that the variable is in (NaN if no
+            `pip`; `mean` and `sd`, with their Monte Carlo errors `mean_mcse` and `sd_mcse` (from how much replicates
+            differ: 0 if exact, NaN with a single replicate); `mean_included` and `sd_included`, given that the variable is in (NaN if no
             kept model has it); `probability_positive`, P(β > 0 | in); `lower` and `upper`, an equal-tailed
             interval of the averaged β, whose point mass at 0 it respects: it ends at 0 where that is enough.
 
@@ -232,13 +251,13 @@ class Posterior(Questions, Exports):
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
-        >>> wv.exact(problem).coefficients(interval=None).iloc[1:4, :3].round(3).to_numpy()
+        >>> wv.exact(problem).coefficients(interval=None)[["pip", "mean", "sd"]].iloc[1:4].round(3).to_numpy()
         array([[0.85 , 1.165, 0.675],
                [0.231, 0.032, 0.086],
                [0.978, 1.904, 0.617]])
         """
         check_level(interval)
-        return coefficient_table(self.problem, self.kept, self.pip, interval)
+        return coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
 
     # --- new observations
 
@@ -248,6 +267,7 @@ class Posterior(Questions, Exports):
         estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
         return_std: bool = False,
         interval: float | None = None,
+        return_mcse: bool = False,
     ) -> Any:
         """Predict new observations, with all their uncertainty: of the model, its coefficients and the noise.
 
@@ -266,10 +286,13 @@ class Posterior(Questions, Exports):
             Return the standard deviation of the predictive distribution too.
         interval : float
             Return the ends of an equal-tailed predictive interval of this probability too.
+        return_mcse : bool
+            Return the Monte Carlo standard error of the mean too, from how much replicates differ: 0 if exact or of one
+            model, NaN with a single replicate.
 
         Returns
         -------
-        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), and interval, shape (m, 2).
+        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), interval, shape (m, 2), and mcse, shape (m,).
 
         Examples
         --------
@@ -281,12 +304,19 @@ class Posterior(Questions, Exports):
         ((3,), (3,))
         """
         check_level(interval)
+        sampled = estimator == "BMA" and not self.models.exact
+        spread = return_std or interval is not None
         answer = predict(
-            self.problem, models_of(estimator, self), X, interval, return_std or interval is not None
+            self.problem, models_of(estimator, self), X, interval, spread, return_mcse and sampled
         )
-        if not return_std:
-            return answer.mean if interval is None else (answer.mean, answer.interval)
-        return (answer.mean, answer.std) if interval is None else tuple(answer)
+        parts: list[Any] = [answer.mean]
+        if return_std:
+            parts.append(answer.std)
+        if interval is not None:
+            parts.append(answer.interval)
+        if return_mcse:
+            parts.append(answer.mcse if sampled else np.zeros(len(answer.mean)))
+        return tuple(parts) if len(parts) > 1 else answer.mean
 
     def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
         """Independent draws of all coefficients and of the noise variance, a model being drawn first.
@@ -321,11 +351,14 @@ class Posterior(Questions, Exports):
 
     @property
     def converged(self) -> bool:
-        """Whether no inclusion probability has a Monte Carlo error of more than 0.05; ``sample`` warns if not.
+        """Whether nothing speaks against trusting the numbers; ``sample`` warns of what does, and ``explain`` begins with it.
 
-        Replicates that disagree have large errors. True does not say that no group of good models was missed.
+        False where an inclusion probability has a Monte Carlo error of more than 0.05 or none can be told, where
+        replicates disagree or some of those asked for are missing, where ways of estimating the same probabilities
+        differ by more than their errors allow, and where too few draws are left after ``reweight``. True does not say that
+        no group of good models was missed.
         """
-        return converged(self.mcse)
+        return not doubts(self)
 
     def diagnostics(self) -> pd.DataFrame:
         """Everything there is to judge the run by.

@@ -30,6 +30,7 @@ from whichvars.coefficients import (
     fits,
     functionals,
     held_fits,
+    standard_error,
 )
 from whichvars.designs import columns_at, products_with_all
 from whichvars.errors import DataError, DataWarning, TooLargeError
@@ -47,6 +48,7 @@ class Prediction(NamedTuple):
     mean: np.ndarray  # (n,)
     std: np.ndarray  # (n,)
     interval: np.ndarray | None  # (n, 2)
+    mcse: np.ndarray | None = None  # (n,) Monte Carlo errors of the means
 
 
 def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,16 +90,28 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
     return values[:, :q], values[:, q:], columns
 
 
-def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool) -> Prediction:
+def predict(
+    problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool, errors: bool = False
+) -> Prediction:
     """Mean, standard deviation and interval of new observations under a weighted set of models; only means
-    where not `spread`."""
+    where not `spread`, and their Monte Carlo errors if asked for."""
     z, x, columns = read_new(problem, kept, X)
     n = len(x)
     lines = functionals(problem, np.ones(n), z, x, columns)
     batches = held_fits(problem, kept)
+    mcse = None
+    if errors:  # of the mean of each replicate
+        weights = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
+        slopes = [mean_coefficients(problem, batches, weight)[columns] for weight in weights]
+        mcse = (
+            standard_error(problem._y_scale * np.reshape(slopes, (len(slopes), -1)) @ lines.row.T)
+            if slopes
+            else np.full(n, np.nan)
+        )
     if not spread:
         slope = mean_coefficients(problem, batches)[columns]
-        return Prediction(lines.centre + problem._y_scale * (lines.row @ slope), np.full(n, np.nan), None)
+        mean = lines.centre + problem._y_scale * (lines.row @ slope)
+        return Prediction(mean, np.full(n, np.nan), None, mcse)
     mean, std, ends = np.zeros(n), np.zeros(n), np.zeros((n, 2))
     components = sum(fit.q.size for fit in batches)
     widest = max(fit.columns.size for fit in batches)
@@ -117,7 +131,7 @@ def predict(problem: Problem, kept: KeptModels, X: Any, interval: float | None, 
                 mixture = TMixture(weight, location[r, heavy], scale[r, heavy], degrees)
                 tails = [mixture.quantile(level) for level in ((1 - interval) / 2, (1 + interval) / 2)]
                 ends[first + r] = lines.centre[first + r] + np.array(tails)
-    return Prediction(mean, std, None if interval is None else ends)
+    return Prediction(mean, std, None if interval is None else ends, mcse)
 
 
 def _components(
@@ -149,11 +163,14 @@ def _model_means(batches: list[Fits] | Refits) -> Iterator[tuple[Fits, np.ndarra
         yield fit, np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
 
 
-def mean_coefficients(problem: Problem, batches: list[Fits] | Refits) -> np.ndarray:
-    """E[β] averaged over models, (P,), in the problem's units."""
+def mean_coefficients(
+    problem: Problem, batches: list[Fits] | Refits, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """E[β] averaged over models, (P,), in the problem's units; under other weights if given, (models,)."""
     total = np.zeros(len(problem.columns_used))
     for fit, mean in _model_means(batches):
-        total += np.bincount(fit.columns.ravel(), (fit.weight[:, None] * mean).ravel(), len(total))
+        weight = fit.weight if weights is None else weights[fit.models]
+        total += np.bincount(fit.columns.ravel(), (weight[:, None] * mean).ravel(), len(total))
     return total
 
 

@@ -25,6 +25,8 @@ from whichvars.arguments import (
     count,
     listed,
     read_root_weights,
+    remark_on_response,
+    response_name,
     variable_labels,
     without_excluded,
 )
@@ -46,6 +48,7 @@ from whichvars.priors import (
     default_model_prior,
 )
 from whichvars.reduction import duplicates_in_gram, find_response, moments_for_problem, reduce_moments
+from whichvars.rows import check_same_rows
 from whichvars.stored_columns import open_columns
 from whichvars.targets import (
     LARGEST,
@@ -73,7 +76,11 @@ class Problem:
         copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
         the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
     y : array or Series, shape (n,)
-        Response; its name, where X are statistics of several.
+        Response; its name, where X are statistics of several. Rows go together by position. Where pandas has labels
+        for them in two of X, y and weights, other than its own 0, 1, 2, …, these must be the same in the same order;
+        else there is an error that says how to bring them together. There is a ``DataWarning`` if y has two values
+        only, or is of small whole numbers (all of them whole, none negative, nine in ten at most 10): a linear model
+        takes these as numbers too, which is an approximation. Statistics are not looked at in this way.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
@@ -162,6 +169,7 @@ class Problem:
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
+        check_same_rows(n, X, y=y, weights=weights)
         response = read_vector(y, n, "y")
         root_weights = read_root_weights(weights, n)
         used = root_weights > 0
@@ -177,6 +185,9 @@ class Problem:
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
+            remark = remark_on_response(response, response_name(y))
+            if remark is not None:
+                warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
             measured = reader.measure(candidates, root_weights, basis, self._y)
             alive = self._leave_out(measured, candidates, column_names)

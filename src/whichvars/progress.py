@@ -70,13 +70,14 @@ class Progress:
                 file=sys.stderr,
             )
 
-    def update(self, runs: list["Run"], idle: list["Run"]) -> None:
-        """Called between chunks. Only runs that no thread is working on are looked at closely."""
+    def update(self, runs: list["Run"], idle: list["Run"], spent: float | None = None) -> None:
+        """Called between chunks, with the seconds of the budget that are spent: of the wall time if not given. Only runs
+        that no thread is working on are looked at closely."""
         if self.callback is None and not self.show:
             return
         now = time.monotonic()
         done = sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
-        fraction = self._fraction(runs, done, now - self.started)
+        fraction = self._fraction(runs, done, now - self.started if spent is None else spent)
         if self.first is None and done:
             self.first = (now, done, fraction)
         if now < self.next_look and done != self.total:

@@ -8,12 +8,12 @@ import pandas as pd
 from scipy import sparse
 
 from whichvars.coefficients import KeptModels
+from whichvars.diagnostics import ENOUGH
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.inputs import check_share, find_columns
 from whichvars.priors import ModelPrior, Slab
 from whichvars.problem import Problem
 from whichvars.reweighting import (
-    ENOUGH,
     Draws,
     carry_over,
     conditional_table,
@@ -33,13 +33,24 @@ class Questions:
     kept: KeptModels
     trace: pd.DataFrame | None
     trace_models: sparse.csr_array | None
-    replicate_variances: np.ndarray | None
     iterations: int
+    reweighting_ess: float | None
+    models: Any
 
     # --- several variables
 
-    def probability_any(self, names: Any) -> float:
+    def probability_any(self, names: Any, return_mcse: bool = False) -> Any:
         """Posterior probability that at least one of the variables is in the model, from ``kept``.
+
+        Never less than the largest of their inclusion probabilities, nor more than the sum of them: where Monte Carlo
+        error would have it so, it is the nearest number that agrees with them.
+
+        Parameters
+        ----------
+        names : names
+            The variables.
+        return_mcse : bool
+            Return the Monte Carlo standard error too: 0 if exact, NaN with a single replicate.
 
         Examples
         --------
@@ -51,10 +62,23 @@ class Questions:
         >>> round(posterior.probability_any(["Po1", "Po2"]), 3)
         0.999
         """
-        return float(self.kept.weight @ np.logical_or.reduce(self._having(names)))
+        pips = self.pip[find_columns(names, self.problem.names, "names")]
+        return self._estimate(
+            np.logical_or.reduce(self._having(names)), pips.max(), min(pips.sum(), 1.0), return_mcse
+        )
 
-    def probability_all(self, names: Any) -> float:
+    def probability_all(self, names: Any, return_mcse: bool = False) -> Any:
         """Posterior probability that all of the variables are in the model together, from ``kept``.
+
+        Never more than the smallest of their inclusion probabilities, as ``probability_any`` is never less than the
+        largest.
+
+        Parameters
+        ----------
+        names : names
+            The variables.
+        return_mcse : bool
+            Return the Monte Carlo standard error too: 0 if exact, NaN with a single replicate.
 
         Examples
         --------
@@ -64,7 +88,18 @@ class Questions:
         >>> round(posterior.probability_all(["Po1", "Po2"]), 3)
         0.099
         """
-        return float(self.kept.weight @ np.logical_and.reduce(self._having(names)))
+        pips = self.pip[find_columns(names, self.problem.names, "names")]
+        least = max(1 - float((1 - pips).sum()), 0.0)
+        return self._estimate(np.logical_and.reduce(self._having(names)), least, pips.min(), return_mcse)
+
+    def _estimate(self, good: np.ndarray, least: float, most: float, return_mcse: bool) -> Any:
+        """The weight of the models that are good, (models,) bool, between two bounds; with its error if asked for."""
+        value = float(np.clip(float(self.kept.weight @ good), least, most))
+        return (value, self._error(good)) if return_mcse else value
+
+    def _error(self, values: np.ndarray) -> float:
+        """Monte Carlo standard error of an average over models."""
+        return 0.0 if self.models.exact else float(self.kept.error(values.astype(float)))
 
     def jointness(self, a: str | int, b: str | int) -> pd.Series:
         r"""How two variables go together, from ``kept``.
@@ -76,7 +111,8 @@ class Questions:
             first_only + second_only), between 0 (never together) and 1 (never apart), of Ley and Steel (2007,
             Journal of Macroeconomics 29, 476–493); `log_odds_ratio`, log(both · neither / (first_only ·
             second_only)), of Doppelhofer and Weeks (2009, Journal of Applied Econometrics 24, 209–244):
-            negative for substitutes, positive for complements.
+            negative for substitutes, positive for complements. Then the Monte Carlo error of each of them, under its name
+            with ``_mcse``: 0 if exact, NaN with a single replicate.
 
         Examples
         --------
@@ -87,23 +123,27 @@ class Questions:
         True
         """
         first, second = self._having(a)[0], self._having(b)[0]
-        weight = self.kept.weight
-        both, only_first = float(weight @ (first & second)), float(weight @ (first & ~second))
-        only_second, neither = float(weight @ (second & ~first)), float(weight @ ~(first | second))
+        parts = {
+            "both": first & second,
+            "first_only": first & ~second,
+            "second_only": second & ~first,
+            "neither": ~(first | second),
+        }
+        found = {name: np.float64(self.kept.weight @ good) for name, good in parts.items()}
+        both, only_first, only_second, neither = found.values()
         with np.errstate(divide="ignore", invalid="ignore"):
-            joint = np.float64(both) / (both + only_first + only_second)
+            joint = both / (both + only_first + only_second)
             odds = np.log(both) + np.log(neither) - np.log(only_first) - np.log(only_second)
-        return pd.Series(
-            {
-                "both": both,
-                "first_only": only_first,
-                "second_only": only_second,
-                "neither": neither,
-                "jointness": joint,
-                "log_odds_ratio": odds,
-            },
-            name=f"{a}, {b}",
-        )
+            # to first order, both are averages over models
+            of_joint = (parts["both"] - joint * ~parts["neither"]) / (1 - neither)
+            of_odds = sum(
+                sign * (parts[name] / found[name]) for name, sign in zip(parts, (1.0, -1.0, -1.0, 1.0))
+            )
+            errors = {name: self._error(good) for name, good in parts.items()}
+            errors |= {"jointness": self._error(of_joint), "log_odds_ratio": self._error(np.asarray(of_odds))}
+        values = {name: float(value) for name, value in found.items()}
+        values |= {"jointness": float(joint), "log_odds_ratio": float(odds)}
+        return pd.Series(values | {f"{name}_mcse": error for name, error in errors.items()}, name=f"{a}, {b}")
 
     def _having(self, names: Any) -> list[np.ndarray]:
         """For each of the variables, which of the kept models have it."""
@@ -116,17 +156,17 @@ class Questions:
 
     def _draws(self) -> Draws:
         """The models one by one, as reweighting needs them."""
-        return read_draws(self.kept, self.trace, self.trace_models, self.replicate_variances, self.iterations)
+        return read_draws(self.kept, self.trace, self.trace_models, self.iterations, self.reweighting_ess)
 
     def reweight(self, *, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> Self:
         r"""The same models under other priors, without sampling again.
 
-        Every model of the thinned record (exact: every model kept) is given the weight p_new(y, γ) / p_old(y, γ).
+        Every model kept has its weight multiplied by p_new(y, γ) / p_old(y, γ).
         That is exact for an exact posterior (which keeps all models but 1e-12 of the mass; where the new prior may need
         the rest, a warning asks for ``exact``); for a sampled one it is importance sampling, good as long as the new
         posterior is not far from the old: ``reweighting_ess`` is the effective number of draws left, and below 100
-        a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors (by batches of the record and differences
-        between replicates) include the loss by unequal weights, and that the record is shorter than the run.
+        a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors come from differences between replicates and
+        include the loss by unequal weights.
 
         Parameters
         ----------
@@ -171,8 +211,9 @@ class Questions:
         -------
         DataFrame, one row for each pair of g and prior_size
             `ess`, the effective draws left (infinite if exact), and `enough`: False where they are fewer than 100
-            and the row should not be trusted; run ``sample`` there instead. Then `mean_size`, the posterior mean of
-            the model size, and the inclusion probability of each variable.
+            and the row should not be trusted; run ``sample`` there instead. Then `mcse`, the largest Monte Carlo
+            error of the inclusion probabilities shown (0 if exact), `mean_size`, the posterior mean of the model size, and
+            the inclusion probability of each variable.
 
         Examples
         --------
@@ -180,14 +221,14 @@ class Questions:
         >>> data = wv.datasets.load_uscrime()
         >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
         >>> posterior.sensitivity(g=[10, 47, 200], prior_size=[3, 7], variables=["Ed", "Po1"]).round(2)
-                          ess  enough  mean_size    Ed   Po1
+                          ess  enough  mcse  mean_size    Ed   Po1
         g     prior_size
-        10.0  3.0         inf    True       7.94  0.91  0.66
-              7.0         inf    True      10.39  0.97  0.73
-        47.0  3.0         inf    True       6.72  0.91  0.66
-              7.0         inf    True       8.26  0.96  0.68
-        200.0 3.0         inf    True       4.56  0.69  0.65
-              7.0         inf    True       5.52  0.81  0.65
+        10.0  3.0         inf    True   0.0       7.94  0.91  0.66
+              7.0         inf    True   0.0      10.39  0.97  0.73
+        47.0  3.0         inf    True   0.0       6.72  0.91  0.66
+              7.0         inf    True   0.0       8.26  0.96  0.68
+        200.0 3.0         inf    True   0.0       4.56  0.69  0.65
+              7.0         inf    True   0.0       5.52  0.81  0.65
         """
         if variables is None:
             order = np.argsort(-self.pip, kind="stable")[:20]
@@ -208,7 +249,8 @@ class Questions:
         -------
         DataFrame, one row a variable, most probable first
             `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
-            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition. With
+            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition,
+            ``.attrs["probability_mcse"]`` its Monte Carlo error. With
             fewer than 100 draws that satisfy it, a ``ConvergenceWarning`` asks for a run of its own.
 
         Examples
@@ -249,7 +291,8 @@ class Questions:
         Returns
         -------
         DataFrame, one row a cluster, that of the most probable leading variable first
-            `lead`; `size`; `probability` that at least one of them is in; `expected` number of them in the model,
+            `lead`; `size`; `probability` that at least one of them is in, and its Monte Carlo error `mcse` (0 if exact,
+            NaN with a single replicate); `expected` number of them in the model,
             near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
             a list of names, most probable first.
 
@@ -266,7 +309,8 @@ class Questions:
         """
         check_share(level, "level")
         check_share(correlation, "correlation")
-        return cluster_table(self.problem, self.kept, level, correlation)
+        table = cluster_table(self.problem, self.kept, level, correlation)
+        return table.assign(mcse=0.0) if self.models.exact else table
 
     # --- scores
 

@@ -14,11 +14,13 @@ def combine_replicates(
     they differ by more than their own errors allow (F-test at 1 %), a sign of modes, the variance between
     replicates is used. NaN where nothing moved anywhere.
 
+    A variance that cannot be told from its replicate alone is 0 or NaN.
+
     Shapes (replicates, p), (replicates, p) → (p,), (p,).
     """
     replicates = len(means)
     mean = means.mean(axis=0)
-    within = variances.mean(axis=0) / replicates
+    within = np.nan_to_num(variances).mean(axis=0) / replicates
     mcse_squared = within.copy()
     if replicates > 1:
         between = means.var(axis=0, ddof=1) / replicates

@@ -1,17 +1,18 @@
-r"""The same draws under other weights: another prior, or a condition.
+r"""The same models under other weights: another prior, or a condition.
 
-A posterior over models is a set of draws γ_i with weights w_i (exact: the models themselves with their
-probabilities). Weights v_i ∝ w_i r_i turn it into another one, where r_i is the ratio of the new posterior to the
-old, or 1 for models that satisfy a condition and 0 for the others:
+A posterior over models is a list of models γ_i with weights w_i (exact: their probabilities). Weights v_i ∝ w_i r_i
+turn it into another one, where r_i is the ratio of the new posterior to the old, or 1 for models that satisfy a
+condition and 0 for the others:
 
 .. math:: \widehat{P}(\gamma_j = 1) = \frac{\sum_i w_i r_i \gamma_{ij}}{\sum_i w_i r_i}.
 
-**How much is left.** Kish's effective sample size: N (Σ w r)² / (Σ w · Σ w r²) of N draws.
+**How much is left.** Kish's effective sample size: N (Σ w r)² / (Σ w · Σ w r²), N the number of draws in the thinned
+record of the run.
 
-**Monte Carlo errors.** A ratio of sums differs from its limit by Σ v_i (γ_ij − pip_j) to first order. These terms
-are summed over BATCHES consecutive stretches of every replicate; the scatter of the sums gives the error, the
-autocorrelation of the chains, the weights and the sum in the denominator included. Where replicates differ by more
-than that explains, their differences give it, as for the run itself (``combine_replicates``).
+**Monte Carlo errors.** Each replicate has weights of its own, the mean of which is w. A ratio of sums differs from its
+limit by Σ v_i (γ_ij − pip_j) to first order; how much this differs between replicates gives the error, the
+autocorrelation of the chains, the weights and the sum in the denominator included. With a single replicate it cannot be
+told.
 """
 
 from dataclasses import replace
@@ -21,17 +22,17 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars.coefficients import KeptModels
+from whichvars.coefficients import KeptModels, standard_error
+from whichvars.consistency import sizes_of, within_pips
+from whichvars.diagnostics import ENOUGH
 from whichvars.errors import DataError
 from whichvars.heredity import ConditionalPrior
 from whichvars.inputs import find_columns
 from whichvars.marginals import log_marginals, log_priors
 from whichvars.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem import Problem
-from whichvars.replicates import combine_replicates
 
-BATCHES = 32  # per replicate
-ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
+SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
 DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
 A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
@@ -39,19 +40,17 @@ SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)  # of the prior's expected size
 
 
 class Draws(NamedTuple):
-    """Models one by one in the order in which they came, or all of them with their probabilities."""
+    """The models of a posterior with their weights."""
 
-    models: KeptModels  # a model may come again and again
-    replicate: np.ndarray | None  # (N,) int; None if exact
-    batch: np.ndarray | None  # (N,) int: all batches of all replicates, counted through
-    variances_known: bool  # whether batches say anything of the error: not for particles
+    models: KeptModels
+    number: float  # N, of the draws they stand for; infinite if exact
     dropped: float  # exact: mass of the models that are not there
 
 
 class Reweighted(NamedTuple):
-    """What the draws say under weights v."""
+    """What the models say under new weights."""
 
-    weight: np.ndarray  # (N,): v, sum to one
+    models: KeptModels  # those that have any weight left; rows of `by_replicate` need not sum to one
     ess: float  # effective draws; infinite if exact
     enough: bool
     log_mean_ratio: float  # log Σ w r
@@ -62,87 +61,72 @@ def read_draws(
     kept: KeptModels,
     trace: pd.DataFrame | None,
     rows: sparse.csr_array | None,
-    replicate_variances: np.ndarray | None,
     models: int,
+    number: float | None,
 ) -> Draws:
-    """The draws of a posterior: its thinned record, or where there is none those it keeps of all `models`."""
+    """The models of a posterior, exact if it has no thinned record, and out of so many `models` then; `number` is how
+    many draws are left after an earlier reweighting."""
     if trace is None or rows is None:
-        return Draws(kept, None, None, True, DROPPED if len(kept) < models else 0.0)
+        return Draws(kept, np.inf, DROPPED if len(kept) < models else 0.0)
+    if kept.by_replicate is None:  # made before replicates were kept apart
+        kept = of_record(trace, rows)
+    return Draws(kept, float(len(trace)) if number is None else number, 0.0)
+
+
+def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
+    """The models of a thinned record, each with its share of the record of each replicate."""
     replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
-    iteration = trace["iteration"].to_numpy()
-    batch = np.zeros(len(trace), np.int64)
-    for r in range(replicate.max() + 1):
-        here = replicate == r
-        last = iteration[here].max()
-        batch[here] = r * BATCHES + np.minimum((iteration[here] - 1) * BATCHES // last, BATCHES - 1)
-    share = 1 / (np.bincount(replicate)[replicate] * (replicate.max() + 1))
-    weight = trace["weight"].to_numpy() if "weight" in trace else share
-    drawn = KeptModels(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), weight / weight.sum())
-    known = replicate_variances is None or bool((replicate_variances > 0).any())
-    return Draws(drawn, replicate, batch, known, 0.0)
+    weight = trace["weight"].to_numpy() if "weight" in trace else np.ones(len(trace))
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for r, w, row in zip(replicate, weight, np.split(rows.indices, rows.indptr[1:-1])):
+        found.setdefault(tuple(row.tolist()), np.zeros(replicate.max() + 1))[r] += w
+    return KeptModels.of_replicates(found)
 
 
 def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     """New weights in proportion to w r."""
-    old = draws.models.weight
-    top = log_ratio.max(initial=-np.inf)
+    models = draws.models
+    old = models.weight
+    top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
     if not np.isfinite(top):
         raise DataError(
             "none of the models kept has any weight left; run sample() on the new problem instead"
         )
-    product = old * np.exp(log_ratio - top)
-    total = product.sum()
-    weight = product / total
-    if draws.replicate is None:
+    ratio = np.where(old > 0, np.exp(np.minimum(log_ratio - top, 0.0)), 0.0)
+    total = float(old @ ratio)
+    new = models.reweighted(ratio)
+    if np.isinf(draws.number):
         missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
-        return Reweighted(weight, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
-    ess = float(1 / (weight**2).sum())
-    shares = np.bincount(draws.replicate, weight)
-    replicates = len(shares)
-    error = float(shares.std(ddof=1) * np.sqrt(replicates)) if replicates > 1 else np.nan
-    return Reweighted(weight, ess, ess >= ENOUGH, float(top + np.log(total)), error)
+        return Reweighted(new, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+    ess = draws.number * total**2 / float(models.weight @ ratio**2)
+    error = float(models.error(ratio)) / total
+    return Reweighted(new, ess, ess >= ENOUGH, float(top + np.log(total)), error)
 
 
-def inclusion(
-    draws: Draws, weight: np.ndarray, p: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Inclusion probabilities under weights, their Monte Carlo errors, and what each replicate says with the
-    variance of that: (p,), (p,), (replicates, p), (replicates, p); no replicates if exact."""
-    members, start = draws.models.members, draws.models.start
-    pip = np.minimum(np.bincount(members, np.repeat(weight, np.diff(start)), p), 1.0)
-    if draws.replicate is None or draws.batch is None:
-        return pip, np.zeros(p), np.zeros((0, p)), np.zeros((0, p))
-    R = int(draws.replicate.max()) + 1
-    n = len(weight)
-    rows = sparse.csr_array((np.repeat(weight, np.diff(start)), members, start), shape=(n, p))
-    gather = sparse.csr_array((np.ones(n), (draws.batch, np.arange(n))), shape=(R * BATCHES, n))
-    mass = gather @ weight  # (R·BATCHES,)
-    sums = np.asarray((gather @ rows).todense()).reshape(R, BATCHES, p)
-    by_replicate = mass.reshape(R, BATCHES).sum(axis=1)[:, None]
+def inclusion(models: KeptModels, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inclusion probabilities under the weights of models, their Monte Carlo errors, and what each replicate says:
+    (p,), (p,), (replicates, p); no replicates if exact."""
+    members, sizes = models.members, np.diff(models.start)
+
+    def pips(weight: np.ndarray) -> np.ndarray:
+        return np.bincount(members, np.repeat(weight, sizes), p)
+
+    pip = np.minimum(pips(models.weight), 1.0)
+    if exact:
+        return pip, np.zeros(p), np.zeros((0, p))
+    if models.by_replicate is None:
+        return pip, np.full(p, np.nan), np.zeros((0, p))
+    sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(by_replicate > 0, sums.sum(axis=1) / by_replicate, pip)
-    sums -= mass.reshape(R, BATCHES, 1) * pip
-    linear = pip + R * sums.sum(axis=1)
-    variances = np.zeros((R, p))
-    if draws.variances_known:
-        variances = R**2 * BATCHES * sums.var(axis=1, ddof=1)
-    mcse = combine_replicates(linear, variances, BATCHES - 1)[1]
+        means = np.where(masses > 0, sums / masses, pip)
+    mcse = standard_error(sums - masses * pip)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
-    return pip, np.where(still, np.nan, mcse), means, variances
+    return pip, np.where(still, np.nan, mcse), means
 
 
 def log_posteriors(problem: Problem, models: KeptModels) -> np.ndarray:
     """log p(y | γ) p(γ) relative to p(y | null model), (models,)."""
     return log_marginals(problem, models) + log_priors(problem, models)
-
-
-def merge(draws: Draws, weight: np.ndarray) -> KeptModels:
-    """Each model once, with its weight; those without any are left out."""
-    found: dict[tuple[int, ...], float] = {}
-    for i in np.flatnonzero(weight > 0).tolist():
-        model = draws.models.model(i)
-        found[model] = found.get(model, 0.0) + float(weight[i])
-    return KeptModels.of(found)
 
 
 def condition(models: KeptModels, include: list[int], exclude: list[int]) -> np.ndarray:
@@ -200,7 +184,7 @@ def sensitivity_table(
     problem: Problem, draws: Draws, g: Any, prior_size: Any, variables: list[int]
 ) -> pd.DataFrame:
     """What ``Posterior.sensitivity`` returns."""
-    models, sizes = draws.models, np.diff(draws.models.start)
+    models = draws.models
     before = log_posteriors(problem, models)
     label, slabs = _slabs(problem, g)
     priors = [
@@ -212,9 +196,10 @@ def sensitivity_table(
         marginals = log_marginals(problem.with_priors(slab=slab), models)
         for size, log_prior in priors:
             new = change_weights(draws, marginals + log_prior - before)
-            pip = np.bincount(models.members, np.repeat(new.weight, sizes), problem.p)
+            pip, mcse, _ = inclusion(new.models, problem.p, np.isinf(draws.number))
             row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
-            row["mean_size"] = float(new.weight @ sizes)
+            row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
+            row["mean_size"] = float(pip.sum())
             rows.append(row | {problem.names[j]: float(pip[j]) for j in variables})
     return pd.DataFrame(rows).set_index([label, "prior_size"])
 
@@ -245,27 +230,32 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
     """A posterior under the priors of another problem of the same data, and whether enough draws are left to
     believe it."""
     draws, p = posterior._draws(), problem.p
-    after = log_posteriors(problem, draws.models)
-    new = change_weights(draws, after - log_posteriors(posterior.problem, draws.models))
-    pip, mcse, means, variances = inclusion(draws, new.weight, p)
-    exact = draws.replicate is None
+    new = change_weights(draws, _log_ratio(posterior.problem, problem, draws.models))
+    exact = np.isinf(draws.number)
+    pip, mcse, means = inclusion(new.models, p, exact)
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
         evidence, error = evidence + new.log_mean_ratio, float(np.hypot(error, new.log_mean_ratio_error))
     trace = posterior.trace
     if trace is not None:
-        trace = trace.assign(log_posterior=after, weight=new.weight)
+        record = KeptModels.of_rows(posterior.trace_models)
+        after = log_posteriors(problem, record)
+        weight = np.exp(after - log_posteriors(posterior.problem, record) - new.log_mean_ratio)
+        weight *= trace["weight"].to_numpy() if "weight" in trace else 1 / len(trace)
+        trace = trace.assign(log_posterior=after, weight=weight / max(weight.sum(), 1e-300))
+    sizes, sizes_mcse = sizes_of(new.models, p)
     changes = {
         "problem": problem,
         "pip": pip,
         "mcse": mcse,
-        "sizes": np.bincount(np.diff(draws.models.start), new.weight, p + 1),
-        "models": carry_models(posterior, problem, new.log_mean_ratio),
-        "kept": merge(draws, new.weight),
+        "sizes": sizes,
+        "sizes_mcse": None if exact else sizes_mcse,
+        "models": within_pips(carry_models(posterior, problem, new.log_mean_ratio), pip),
+        "kept": new.models,
         "log_evidence": evidence,
         "log_evidence_mcse": error,
         "replicate_pips": None if exact else means,
-        "replicate_variances": None if exact else variances,
+        "replicate_variances": None,
         "frequencies": None,
         "frequency_mcse": None,
         "rao_blackwell": None,
@@ -276,13 +266,19 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
     return replace(posterior, **changes), new.enough
 
 
+def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarray:
+    """log of the new posterior over the old, (models,)."""
+    return log_posteriors(after, models) - log_posteriors(before, models)
+
+
 def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any:
     """The table of the best models under the priors of another problem, best first."""
     old = posterior.models
     table = KeptModels.listed(old.members)
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
-    frequency = old.frequency * np.exp(marginal + prior - before - log_mean_ratio)
+    log_factor = marginal + prior - before - log_mean_ratio
+    frequency = _carry_frequencies(posterior, before, log_factor)
     order = np.argsort(-(marginal + prior), kind="stable")
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
@@ -292,7 +288,22 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
         log_marginal=marginal[order],
         log_prior=prior[order] - constant,
         frequency=frequency[order],
+        mcse=None if old.mcse is None else (old.mcse * np.exp(np.minimum(log_factor, 600.0)))[order],
     )
+
+
+def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """The models' frequencies times the ratios of the new posterior to the old, (models,).
+
+    Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
+    which an exact posterior knows the former.
+    """
+    old = posterior.models
+    plain = (old.frequency > SMALLEST_FREQUENCY) & (log_ratio < -np.log(SMALLEST_FREQUENCY))
+    with np.errstate(divide="ignore"):
+        log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
+        by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
+    return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
 
 
 def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
@@ -301,7 +312,7 @@ def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.Da
     inside, outside = find_disjoint(include, exclude, names)
     draws = posterior._draws()
     new = change_weights(draws, condition(draws.models, inside, outside))
-    pip, mcse, _, _ = inclusion(draws, new.weight, len(names))
+    pip, mcse, _ = inclusion(new.models, len(names), np.isinf(draws.number))
     known = inside + outside
     mcse[known] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -311,5 +322,7 @@ def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.Da
         index=pd.Index(names, name="variable"),
     )
     table = table.sort_values("pip", ascending=False, kind="stable")
-    table.attrs["probability"] = float(np.exp(new.log_mean_ratio))
+    probability = float(np.exp(new.log_mean_ratio))
+    table.attrs["probability"] = probability
+    table.attrs["probability_mcse"] = probability * new.log_mean_ratio_error
     return table, new.ess

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.inputs import find_columns, read_columns, read_vector
+from whichvars.inputs import find_columns, read_columns, read_vector, wrong_length
 from whichvars.moments import CELLS, Accumulator, M, check_same_columns, no_rows
+from whichvars.rows import check_same_rows
 
 
 def sum_rows(
@@ -39,9 +40,7 @@ def _slices(X: Any, y: Any, weights: Any) -> Iterator[tuple[int, tuple[Any, Any,
     n = shapes[0][0]
     for what, shape in zip(("y", "weights"), shapes[1:]):
         if shape[0] != n:
-            raise DataError(
-                f"X has {n} rows but {what} has {shape[0]}; they must be the same observations in the same order"
-            )
+            raise DataError(wrong_length(what, n, shape[0]))
     step = max(1, CELLS // max(1, sum(int(np.prod(shape[1:])) for shape in shapes)))
     for start in range(0, max(n, 1), step):
         rows = slice(start, start + step)
@@ -182,6 +181,7 @@ def sum_part(
             y = X[_names_in(y)] if _names_in(y) else y
             weights = X[weights] if isinstance(weights, str) else weights
             X = X.drop(columns=taken)
+        check_same_rows(None, X, part=True, y=y, weights=weights)
         return sum_rows(cls, X, y, weights, names, responses, first_row)
 
 

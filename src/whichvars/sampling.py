@@ -6,9 +6,8 @@ and replicates, and on `target_mcse`; not on threads, workers, chunks or timing,
 """
 
 import os
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import fields, replace
 from typing import Any
@@ -19,7 +18,8 @@ from whichvars import storage
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
 from whichvars.choosing import check_sampler, choose
-from whichvars.diagnostics import ACCEPTABLE, disagreement, lost_arithmetic
+from whichvars.compiling import clock
+from whichvars.diagnostics import doubts, lost_arithmetic
 from whichvars.enumeration import exact
 from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
 from whichvars.estimates import combine, combine_pips, estimate_of, look_at
@@ -36,6 +36,10 @@ DRAWS = 1_000_000  # if not given
 ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
 FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
 WARMUP_SHARE = 0.2  # of a time budget, at most
+# draws of each chain, and half as many of warm-up, that are made however small a budget is: batch means then have 32 batches
+# at least, and chains that take turns, of 64 steps at first, have all had some
+LEAST_DRAWS = 512
+TURNS = 10  # of each replicate, where a budget is divided among more replicates than are advanced at the same time
 
 
 def sample(
@@ -80,8 +84,10 @@ def sample(
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
         Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
     budget : str or float
-        Wall time, such as "90s", "2m" or a number of seconds: counting ends when it is over, and a fifth of it at
-        most is warm-up. What is reached then depends on the machine and does not repeat.
+        Time to spend sampling, such as "90s", "2m" or a number of seconds: wall time, in which compiling does not count.
+        All replicates get the same share of it, on however few threads, and a fifth of it at most is warm-up. However
+        small it is, each chain makes 512 draws (or `draws`), without which errors could not be estimated; where that takes
+        longer, a warning says so. What is reached depends on the machine and does not repeat.
     target_mcse : float
         Stop as soon as every inclusion probability has a Monte Carlo error below this, looked at after 20,000
         draws and again whenever there are 1.4 times as many. Repeats exactly.
@@ -254,14 +260,16 @@ def _conclude(
     if loop.lost is not None and (keeper is not None or not counted):
         kept_too = f"; what was done before its last round is kept{go_on}" if keeper else ""
         raise ClusterError(f"{loop.lost}{kept_too}") from loop.lost
-    if not counted:  # it was interrupted
-        raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
-    if stopped in ("interrupted", "budget"):  # replicates that have counted nothing yet have nothing to say
+    if stopped == "interrupted":  # replicates that have counted nothing yet have nothing to say
+        if not counted:
+            raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
         runs = counted
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     kept = {} if keeper is None else {"checkpoint": str(keeper.directory)}
+    posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
     posterior = replace(
-        combine(problem, sampler, runs, estimates, sum(loop.cpu)),
+        posterior,
+        warnings=(*posterior.warnings, *_shortcomings(settings, loop, stopped, len(runs))),
         settings=settings.asked | kept,
         chosen=settings.chosen,
         stopped=stopped,
@@ -275,6 +283,24 @@ def _conclude(
         )
     _warn_of_trouble(posterior)
     return posterior
+
+
+def _shortcomings(settings: Settings, loop: "_Loop", stopped: str, replicates: int) -> list[str]:
+    """What is to be said of a run that has fewer replicates than asked for, or took longer than it was to."""
+    found = []
+    if replicates < settings.replicates:
+        when = "the run was interrupted" if loop.lost is None else "the cluster was lost"
+        found.append(
+            f"only {replicates} of the {settings.replicates} replicates asked for {'is' if replicates == 1 else 'are'} in the "
+            f"answer: the others had counted nothing when {when}"
+        )
+    budget = settings.plan.seconds
+    if budget is not None and stopped != "interrupted" and any(loop.late):
+        found.append(
+            f"the budget of {budget:g} seconds is too small for the draws without which errors cannot be estimated: they were "
+            f"made all the same, and the run took {loop.spent() - budget:.2g} seconds longer"
+        )
+    return found
 
 
 def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
@@ -328,14 +354,24 @@ class _Loop:
         self.runs = [replicate.run for replicate in replicates]
         self.counting = [replicate.counting for replicate in replicates]
         self.cpu = [replicate.cpu_seconds for replicate in replicates]
-        self.started = time.monotonic() - max(replicate.seconds for replicate in replicates)
+        self.own = [replicate.own_seconds for replicate in replicates]  # spent on each
+        self.late = [replicate.late for replicate in replicates]
+        self.away = [0.0] * len(replicates)  # seconds of compiling in other processes
+        self.started = clock() - max(replicate.seconds for replicate in replicates)
         first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
         self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
 
     def snapshot(self, index: int) -> Replicate:
         """A replicate as it is now; not a copy."""
-        seconds = time.monotonic() - self.started
-        return Replicate(self.runs[index], self.counting[index], self.check, seconds, self.cpu[index])
+        return Replicate(
+            self.runs[index],
+            self.counting[index],
+            self.check,
+            self.spent(),
+            self.cpu[index],
+            self.own[index],
+            self.late[index],
+        )
 
     def _begin_counting(self, index: int) -> None:
         self.counting[index] = True
@@ -352,26 +388,75 @@ class _Loop:
         """Iterations of each chain of a replicate since warm-up."""
         return self.runs[index].iterations - self.runs[index].warmup if self.counting[index] else 0
 
-    def _time_is_up(self, share: float = 1.0) -> bool:
-        left = self._time_left(share)
-        return left is not None and left < 0
+    # --- time
 
-    def _time_left(self, share: float = 1.0) -> float | None:
-        """Seconds until so much of the budget is used up."""
-        seconds = self.plan.seconds
-        return None if seconds is None else share * seconds - (time.monotonic() - self.started)
+    def spent(self) -> float:
+        """Seconds of sampling so far. Processes that compile do so at the same time: that of the slowest is left out."""
+        return clock() - self.started - max(self.away)
+
+    def _time_left(self) -> float:
+        return np.inf if self.plan.seconds is None else self.plan.seconds - self.spent()
+
+    def _share(self) -> float:
+        """Seconds of the budget that can be spent on each replicate, so that all get the same."""
+        assert self.plan.seconds is not None
+        return self.plan.seconds * min(1.0, self.crew.width / len(self.runs))
+
+    def _warmup_left(self, index: int) -> float:
+        """Seconds that a replicate still has for its warm-up."""
+        if self.plan.seconds is None:
+            return np.inf
+        return min(WARMUP_SHARE * self._share() - self.own[index], self._time_left())
+
+    def _least_warmup(self) -> int:
+        return min(self.plan.warmup, LEAST_DRAWS // 2)
+
+    def _least(self, index: int) -> int:
+        """Draws of each chain that a replicate makes even where its time is up. As many as in warm-up at least: turns that
+        chains take have become so long by then."""
+        return min(self.check, max(LEAST_DRAWS, self.runs[index].warmup))
+
+    def _next(self, index: int) -> tuple[int, float | None]:
+        """The iteration towards which to advance a replicate, and seconds after which to stop on the way; None: as seems
+        fit."""
+        run, seconds = self.runs[index], None
+        if not self.counting[index]:
+            left = self._warmup_left(index)
+            end = self.plan.warmup if left > 0 else self._least_warmup()
+        else:
+            left = self._time_left()
+            end = run.warmup + (self.check if left > 0 else self._least(index))
+        if self.plan.seconds is not None and left > 0:
+            share = self._share()
+            seconds = left if self.crew.width >= len(self.runs) else min(left, share / TURNS)
+        return end, seconds
+
+    # --- what is to be done
 
     def _unfinished(self) -> list[int]:
-        """Replicates that have something to do before accuracy is looked at."""
-        indices = range(len(self.runs))
-        return [i for i in indices if not self.runs[i].finished and self._counted(i) < self.check]
+        """Replicates that have something to do before accuracy is looked at, or before a run whose time is up can end."""
+        in_time = self._time_left() > 0
+        return [
+            i
+            for i, run in enumerate(self.runs)
+            if not run.finished and self._counted(i) < (self.check if in_time else self._least(i))
+        ]
 
-    def _goes_on(self) -> bool:
-        """Whether there is more to do when all replicates have counted `check` draws."""
-        if self.check >= self.plan.draws or self._is_accurate():
-            return False
+    def _waiting(self, order: list[int], working: Iterable[int]) -> list[int]:
+        """Those that nobody is working on, in this order; by the time spent on them where time is short."""
+        unfinished, busy = set(self._unfinished()), set(working)
+        waiting = [i for i in order if i in unfinished and i not in busy]
+        return waiting if self.plan.seconds is None else sorted(waiting, key=self.own.__getitem__)
+
+    def _reason_to_stop(self) -> str:
+        """Why nobody has anything to do; "" if it was for a look at the accuracy, after which all go on."""
+        if any(not run.finished and self._counted(i) < self.check for i, run in enumerate(self.runs)):
+            return "budget"
+        accurate = self.plan.target is not None and self._is_accurate()
+        if accurate or self.check >= self.plan.draws:
+            return "target_mcse" if accurate else "draws"
         self.check = min(self.plan.draws, int(GROWTH * self.check))
-        return True
+        return ""
 
     def run(self, bar: Progress) -> str:
         """Why it stopped."""
@@ -387,19 +472,18 @@ class _Loop:
         for index in indices:
             if self.plan.warmup == 0 and not self.counting[index]:
                 self._begin_counting(index)
-        waiting, working = self._unfinished(), dict[Future[None], int]()
-        stopped = "budget" if self._time_is_up() and any(map(self.has_counted, indices)) else ""
-        while waiting or working or (not stopped and self._goes_on()):
+        order, working, stopped = list(indices), dict[Future[None], int](), ""
+        while working or not stopped:
             try:
-                if not waiting and not working:
-                    waiting = self._unfinished()
                 if self.asked.times:
                     stopped = stopped or "interrupted"
-                while not stopped and waiting and len(working) < self.crew.width:
+                waiting = [] if stopped else self._waiting(order, working.values())
+                while waiting and len(working) < self.crew.width:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
                 if not working:
-                    break
+                    stopped = stopped or self._reason_to_stop()
+                    continue
                 done, _ = wait(working, timeout=1.0, return_when=FIRST_COMPLETED)
                 if not done:
                     bar.waiting(self.runs)
@@ -407,11 +491,10 @@ class _Loop:
                 for future in done:
                     index = working.pop(future)
                     future.result()
-                    if not self.runs[index].finished and self._counted(index) < self.check:
-                        waiting.append(index)
-                bar.update(self.runs, idle=[r for i, r in enumerate(self.runs) if i not in working.values()])
-                if self._time_is_up() and any(map(self.has_counted, indices)):
-                    stopped = stopped or "budget"
+                    order.remove(index)
+                    order.append(index)
+                idle = [r for i, r in enumerate(self.runs) if i not in working.values()]
+                bar.update(self.runs, idle, self.spent())
             except KeyboardInterrupt:
                 nothing = self.keeper is None and not any(map(self.has_counted, indices))
                 if self.asked.times or stopped == "interrupted" or nothing:
@@ -419,9 +502,7 @@ class _Loop:
                 stopped = "interrupted"
             except ClusterError as error:
                 self.lost, stopped = error, "interrupted"
-        if stopped:
-            return stopped
-        return "target_mcse" if self.plan.target is not None and self._is_accurate() else "draws"
+        return stopped
 
     def _is_accurate(self) -> bool:
         """Whether every inclusion probability is known to `target_mcse`. Called when all replicates have counted
@@ -431,36 +512,34 @@ class _Loop:
 
     def _advance(self, index: int) -> None:
         """One chunk of one replicate, and a checkpoint of it where one is due."""
-        run = self.runs[index]
-        clock = cpu_clock()
-        end = run.warmup + self.check if self.counting[index] else self.plan.warmup
-        left = self._time_left(1.0 if self.counting[index] else WARMUP_SHARE)
-        spent = self.crew.advance(index, run, end, left)
-        if not self.counting[index] and (
-            run.iterations == self.plan.warmup or self._time_is_up(WARMUP_SHARE)
-        ):
+        run, began, cpu = self.runs[index], clock(), cpu_clock()
+        end, seconds = self._next(index)
+        if end > run.iterations:
+            self.late[index] |= seconds is None and self._time_left() <= 0
+            spent = self.crew.advance(index, run, end, seconds)
+            self.cpu[index] += spent.cpu_seconds
+            self.away[index] += spent.compiling
+            began += spent.compiling
+        now = clock()
+        self.own[index] += max(now - began, 0.0)
+        enough = run.iterations >= self._least_warmup() and self._warmup_left(index) <= 0
+        if not self.counting[index] and (run.iterations == self.plan.warmup or enough):
             self._begin_counting(index)
-        spent += cpu_clock() - clock
-        self.cpu[index] += spent
+            self.own[index] += clock() - now
+        self.cpu[index] += cpu_clock() - cpu
         if self.keeper is not None:
             self.keeper.write_if_due(index, self.snapshot(index), self._unfinished())
 
 
 def _warn_of_trouble(posterior: Posterior) -> None:
+    """Say what speaks against trusting a result, and what else there is to know of it."""
+    reasons = doubts(posterior)
     for message in posterior.warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
-    worst = np.nanmax(posterior.mcse, initial=0.0)
-    if worst > ACCEPTABLE:
-        name = posterior.problem.names[int(np.nanargmax(posterior.mcse))]
-        why = disagreement(posterior) or "use more draws, or a larger budget"
-        warnings.warn(
-            f"inclusion probabilities are not accurate yet: that of {name!r} has a Monte Carlo error of {worst:.2f}; {why}. "
-            "posterior.explain() says more",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    target = posterior.settings.get("target_mcse")
-    if target is not None and posterior.stopped != "target_mcse" and target < worst <= ACCEPTABLE:
+    for reason in reasons:
+        warnings.warn(f"{reason}. posterior.explain() says more", ConvergenceWarning, stacklevel=5)
+    target, worst = posterior.settings.get("target_mcse"), np.nanmax(posterior.mcse, initial=0.0)
+    if target is not None and posterior.stopped != "target_mcse" and worst > target and not reasons:
         warnings.warn(
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
             "give it more draws or a larger budget",

@@ -30,6 +30,7 @@ from whichvars.errors import DataError
 from whichvars.inputs import read_vector
 from whichvars.prediction import read_new
 from whichvars.problem import Problem
+from whichvars.rows import check_same_rows
 from whichvars.t_mixture import t_cdf
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
@@ -54,6 +55,7 @@ def _batches(problem: Problem, kept: KeptModels, lines: Functionals) -> Iterator
 def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.ndarray:
     """Log density of each new observation under the averaged model, (rows,)."""
     z, x, columns = read_new(problem, kept, X)
+    check_same_rows(len(x), X, y=y)
     y = read_vector(y, len(x), "y")
     lines = functionals(problem, np.ones(len(x)), z, x, columns)
     out, unit = np.full(len(y), -np.inf), problem._y_scale
@@ -71,6 +73,7 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
 def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.DataFrame:
     """What ``Posterior.loo`` returns."""
     z, x, columns = read_new(problem, kept, X)
+    check_same_rows(len(x), X, y=y, weights=weights)
     y = read_vector(y, len(x), "y")
     w = np.ones(len(x)) if weights is None else read_vector(weights, len(x), "weights")
     used = w > 0
@@ -81,6 +84,8 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
     # log Σ w/p, Σ w/p·location, Σ w/p·cdf and Σ w/p², all relative to a running maximum of w/p
     top, total = np.full(len(y), -np.inf), np.zeros((4, len(y)))
     for part, fit, b, v in _batches(problem, kept, lines):
+        if not fit.weight.any():  # no maximum to be relative to
+            continue
         e = residual[part][:, None, None] - fit.q * b[:, :, None]
         heavy = w[part][:, None, None]
         left = np.maximum(

@@ -48,15 +48,17 @@ def cluster_table(problem: Problem, kept: KeptModels, level: float, correlation:
         cluster, probability = _grow(by_variable, kept.weight, pip, int(lead), near, level)
         if probability >= level:
             free[cluster] = False
-            found.append((cluster, probability))
+            any_in = np.logical_or.reduce([kept.having(j) for j in cluster])
+            found.append((cluster, probability, kept.error(any_in.astype(float))))
     return pd.DataFrame(
         {
-            "lead": [problem.names[c[0]] for c, _ in found],
-            "size": np.array([len(c) for c, _ in found], int),
-            "probability": np.array([probability for _, probability in found], float),
-            "expected": np.array([pip[c].sum() for c, _ in found], float),
-            "purity": np.array([_purity(problem, c) for c, _ in found], float),
-            "variables": [[problem.names[j] for j in c] for c, _ in found],
+            "lead": [problem.names[c[0]] for c, *_ in found],
+            "size": np.array([len(c) for c, *_ in found], int),
+            "probability": np.array([probability for _, probability, _ in found], float),
+            "mcse": np.array([error for *_, error in found], float),
+            "expected": np.array([pip[c].sum() for c, *_ in found], float),
+            "purity": np.array([_purity(problem, c) for c, *_ in found], float),
+            "variables": [[problem.names[j] for j in c] for c, *_ in found],
         },
         index=pd.RangeIndex(1, len(found) + 1, name="cluster"),
     )

@@ -13,6 +13,7 @@ from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 from whichvars.inputs import read_columns, read_vector
 from whichvars.moments import CELLS, Accumulator, Moments, add_all, no_rows
 from whichvars.row_sums import add_rows, check_weights, dask_parts, placed, sum_part, sum_rows
+from whichvars.rows import check_same_rows
 from whichvars.streaming import find_sources, read_portions, split_columns
 
 KIND = "table of sufficient statistics"  # in a file
@@ -87,6 +88,7 @@ class SufficientStatistics(Moments):
         >>> wv.Problem(statistics, slab=wv.GPrior("n"))
         Problem(15 variables, 47 rows; GPrior(g='n'), BetaBinomial(size=5.0), Gram engine)
         """
+        check_same_rows(None, X, y=y, weights=weights)
         return _not_empty(sum_rows(cls, X, y, weights, names, responses))
 
     @classmethod
@@ -113,7 +115,9 @@ class SufficientStatistics(Moments):
                 raise ArgumentTypeError(f"chunk {i} must be (X, y) or (X, y, weights), not {_kind(chunk)}")
             X, y, *rest = chunk
             with placed(f"chunk {i}"):
-                total = add_rows(cls, total, X, y, rest[0] if rest else None, names, responses)
+                weights = rest[0] if rest else None
+                check_same_rows(None, X, part=True, y=y, weights=weights)
+                total = add_rows(cls, total, X, y, weights, names, responses)
         if total is None:
             raise DataError("there is no chunk; nothing can be learnt from it")
         return _not_empty(total.total())

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
 from whichvars.designs import gram_of
@@ -36,16 +35,16 @@ def model_table(posterior: Any, n: int) -> pd.DataFrame:
     """What ``Posterior.top_models`` returns."""
     models = posterior.models
     n = min(n, len(models.members))
-    log_posterior = models.log_posterior
-    renormalised = np.exp(log_posterior - logsumexp(log_posterior)) if not models.exact else models.frequency
     names = posterior.problem.names
+    with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
+        bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
     return pd.DataFrame(
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
-            "renormalised": renormalised[:n],
+            "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
             "log_marginal": models.log_marginal[:n],
-            "bayes_factor": np.exp(models.log_marginal[:n] - models.log_marginal[:1]),
+            "bayes_factor": bayes_factor,
             "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
             "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
         },
@@ -119,10 +118,17 @@ def heading(posterior: Any) -> str:
     )
     if posterior.models.exact:
         return head
-    if np.isnan(posterior.mcse).all():
-        return f"{head}, nothing moved"
-    accuracy = f"{head}, largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
-    return accuracy if posterior.converged else f"{accuracy}: not accurate yet, see explain()"
+    unknown = np.isnan(posterior.mcse).all()
+    error = (
+        "unknown Monte Carlo error"
+        if unknown
+        else f"largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
+    )
+    return (
+        f"{head}, {error}"
+        if posterior.converged
+        else f"NOT TO BE TRUSTED YET, see explain(). {head}, {error}"
+    )
 
 
 LATEX_HEADS = {

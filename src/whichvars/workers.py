@@ -25,17 +25,26 @@ import numpy as np
 from whichvars import storage
 from whichvars._kernels.jit import source_stamp
 from whichvars.checkpoint import MOST_ZEROS, classes, layout, needed, version, with_products
+from whichvars.compiling import clock, process
 from whichvars.errors import ClusterError
 from whichvars.posterior import cpu_clock
 from whichvars.problem import Problem
 from whichvars.samplers.run import Run, Sampler
 
 CHUNK_SECONDS = 0.2
+FIRST_STEPS = 32  # iterations of a replicate whose time is limited, while it is not known how long they take
 HELD = 16  # replicates, or parts of them, that a worker keeps
 FORGOTTEN = 3600.0  # seconds without an order after which a site is taken for one of a client that vanished
 
 
 # --- advancing
+
+
+class Spent(NamedTuple):
+    """What advancing a replicate took that the thread which asked for it cannot see."""
+
+    cpu_seconds: float  # in other threads
+    compiling: float = 0.0  # seconds in which other processes compiled before they could do it
 
 
 class Pace:
@@ -44,11 +53,20 @@ class Pace:
     def __init__(self, chunk: int | None) -> None:
         self.fixed = chunk is not None
         self.steps = chunk or 1000
+        self.rate: float | None = None  # iterations a second on the clock, as far as is known
 
-    def note(self, steps: int, seconds: float) -> None:
-        """So many iterations took so many CPU seconds."""
+    def within(self, seconds: float | None) -> int:
+        """Iterations to make next, where no more than so many seconds are left."""
+        if self.fixed or seconds is None:
+            return self.steps
+        most = FIRST_STEPS if self.rate is None else int(self.rate * seconds)
+        return max(1, min(self.steps, most))
+
+    def note(self, steps: int, cpu: float, wall: float) -> None:
+        """So many iterations took so many CPU seconds, and so many on the clock."""
         if not self.fixed:
-            wanted = steps * CHUNK_SECONDS / max(seconds, 1e-6)
+            self.rate = steps / max(wall, 1e-6)
+            wanted = steps * CHUNK_SECONDS / max(cpu, 1e-6)
             self.steps = max(1, int(np.clip(wanted, steps / 2, steps * 2)))
 
 
@@ -118,6 +136,8 @@ class Answer(NamedTuple):
     state: storage.Prepared | None  # None: the worker does not have what was expected
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0  # of advancing alone
+    compiling: float = 0.0  # seconds of compiling meanwhile, in the process of the worker
+    process: str = ""
 
 
 def pack(run: Run) -> storage.Prepared:
@@ -264,7 +284,7 @@ def run_round(order: Order, site: Site | None) -> Answer:
     if here is None or run is None:
         return Answer(where, None)
     problem, sampler, chunk = here.open()
-    wall, cpu = time.perf_counter(), cpu_clock()
+    began, wall, cpu = time.monotonic(), clock(), cpu_clock()
     units = order.key[1:]
     if units:
         for unit in units:
@@ -273,18 +293,20 @@ def run_round(order: Order, site: Site | None) -> Answer:
     else:
         pace = here.paces.setdefault(order.key, Pace(chunk))
         advance_for(problem, sampler, run, order.end, order.seconds, pace)
-    wall, cpu = time.perf_counter() - wall, cpu_clock() - cpu
+    wall, cpu = clock() - wall, cpu_clock() - cpu
+    compiling = max(time.monotonic() - began - wall, 0.0)
     state = pack(run)
     here.hold(order.key, run)
-    return Answer(where, state, cpu, wall)
+    return Answer(where, state, cpu, wall, compiling, process())
 
 
 def advance_for(problem: Problem, sampler: Sampler, run: Run, end: int, seconds: float, pace: Pace) -> None:
-    """Advance a replicate to iteration `end`, or for about so many seconds."""
-    deadline = time.monotonic() + seconds
+    """Advance a replicate to iteration `end`, or for about so many seconds, compiling not counted."""
+    deadline = clock() + seconds
     while run.iterations < end and not run.finished:
-        clock, steps = cpu_clock(), min(pace.steps, end - run.iterations)
+        cpu, wall = cpu_clock(), clock()
+        steps = min(pace.within(deadline - wall), end - run.iterations)
         advance_run(problem, sampler, run, steps, None, 1)
-        pace.note(steps, cpu_clock() - clock)
-        if time.monotonic() >= deadline:
+        pace.note(steps, cpu_clock() - cpu, clock() - wall)
+        if clock() >= deadline:
             break

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numba.core import event
 
 import whichvars as wv
 from support.cases import eight_variables
-from whichvars import archives, sampling, storage, workers
+from whichvars import archives, compiling, executors, sampling, storage, workers
 from whichvars import checkpoint as checkpoints
 from whichvars.checkpoint import Checkpoint, Replicate
+from whichvars.compiling import KIND
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
 from whichvars.posterior import Posterior
 
@@ -279,6 +281,52 @@ def test_a_budget_goes_on_where_it_was(problem: wv.Problem, tmp_path: Path) -> N
     first = run(problem, wv.AddDeleteSwap(), draws=None, warmup=100, budget=0.3, checkpoint=tmp_path)
     assert first.stopped == "budget"
     assert_same(resume(tmp_path), first)
+
+
+@pytest.mark.usefixtures("write_at_once")
+def test_the_time_that_was_compiled_is_not_kept_as_spent(
+    problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that an hour of compiling moves, and each chunk by a second: the run that died has as much time in all as one
+    that did not, and each replicate as much for its warm-up."""
+    now, advance = [0.0], executors.ThreadCrew.advance
+
+    def slow(*what: Any) -> Any:
+        with event.trigger_event(KIND):
+            now[0] += 3600.0
+        now[0] += 1.0
+        return advance(*what)
+
+    monkeypatch.setattr(executors.ThreadCrew, "advance", slow)
+    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
+    options: dict[str, Any] = {"draws": None, "warmup": 10**9, "budget": 62.5, "threads": 1, "chunk": 600}
+    whole = run(problem, wv.AddDeleteSwap(), **options)
+    assert whole.stopped == "budget"
+    assert whole.iterations == 63 * 600
+    for chunks in (5, 31):
+        with monkeypatch.context() as patch:
+            die_after(patch, chunks)
+            with pytest.raises(Killed):
+                run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path / str(chunks))
+        assert_same(run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path / str(chunks)), whole)
+
+
+def test_a_late_run_says_so_again(problem: wv.Problem, tmp_path: Path) -> None:
+    first = run(problem, wv.AddDeleteSwap(), draws=None, budget=1e-6, checkpoint=tmp_path)
+    for posterior in (first, resume(tmp_path)):
+        assert len(posterior.warnings) == 1
+        assert "is too small" in posterior.warnings[0]
+
+
+def test_replicates_can_be_added_to_a_run_that_its_budget_ended(problem: wv.Problem, tmp_path: Path) -> None:
+    first = run(problem, wv.AddDeleteSwap(), draws=None, warmup=100, budget=0.1, checkpoint=tmp_path)
+    more = extend(first, replicates=2)
+    assert first.replicate_pips is not None
+    assert more.replicate_pips is not None
+    assert more.stopped == "draws"
+    assert len(more.replicate_pips) == len(first.replicate_pips) + 2
+    assert more.iterations == len(more.replicate_pips) * (100 + more.settings["draws"])
+    assert more.settings["budget"] is None
 
 
 # --- extending

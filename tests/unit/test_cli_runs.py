@@ -157,7 +157,7 @@ def test_every_sampler_can_be_named(
     sampler: str, call: Call, wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0)))
+    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0) / 2))
 
     def sample(problem: Any, **options: Any) -> Any:
         asked.append(options)
@@ -194,7 +194,7 @@ def test_every_sampler_can_be_named(
 
 def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0)))
+    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0) / 2))
     monkeypatch.setattr(wv, "sample", lambda problem, **options: asked.append(options) or posterior)
     call("fit", wide, "-y", "y", "--quiet")
     call("fit", wide, "-y", "y", "--quiet", "--overwrite", "--budget", "1e6", "--replicates", 3)
@@ -218,7 +218,7 @@ def test_inaccurate_runs_exit_with_3_and_say_so(call: Call, wide: Path) -> None:
 
 
 def test_a_target_is_the_measure_of_accuracy() -> None:
-    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0)))
+    posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0) / 2))
     object.__setattr__(posterior, "mcse", np.array([0.02, np.nan]))
     assert is_accurate(posterior)
     assert is_accurate(posterior, 0.02)

@@ -87,6 +87,15 @@ def test_a_budget_is_a_measure_of_what_is_done() -> None:
     assert reports[1].seconds_left == pytest.approx(14)
 
 
+def test_of_a_budget_only_the_time_spent_sampling_counts() -> None:
+    reports: list[Report] = []
+    run: Any = types.SimpleNamespace(iterations=100, units=[None], fraction=0.0, status="")
+    bar = Progress(reports.append, 10**9, budget=20.0)
+    bar.started -= 3600.0  # of compiling
+    bar.update([run], idle=[], spent=5.0)
+    assert reports[0].fraction == 0.25
+
+
 def test_one_replicate_has_no_disagreement(problem: wv.Problem) -> None:
     reports, _ = watch(problem, draws=5000, replicates=1)
     assert reports[-1].disagreement is None

@@ -73,16 +73,9 @@ def test_all_iterations_are_counted(problem: wv.Problem, sampler: str) -> None:
     posterior = run(problem, settings, draws=1000, warmup=300, replicates=2)
     assert posterior.iterations == 2 * settings.chains * sum(per_chain)
     assert posterior.sizes.sum() == pytest.approx(1)
-    assert posterior.models.frequency.sum() == pytest.approx(1)  # 256 models: none was dropped
-    masks = np.zeros((len(posterior.models.members), 8))
-    for row, members in zip(masks, posterior.models.members):
-        row[list(members)] = 1
-    np.testing.assert_allclose(posterior.models.frequency @ masks, posterior.frequencies, atol=1e-12)
-    np.testing.assert_allclose(
-        np.bincount(masks.sum(axis=1).astype(int), posterior.models.frequency, minlength=9),
-        posterior.sizes,
-        atol=1e-12,
-    )
+    assert len(posterior.models.members) == len(posterior.kept)  # 256 models: none was dropped
+    assert posterior.kept.weight.sum() == pytest.approx(1)
+    np.testing.assert_allclose(posterior.kept.by_replicate.mean(axis=0), posterior.kept.weight)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -94,7 +87,7 @@ def test_odd_lengths(problem: wv.Problem, sampler: str) -> None:
         each = -(-draws // settings.chains) + -(-warmup // settings.chains)
         assert posterior.iterations == 2 * settings.chains * each
         assert posterior.frequencies is not None
-        assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.frequencies.sum())
+        assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.pip.sum())
         assert np.all((posterior.pip >= 0) & (posterior.pip <= 1))
 
 
@@ -292,6 +285,7 @@ def test_interrupt_from_a_worker(problem: wv.Problem) -> None:
             threads=2,
         )
     assert posterior.iterations < 3 * 101_000
+    assert not posterior.warnings  # all three have counted
 
 
 def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> None:
@@ -301,9 +295,12 @@ def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> N
             problem, Recorder(interrupt_at=6), draws=1000, warmup=100, replicates=4, chunk=100, threads=1
         )
     assert posterior.frequencies is not None
-    assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.frequencies.sum())
+    assert posterior.sizes @ np.arange(9) == pytest.approx(posterior.pip.sum())
     assert posterior.replicate_pips is not None
     assert posterior.replicate_pips.sum(axis=1).min() > 0
+    assert len(posterior.replicate_pips) == 1
+    assert posterior.warnings[0].startswith("only 1 of the 4 replicates asked for is in the answer")
+    assert "Note: only 1 of the 4 replicates" in posterior.explain()
 
 
 def test_interrupt_before_anything_was_counted(problem: wv.Problem) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import types
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import whichvars as wv
-from unit.test_sampling import assert_same
-from whichvars import sampling
+from unit.test_sampling import Recorder, assert_same
+from whichvars import compiling, sampling, workers
 from whichvars.choosing import choose
+from whichvars.cluster import _compiling_elsewhere
+from whichvars.compiling import KIND
+from whichvars.executors import ThreadCrew
 from whichvars.posterior import Posterior
-from whichvars.sampling import FIRST_CHECK, GROWTH
+from whichvars.samplers.run import begin_counting
+from whichvars.sampling import FIRST_CHECK, GROWTH, LEAST_DRAWS
+from whichvars.workers import FIRST_STEPS, Pace, Spent, advance_for
 
 
 def a_problem(p: int, seed: int = 4, n: int = 60, common: float = 0.8, **options: Any) -> wv.Problem:
@@ -146,43 +154,198 @@ def test_without_a_target_draws_end_the_run() -> None:
 # --- budget
 
 
-@pytest.mark.parametrize("sampler", ["auto", wv.AddDeleteSwap(), wv.PARNI()], ids=str)
-def test_a_budget_ends_the_run(sampler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that counts its looks: as if every look took 10 ms."""
-    problem, ticks = a_problem(24), iter(range(10**9))
-    monkeypatch.setattr("whichvars.sampling.time.monotonic", lambda: 0.01 * next(ticks))
-    posterior = run(problem, sampler, budget="3s", replicates=2, threads=1, chunk=500)
-    assert posterior.stopped == "budget"
-    assert next(ticks) < 400  # within a chunk or two
-    assert posterior.settings["budget"] == "3s"
-    assert np.isfinite(posterior.pip).all()
-    assert posterior.sizes.sum() == pytest.approx(1)
-    assert len(posterior.replicate_pips) == 2  # type: ignore[arg-type]
-    assert "the time was up" in posterior.explain()
+ITERATION = 1 / 1024  # seconds on the clock of `Timed`: sums of them are exact
 
 
-def test_warmup_takes_a_fifth_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, ticks = a_problem(24), iter(range(10**9))
-    monkeypatch.setattr("whichvars.sampling.time.monotonic", lambda: 0.01 * next(ticks))
-    began: list[float] = []
-    real = sampling._Loop._begin_counting
+@dataclass(frozen=True)
+class Timed(Recorder):
+    """Add/delete/swap by a clock that is turned by hand: each iteration takes the same time. It compiles, for
+    `compiling` seconds, when it is first advanced and whenever it begins to count."""
 
-    def note(self: Any, index: int) -> None:
-        began.append(0.01 * next(ticks))
-        real(self, index)
+    now: list[float] = field(default_factory=lambda: [0.0])
+    compiling: float = 0.0
+    warm: dict[int, int] = field(default_factory=dict)  # iterations before counting began, by replicate
+    ran: dict[int, int] = field(default_factory=dict)  # and in all
+    runs: list[Any] = field(default_factory=list)
 
-    monkeypatch.setattr(sampling._Loop, "_begin_counting", note)
-    run(problem, wv.AddDeleteSwap(), budget=4, replicates=2, threads=1, chunk=100, warmup=10**9)
-    assert len(began) == 2
-    assert all(0.7 < at < 1.2 for at in began)
+    def init(self, problem: Any, seed: Any, starts: Any) -> Any:
+        self.runs.append(super().init(problem, seed, starts))
+        return self.runs[-1]
+
+    def compile(self) -> None:
+        if self.compiling:
+            with event.trigger_event(KIND):
+                self.now[0] += self.compiling
+
+    def advance(self, problem: Any, run: Any, unit: int, iterations: int) -> None:
+        if not self.ran:
+            self.compile()
+        super().advance(problem, run, unit, iterations)
+        self.now[0] += ITERATION * iterations
+        index = [run is other for other in self.runs].index(True)
+        self.ran[index] = self.ran.get(index, 0) + iterations
+
+    def begin_counting(self, problem: Any, run: Any) -> None:
+        self.compile()
+        self.warm[[run is other for other in self.runs].index(True)] = run.iterations
+        begin_counting(problem, run, rao_blackwell=True)
 
 
-def test_a_budget_that_is_over_at_once_still_answers() -> None:
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes samplers by whose clock everything goes."""
+    now = [0.0]
+    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
+    return lambda **options: Timed(now=now, **options)
+
+
+def spend(sampler: Any, budget: Any, **options: Any) -> Posterior:
+    """A run on one thread, without a word on its errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
-        posterior = run(a_problem(24), wv.AddDeleteSwap(), budget=1e-6, replicates=2, threads=2)
+        return run(a_problem(8), sampler, **{"budget": budget, "threads": 1, "chunk": 100, **options})
+
+
+@pytest.mark.parametrize("replicates", [1, 4])
+def test_a_budget_ends_the_run(timed: Any, replicates: int) -> None:
+    sampler = timed()
+    posterior = spend(sampler, "20s", replicates=replicates)
     assert posterior.stopped == "budget"
-    assert np.isfinite(posterior.pip).all()
+    assert posterior.settings["budget"] == "20s"
+    assert 20 * 1024 <= posterior.iterations < 20 * 1024 + 100  # within a chunk
+    assert posterior.iterations == sum(sampler.ran.values())
+    assert posterior.sizes.sum() == pytest.approx(1)
+    assert "the time was up" in posterior.explain()
+    assert not posterior.warnings
+
+
+def test_replicates_have_equal_shares_of_a_budget(timed: Any) -> None:
+    """On one thread each of four has a quarter of the time, and a fifth of that for its warm-up."""
+    sampler = timed()
+    posterior = spend(sampler, 20, warmup=10**9)
+    assert len(posterior.replicate_pips) == 4  # type: ignore[arg-type]
+    for index in range(4):
+        assert 1024 <= sampler.warm[index] < 1124
+        assert abs(sampler.ran[index] - 5 * 1024) <= 100
+
+
+def test_compiling_is_no_part_of_a_budget(timed: Any) -> None:
+    """Nor of the share of it that warm-up has."""
+    first, other = timed(), timed(compiling=3600.0)
+    without, posterior = (spend(sampler, 20, warmup=10**9) for sampler in (first, other))
+    assert other.now[0] > 5 * 3600  # it did compile, five times
+    assert (first.warm, first.ran) == (other.warm, other.ran)
+    assert_same(without, posterior)
+
+
+def test_compiling_elsewhere_is_no_part_of_a_budget_either(timed: Any) -> None:
+    """As the one worker of a cluster does before its first round."""
+    sampler = timed()
+
+    class Elsewhere(ThreadCrew):
+        def advance(self, index: int, run: Any, end: int, seconds: float | None) -> Spent:
+            away = 0.0 if sampler.ran else 3600.0
+            sampler.now[0] += away
+            return Spent(super().advance(index, run, end, seconds).cpu_seconds, away)
+
+    class Executor:
+        def start(self, *what: Any) -> Any:
+            return Elsewhere(1, *what)
+
+    posterior = spend(sampler, 20, warmup=10**9, threads=None, executor=Executor())
+    assert posterior.stopped == "budget"
+    assert 20 * 1024 <= posterior.iterations < 20 * 1024 + 100
+    for index in range(4):
+        assert 1024 <= sampler.warm[index] < 1124
+
+
+def test_workers_compile_at_the_same_time(timed: Any) -> None:
+    """So that the slowest of them is what goes by."""
+    now = timed().now
+    loop: Any = types.SimpleNamespace(started=compiling.clock(), away=[3600.0, 3599.0, 0.0])
+    now[0] += 3605.0
+    assert sampling._Loop.spent(loop) == 5.0
+
+
+def test_the_draws_that_errors_need_are_always_made(timed: Any) -> None:
+    sampler = timed()
+    with pytest.warns(
+        wv.ConvergenceWarning, match=r"budget of 0\.5 seconds is too small.* 2\.5 seconds longer"
+    ):
+        posterior = run(a_problem(8), sampler, budget=0.5, threads=1, chunk=64)
+    assert posterior.stopped == "budget"
+    assert sampler.warm == dict.fromkeys(range(4), LEAST_DRAWS // 2)
+    assert sampler.ran == dict.fromkeys(range(4), LEAST_DRAWS // 2 + LEAST_DRAWS)
+    assert np.isfinite(posterior.mcse).all()
+    assert "Note: the budget of 0.5 seconds is too small" in posterior.explain()
+
+
+def test_no_more_draws_than_were_asked_for(timed: Any) -> None:
+    sampler = timed()
+    posterior = spend(sampler, 0.01, draws=100, warmup=20)
+    assert posterior.stopped == "draws"
+    assert sampler.ran == dict.fromkeys(range(4), 120)
+    assert "is too small" in posterior.warnings[0]
+
+
+def test_a_late_run_may_be_accurate(timed: Any) -> None:
+    """The target is looked at once the draws for the first look are there."""
+    sampler = timed()
+    posterior = spend(sampler, 0.01, draws=300, warmup=20, target_mcse=0.9)
+    assert posterior.stopped == "target_mcse"
+    assert spend(timed(), 0.01, warmup=20, target_mcse=1e-9).stopped == "budget"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sampler", ["auto", wv.AddDeleteSwap(), wv.PARNI(), wv.TemperedGibbs()], ids=str)
+def test_a_budget_that_is_over_at_once_still_answers(sampler: Any, threads: int) -> None:
+    """By the clock on the wall."""
+    problem = a_problem(24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wv.ConvergenceWarning)
+        posterior = run(problem, sampler, budget=1e-6, threads=threads)
+    assert posterior.stopped == "budget"
+    assert posterior.replicate_pips is not None
+    assert len(posterior.replicate_pips) == 4
+    assert np.isfinite(posterior.mcse).all()
+    assert "the budget of 1e-06 seconds is too small" in posterior.explain()
+
+
+def test_a_chunk_is_no_longer_than_the_time_that_is_left() -> None:
+    pace = Pace(None)
+    assert pace.within(None) == 1000
+    assert pace.within(0.5) == FIRST_STEPS  # how long they take is not known yet
+    pace.note(FIRST_STEPS, cpu=0.001, wall=0.01)
+    assert pace.steps == 2 * FIRST_STEPS
+    assert pace.within(0.01) == FIRST_STEPS
+    assert pace.within(1.0) == 2 * FIRST_STEPS
+    assert pace.within(-1.0) == 1
+    assert Pace(70).within(1e-9) == 70
+
+
+def test_a_worker_has_its_seconds_for_sampling(timed: Any) -> None:
+    problem = a_problem(8)
+    iterations = []
+    for sampler in (timed(), timed(compiling=3600.0)):
+        state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
+        advance_for(problem, sampler, state, 10**9, 2.0, Pace(100))
+        iterations.append(state.iterations)
+    assert iterations == [2100, 2100]  # 2,048, in chunks
+
+
+def test_a_worker_says_how_long_it_compiled(timed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, sampler = a_problem(8), timed(compiling=3600.0)
+    monkeypatch.setattr(workers, "_address", lambda: "here")
+    monkeypatch.setattr(workers, "_sites", {})
+    state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
+    site = workers.Site(problem, sampler, 100)
+    site.hold((0,), state)
+    answer = workers.run_round(workers.Order("token", (0,), (0, 0), None, 10**9, 2.0), site)
+    assert answer.wall_seconds == pytest.approx(2100 * ITERATION)
+    assert answer.compiling == pytest.approx(3600.0)
+    # a worker in another process; one in this process moves the clock here, which has left it out
+    assert _compiling_elsewhere(answer._replace(process="another")) == answer.compiling
+    assert _compiling_elsewhere(answer) == 0.0
 
 
 def test_draws_before_the_budget_is_over() -> None:

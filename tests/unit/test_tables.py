@@ -85,7 +85,7 @@ def test_what_never_moved_and_what_is_very_accurate_is_said(run):
     assert repr(still).splitlines()[-1].startswith("mcse –: never in, or never out; diagnostics()")
     assert "never in, or never out" in still._repr_html_()
     nothing = dataclasses.replace(run, mcse=np.full_like(mcse, np.nan))
-    assert "nothing moved" in repr(nothing)
+    assert "unknown Monte Carlo error" in repr(nothing)
     assert "never in" not in repr(nothing)
     mcse[best] = 1e-7
     accurate = dataclasses.replace(run, mcse=mcse)

@@ -101,7 +101,7 @@ def _show_crime(console: "Console") -> None:
     console.print()
     console.print(inclusion_table(console, posterior, problem.p, US_CRIME))
     console.print()
-    console.print(model_table(posterior, 3))
+    console.print(model_table(console, posterior, 3))
     console.print()
     best = posterior.models.frequency[0]
     console.print(
@@ -133,7 +133,7 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     console.print()
     console.print(inclusion_table(console, posterior, 10, meaning))
     console.print()
-    console.print(model_table(posterior, 3))
+    console.print(model_table(console, posterior, 3))
     console.print()
     near = [f"x{j:03d}" for j in range(39, 44)]
     expected = posterior.inclusion_probabilities[near].sum()

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
-from whichvars.cli.show import inclusion_table, model_table, new_console, notes, print_json, say
+from whichvars.cli.show import (
+    in_options,
+    inclusion_table,
+    model_table,
+    new_console,
+    notes,
+    plain,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from whichvars.posterior import Posterior
@@ -69,7 +78,8 @@ dask_option = click.option(
 )  # fmt: skip
 @click.option("--draws", type=float, help="Iterations of each replicate; a million if not given.")
 @click.option(
-    "--budget", help="Wall time such as 90s, 2m or 1h; or draws of all replicates together, such as 1e7."
+    "--budget",
+    help="Time to spend sampling, such as 90s, 2m or 1h, compiling not counted; or draws of all replicates together, such as 1e7.",
 )
 @click.option(
     "--target-mcse", type=float, help="Stop when every inclusion probability is as accurate as this."
@@ -402,13 +412,20 @@ def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -
 
 
 def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
+    from whichvars.cli.runs import is_accurate
+
     console = new_console()
+    sentence, accurate = plain(verdict(posterior, target)), is_accurate(posterior, target)
     console.print()
+    if not accurate:  # nobody should read the numbers before this
+        console.print(sentence, style="bold")
+        console.print()
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
     console.print()
-    console.print(model_table(posterior, 3))
+    console.print(model_table(console, posterior, 3))
     console.print()
-    console.print(verdict(posterior, target))
+    if accurate:
+        console.print(sentence)
     console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 
@@ -426,14 +443,16 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
 
 def verdict(posterior: "Posterior", target: float | None = None) -> str:
     """One sentence on how far the numbers can be trusted."""
-    from whichvars.cli.runs import is_accurate, largest_error
+    from whichvars.cli.runs import largest_error
+    from whichvars.diagnostics import ACCEPTABLE, doubts
 
+    reasons = doubts(posterior, ACCEPTABLE if target is None else target)
+    if reasons:
+        return (
+            f"DO NOT TRUST THESE NUMBERS YET: {in_options('; moreover, '.join(reasons))}. Use a larger --budget or more --draws; "
+            "if that does not help, --sampler tempering crosses between modes."
+        )
     if posterior.models.exact:
         return "The probabilities are exact."
     error = largest_error(posterior)
-    if is_accurate(posterior, target):
-        return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."
-    return (
-        f"NOT accurate yet: the largest standard error is {100 * error:.1f} percentage points. Use a larger --budget or more "
-        "--draws; if that does not help, --sampler tempering crosses between modes."
-    )
+    return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

@@ -49,7 +49,9 @@ def largest_error(posterior: "Posterior") -> float:
 
 def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
     """Whether every inclusion probability is as accurate as was asked for, or as ``converged`` asks."""
-    return posterior.converged if target is None else largest_error(posterior) <= target
+    from whichvars.diagnostics import ACCEPTABLE, doubts
+
+    return not doubts(posterior, ACCEPTABLE if target is None else target)
 
 
 # --- writing

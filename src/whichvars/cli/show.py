@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WIDEST = 100  # columns; longer lines are hard to read
 IN_OPTIONS = {  # what warnings name, and what it is on the command line
     "ParallelTempering()": "--sampler tempering",
+    "replicates=4": "--replicates 4",
     "posterior.explain() says more": "The report says more",
 }
 
@@ -47,9 +48,18 @@ def notes(quiet: bool) -> Iterator[list[str]]:
         finally:
             found += dict.fromkeys(str(w.message) for w in caught)
     for message in found:
-        for call, option in IN_OPTIONS.items():
-            message = message.replace(call, option)
-        say(f"Note: {message}", quiet)
+        say(f"Note: {in_options(message)}", quiet)
+
+
+def in_options(message: str) -> str:
+    """A message with options of the command line in place of Python.
+
+    >>> in_options("use ParallelTempering()")
+    'use --sampler tempering'
+    """
+    for call, option in IN_OPTIONS.items():
+        message = message.replace(call, option)
+    return message
 
 
 def printable(text: str) -> str:
@@ -107,20 +117,22 @@ def inclusion_table(
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
     if posterior.models.exact:
         return f"{pip:6.1%}"
-    known = "?"  # it never came in or never left
+    known = "?"  # it never came in or never left, or there is a single replicate
+    if error == 0:
+        known = "<0.01"
     if error > 0:
         known = f"{100 * error:.2f}" if error >= 0.00005 else "<0.01"
     return f"{100 * pip:5.1f} {signs(console)[2]} {known}%"
 
 
-def model_table(posterior: "Posterior", rows: int) -> "Table":
+def model_table(console: "Console", posterior: "Posterior", rows: int) -> "Table":
     """The best models."""
     table = new_table()
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
     for _, model in posterior.top_models(rows).iterrows():
-        share = model["probability"]
-        table.add_row(f"{share:.2%}" if share >= 0.00005 else "<0.01%", plain(model["variables"] or "none"))
+        share = percent(console, posterior, model["probability"], model["mcse"])
+        table.add_row(share, plain(model["variables"] or "none"))
     return table
 
 

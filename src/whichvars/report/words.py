@@ -128,20 +128,20 @@ def answer(posterior: Posterior) -> str:
 def verdict(posterior: Posterior) -> Verdict:
     """Whether the probabilities can be relied on, and why: what ``explain`` says but for the answer itself."""
     why = trust(posterior)
+    sound = posterior.converged
     if posterior.models.exact:
-        return Verdict(True, "Exact", "the probabilities are exact", tuple(why))
+        clause = "the probabilities are exact" if sound else "but these numbers cannot be trusted"
+        return Verdict(sound, "Exact" if sound else "Not to be trusted", clause, tuple(why))
     spread = _spread(posterior)
-    sentences = (*_agreement(posterior, spread), *why)
+    sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
+    apart = "" if spread is None else f", its runs differ by up to {within(spread)}"
+    if not sound:
+        return Verdict(
+            False, "Not to be trusted yet", f"but these numbers cannot be trusted yet{apart}", sentences
+        )
     if spread is None:
-        clause = "there was a single run, so that nothing says whether the sampler would find this again"
-        return Verdict(False, "One run only", clause, sentences)
-    if not posterior.converged:
-        clause = f"but the sampler has not converged yet, its runs differ by up to {within(spread)}"
-        return Verdict(False, "Not converged", clause, sentences)
-    clause = f"the sampler agrees with itself to within {within(spread)}"
-    if np.isnan(posterior.mcse).all():
-        return Verdict(False, "Nothing moved", clause, sentences)
-    return Verdict(True, "Converged", clause, sentences)
+        return Verdict(True, "Accurate", "there was a single run, with nothing to compare it with", sentences)
+    return Verdict(True, "Converged", f"the sampler agrees with itself to within {within(spread)}", sentences)
 
 
 def _spread(posterior: Posterior) -> float | None:

@@ -92,11 +92,12 @@ def ratio(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Σ sums / Σ weights and the variance of that ratio, from independent rows. Shapes (rows, p), (rows,)."""
+    """Σ sums / Σ weights and the variance of that ratio, from independent rows: NaN where there is but one.
+    Shapes (rows, p), (rows,)."""
     mean, errors = ratio(sums, weights)
     rows = np.count_nonzero(weights)
-    if rows < 2:
-        return mean, np.zeros_like(mean)
+    if rows < 2:  # one row says nothing of its error
+        return mean, np.full_like(mean, np.nan)
     return mean, (errors**2).sum(axis=0) * rows / (rows - 1)
 
 
@@ -105,7 +106,7 @@ class RaoBlackwell:
     """PIPs of one replicate as means of conditional inclusion probabilities."""
 
     pip: np.ndarray
-    variance: np.ndarray  # of each as an estimate
+    variance: np.ndarray  # of each as an estimate; 0 where it did not vary, NaN where that cannot be told
     degrees: int  # of freedom of the variances
     # where the chains' own sums and weights are kept, (chains, p) and (chains,): chains are independent
     # replicates too, and errors come from all of them together
@@ -135,14 +136,14 @@ class Estimate:
     variance: np.ndarray  # of each PIP as an estimate; 0 where it cannot be told from this replicate alone
     degrees: int  # of freedom of the variances
     sizes: np.ndarray  # (p + 1,) weight of each model size
-    models: dict[
-        tuple[int, ...], tuple[float, float, float]
-    ]  # members → log marginal, log prior, share of the weight
+    # members → log marginal, log prior, share of the draws, by the best weights there are
+    models: dict[tuple[int, ...], tuple[float, float, float]]
     floor: float  # log posterior above which every visited model is in `models`
     trace: pd.DataFrame
     records: sparse.csr_array  # (rows of the trace, p): its models
     iterations: int
     log_evidence: float | None = None
+    known_share: float | None = None  # of the draws, in models that were known before
     rao_blackwell: "RaoBlackwell | None" = None
     troubles: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
