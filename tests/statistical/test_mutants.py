@@ -136,6 +136,9 @@ MUTANTS = {
     "the same for rates of a subset": Mutant(
         SUBSET, "    if steep:\n        _scale_rates", "    if False:\n        _scale_rates", "check_strong_subsets"
     ),
+    "the same where some odds are products": Mutant(
+        "_kernels/scan.py", "if fast and work.steep[0] > 0:", "if False:", "check_strong_blocks"
+    ),
     "time spent in models of no mass": Mutant(
         GIBBS, "if table.rows[place, TOTAL] < 0.0:", "if False:", "check_strong_jumps"
     ),

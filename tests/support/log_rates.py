@@ -65,6 +65,16 @@ def table_rates(problem: Any, exact: OraclePosterior, kappa: float) -> LogRates:
     return found
 
 
+def one_row(problem: Any, members: list[int], kappa: float) -> tuple[np.ndarray, bool]:
+    """Log rates of one model, and whether they are relative, without a list of all models."""
+    p, columns = problem.p, max(len(members) + 1, 8)
+    table, view = new_rate_table(p, 1, 1), problem.target(columns)
+    chain = chain_at(problem, members)
+    place = rates_of(view, chain, new_scan(view, columns), table, kappa, np.zeros((1, p)), np.zeros(1))
+    row = table.rows[place]
+    return _log(row[table.ints[RATES] : table.ints[RATES] + p]), bool(row[TOTAL] < 0)
+
+
 def subset_rates(
     problem: Any, exact: OraclePosterior, kappa: float, anchors: list[int], drawn: list[int]
 ) -> LogRates:

@@ -414,6 +414,30 @@ def check_strong_jumps() -> None:
             close(ends[0b101, 0.0] / ends[0b110, 0.0], ratio, "odds of two stand-ins")
 
 
+def check_strong_blocks() -> None:
+    """Rates too large for a number of more variables than a scan looks at at once, of which it can do some without a
+    logarithm: log rates differ as log marginal likelihoods do."""
+    from support.log_rates import one_row
+    from support.oracle import OracleSlab, log_marginal
+    from whichvars.priors import IndependentNormal
+    from whichvars.problem import Problem
+
+    rng = np.random.default_rng(3)
+    n, p = 600, 300
+    x = rng.normal(size=(n, 1))
+    X = 1.1 * x + rng.normal(size=(n, p))
+    X[:, :3] = x + 0.1 * X[:, :3]
+    y = 3.6 * x[:, 0] + rng.normal(size=n)
+    found, relative = one_row(Problem(X, y, slab=IndependentNormal(2.0)), [], 0.01)
+    looked_at = [0, 1, 2, 100, 255, 256, 299]
+    slab = OracleSlab("independent", g=2.0)
+    expected = np.array([log_marginal(X, y, [j], slab) for j in looked_at])
+    assert relative
+    assert expected[0] > 650
+    assert expected[-1] < 300  # the last are done without a logarithm
+    close(found[looked_at] - found[0], expected - expected[0], "log rates")
+
+
 def check_averages() -> None:
     """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
     from support.paired import make_paired
@@ -467,6 +491,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
     check_strong_rates,
     check_strong_subsets,
     check_strong_jumps,
+    check_strong_blocks,
 )
 
 
