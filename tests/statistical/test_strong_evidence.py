@@ -247,6 +247,7 @@ def test_where_every_neighbour_is_far_better(sampler: str) -> None:
         posterior = runs_of(target, JUMPS[sampler], draws=20_000, start="null")
         if expected == 1.0:  # but for a first draw that each chain makes wherever warm-up has left it
             assert posterior.frequencies.min() > 1 - 5 / posterior.adaptation[0]["draws"]
+            assert posterior.rao_blackwell.min() > 1 - 1e-6  # no time in a model without mass
             continue
         for what, (value, error) in estimates(posterior).items():
             score = (value - expected) / np.maximum(error, 1e-6)
