@@ -7,6 +7,11 @@ pivots here: the law of what is ranked does not depend on their values.
 For every data set the rank of the truth among posterior draws is uniform: of the model's size, and of the coefficient of
 one column drawn at random. Draws equal to the truth (a size is whole, a coefficient can be 0) are split at random.
 And the probabilities are to be kept: of all variables given .3, three in ten are in.
+
+Half of the data sets are small, with evidence that is weak. In the others it is *strong*: with 20,000 rows a variable that is
+in has log odds of thousands, and yet which one it is remains open, as columns come in blocks of near copies that
+differ by about as much as the data can tell. At most three can be in, so that one copy cannot take the place of
+another but by way of models that have no mass.
 """
 
 import itertools
@@ -22,22 +27,34 @@ from benchmarks import common
 from benchmarks.common import Table, number
 
 N, P, SIZE, G = 40, 25, 4, 1.0
+STRONG_N, BLOCKS, COPIES = 20_000, 3, 30
+APART = 3.0  # copies of a column differ by so many standard errors of a coefficient of 1
 DRAWS = 127  # posterior draws among which the truth is ranked: 128 possible ranks
 BINS = 16
 EDGES = np.array([0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
 
 
-def simulate(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, y and the true coefficients in units of the columns' standard deviations."""
+def model_prior(strong: bool) -> Any:
+    """Where evidence is strong, nearly always as many variables as there may be."""
     import whichvars as wv
 
-    common_part = rng.normal(size=(N, 1))
-    X = rng.normal(size=(N, P)) + 0.7 * common_part
+    return wv.FixedInclusion(h=0.5) if strong else wv.BetaBinomial(size=SIZE)
+
+
+def simulate(rng: np.random.Generator, strong: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """X, y and the true coefficients in units of the columns' standard deviations."""
+    if strong:
+        X = np.repeat(rng.normal(size=(STRONG_N, BLOCKS)), COPIES, axis=1)
+        X += APART / np.sqrt(STRONG_N) * rng.normal(size=X.shape)
+    else:
+        common_part = rng.normal(size=(N, 1))
+        X = rng.normal(size=(N, P)) + 0.7 * common_part
+    n, p = X.shape
     X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
-    beta = np.zeros(P)
-    members = wv.BetaBinomial(size=SIZE).draw(rng, P, P)
+    beta = np.zeros(p)
+    members = model_prior(strong).draw(rng, p, BLOCKS if strong else p)
     beta[members] = np.sqrt(G) * rng.normal(size=len(members))
-    return X, X @ beta + rng.normal(size=N), beta
+    return X, X @ beta + rng.normal(size=n), beta
 
 
 def rank(truth: float, draws: np.ndarray, rng: np.random.Generator) -> int:
@@ -45,19 +62,26 @@ def rank(truth: float, draws: np.ndarray, rng: np.random.Generator) -> int:
     return int((draws < truth).sum() + rng.integers((draws == truth).sum() + 1))
 
 
-def one(seed: int, draws: int) -> dict[str, Any]:
+def one(seed: int, draws: int, strong: bool = False) -> dict[str, Any]:
     """Ranks, and inclusion probabilities beside the truth, of one data set."""
     import whichvars as wv
 
-    rng = np.random.default_rng([2026, seed])
-    X, y, beta = simulate(rng)
-    problem = wv.Problem(X, y, slab=wv.IndependentNormal(G), model_prior=wv.BetaBinomial(size=SIZE))
+    rng = np.random.default_rng([2026, seed, 1] if strong else [2026, seed])
+    X, y, beta = simulate(rng, strong)
+    p = X.shape[1]
+    problem = wv.Problem(
+        X,
+        y,
+        slab=wv.IndependentNormal(G),
+        model_prior=model_prior(strong),
+        max_size=BLOCKS if strong else None,
+    )
     posterior = wv.sample(
         problem, wv.Hybrid(), draws=draws, replicates=2, seed=seed, threads=1, progress=False
     )
-    coefficients = posterior.draw(DRAWS, seed=seed).to_numpy()[:, 1 : P + 1]
+    coefficients = posterior.draw(DRAWS, seed=seed).to_numpy()[:, 1 : p + 1]
     sizes = (coefficients != 0).sum(axis=1)
-    column = int(rng.integers(P))
+    column = int(rng.integers(p))
     inside = np.flatnonzero(beta)
     ranks = {
         "model size": rank(len(inside), sizes, rng),
@@ -67,22 +91,30 @@ def one(seed: int, draws: int) -> dict[str, Any]:
 
 
 def measure(sets: int, draws: int = 20_000, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """All data sets."""
+    """All data sets: as many of weak evidence, whose results stand first, as of strong evidence."""
+    return {
+        "environment": common.environment(),
+        "draws": draws,
+        **measure_kind(sets, draws, False, say),
+        "strong": measure_kind(sets, draws, True, say),
+    }
+
+
+def measure_kind(sets: int, draws: int, strong: bool, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """All data sets of one kind."""
     import whichvars as wv
 
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
         for seed in range(sets):
-            found.append(one(seed, draws))
+            found.append(one(seed, draws, strong))
             if (seed + 1) % 50 == 0:
-                say(f"{seed + 1} of {sets}")
+                say(f"{seed + 1} of {sets}{' of strong evidence' * strong}")
     ranks = {name: [x["ranks"][name] for x in found] for name in found[0]["ranks"]}
     pip, inside = (np.array([x[name] for x in found]).ravel() for name in ("pip", "in"))
     return {
-        "environment": common.environment(),
         "sets": sets,
-        "draws": draws,
         "ranks": ranks,
         "uniform": {name: uniformity(np.array(values)) for name, values in ranks.items()},
         "reliability": reliability(pip, inside),
@@ -111,17 +143,23 @@ def reliability(pip: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    kept = Table(
-        f"Of the variables given a probability, how many are in: {result['sets']} data sets from the prior",
-        ["given", "variables", "mean given, %", "in, %", "standard errors apart"],
-    )
-    for row in result["reliability"]:
-        kept.rows.append(
-            [f"{row['low']:g} to {row['high']:g}", f"{row['n']:,}", f"{100 * row['said']:.1f}", f"{100 * row['is']:.1f}", f"{row['z']:+.1f}"]
-        )  # fmt: skip
+    kinds = {"": result}
+    if "strong" in result:  # older results have none
+        kinds[" and strong evidence"] = result["strong"]
+    found = []
     even = Table("Ranks of the truth among posterior draws", ["of what", "probability of ranks as uneven"])
-    even.rows += [[name, number(p)] for name, p in result["uniform"].items()]
-    return [kept, even]
+    for kind, part in kinds.items():
+        kept = Table(
+            f"Of the variables given a probability, how many are in: {part['sets']} data sets from the prior{kind}",
+            ["given", "variables", "mean given, %", "in, %", "standard errors apart"],
+        )
+        for row in part["reliability"]:
+            kept.rows.append(
+                [f"{row['low']:g} to {row['high']:g}", f"{row['n']:,}", f"{100 * row['said']:.1f}", f"{100 * row['is']:.1f}", f"{row['z']:+.1f}"]
+            )  # fmt: skip
+        found.append(kept)
+        even.rows += [[name + kind.replace(" and", ","), number(p)] for name, p in part["uniform"].items()]
+    return [*found, even]
 
 
 def picture(result: dict[str, Any], path: Path) -> None:

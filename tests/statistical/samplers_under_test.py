@@ -39,6 +39,12 @@ class UnderTest:
         loops. Its transition matrix is worked out exactly. None: not done.
     prepare: called with the problem and the run after ``init`` where one_step needs it, for instance to set
         learned quantities to values that are not symmetric.
+    strong: which cases of strong evidence ``make test`` has: "all" of the quick ones, "few" or "one"; the others are
+        in ``make test-slow``.
+    jumps: whether it moves by rates. Then it meets every structure with every slab at every strength, else every slab
+        at every strength and the structures in turn.
+    swaps: whether it exchanges one variable for another in one step, or goes through models of no mass. If not it
+        cannot move where strong variables leave no room below the maximal size, and is not asked to.
     tempers: whether the chains keep an inverse temperature that is set from outside (prior recovery, and
         matrices away from 1; at which temperatures: all that cost little). Those that move by rates do not: their rates
         are the posterior's.
@@ -50,6 +56,9 @@ class UnderTest:
     draws: int | None = None
     runs: int = RUNS
     rms: float = 1.3
+    strong: Literal["all", "few", "one"] = "few"
+    jumps: bool = False
+    swaps: bool = True
     one_step: Any = None
     prepare: Callable[[Any, Any], None] | None = None
     tempers: bool = True
@@ -80,7 +89,12 @@ frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=6
 
 SAMPLERS: dict[str, UnderTest] = {
     "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap(), quick="reduced"),
-    "ads-no-swap": UnderTest(wv.AddDeleteSwap(swap=0), one_step=wv.AddDeleteSwap(swap=0), quick="few"),
+    "ads-no-swap": UnderTest(
+        wv.AddDeleteSwap(swap=0),
+        one_step=wv.AddDeleteSwap(swap=0),
+        quick="few",
+        swaps=False,
+    ),
     "ads-small-memo": UnderTest(
         wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick="few"
     ),
@@ -105,7 +119,11 @@ SAMPLERS: dict[str, UnderTest] = {
         quick="few",
     ),
     "rapa-5": UnderTest(
-        wv.IndividualAdaptation(chains=5, merge_every=500), draws=100_000, rms=1.6, quick="few"
+        wv.IndividualAdaptation(chains=5, merge_every=500),
+        draws=100_000,
+        rms=1.6,
+        quick="few",
+        strong="one",
     ),
     "rapa-25": UnderTest(
         wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370),
@@ -113,34 +131,61 @@ SAMPLERS: dict[str, UnderTest] = {
         draws=250_000,
         runs=6,
         quick="few",
+        strong="one",
     ),
-    "pt-rapa": UnderTest(wv.ParallelTempering(rungs=4), draws=15_000, rms=1.6, tempers=False, quick="few"),
+    "pt-rapa": UnderTest(
+        wv.ParallelTempering(rungs=4),
+        draws=15_000,
+        rms=1.6,
+        tempers=False,
+        quick="few",
+        strong="one",
+    ),
     "pt-ia-3": UnderTest(
         wv.ParallelTempering(wv.IndividualAdaptation(w=0), rungs=2, chains=3, merge_every=500),
         cases="few",
         draws=60_000,
         rms=1.6,
         tempers=False,
+        strong="one",
     ),
     "pt-ads": UnderTest(
-        wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3), cases="few", draws=15_000, tempers=False
+        wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3),
+        cases="few",
+        draws=15_000,
+        tempers=False,
+        strong="one",
     ),
     "pt-lamnisos": UnderTest(
-        wv.ParallelTempering(wv.Lamnisos(), rungs=2), cases="few", draws=15_000, tempers=False
+        wv.ParallelTempering(wv.Lamnisos(), rungs=2),
+        cases="few",
+        draws=15_000,
+        tempers=False,
+        strong="one",
     ),
     "pt-one-rung": UnderTest(
         wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1),
         cases="few",
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
+        strong="one",
     ),
     "asi": UnderTest(
         wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick="few"
     ),
     "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick="few"),
-    "asi-1": UnderTest(wv.ASI(chains=1), cases="few", quick="few"),
+    "asi-1": UnderTest(
+        wv.ASI(chains=1),
+        cases="few",
+        quick="few",
+        swaps=False,
+    ),
     "asi-1-always": UnderTest(
-        wv.ASI(chains=1, adapt="always", memo_slots=0), cases="few", rms=1.6, quick="few"
+        wv.ASI(chains=1, adapt="always", memo_slots=0),
+        cases="few",
+        rms=1.6,
+        quick="few",
+        swaps=False,
     ),
     "parni": UnderTest(
         wv.PARNI(),
@@ -148,28 +193,73 @@ SAMPLERS: dict[str, UnderTest] = {
         prepare=uneven_estimates,
         temperatures=(1.0,),
         quick="few",
+        swaps=False,
     ),
     "parni-1-always": UnderTest(
-        wv.PARNI(chains=1, adapt="always", memo_slots=64), cases="few", rms=1.6, quick="few"
+        wv.PARNI(chains=1, adapt="always", memo_slots=64),
+        cases="few",
+        rms=1.6,
+        quick="few",
+        swaps=False,
     ),
-    "tempered-gibbs": UnderTest(wv.TemperedGibbs(), cases="few", tempers=False),
+    "tempered-gibbs": UnderTest(
+        wv.TemperedGibbs(),
+        cases="few",
+        tempers=False,
+        jumps=True,
+    ),
     "tempered-gibbs-4-rates": UnderTest(
-        wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0), cases="few", tempers=False
+        wv.TemperedGibbs(floor=1, draw_every=2, table_bytes=1, memo_slots=0),
+        cases="few",
+        tempers=False,
+        jumps=True,
     ),
-    "hybrid": UnderTest(wv.Hybrid(), tempers=False, quick="few"),
-    "hybrid-4-rates": UnderTest(wv.Hybrid(table_bytes=1, memo_slots=64), cases="few", tempers=False),
+    "hybrid": UnderTest(
+        wv.Hybrid(),
+        tempers=False,
+        quick="few",
+        jumps=True,
+        strong="all",
+    ),
+    "hybrid-4-rates": UnderTest(
+        wv.Hybrid(table_bytes=1, memo_slots=64),
+        cases="few",
+        tempers=False,
+        jumps=True,
+    ),
     "hybrid-fixed": UnderTest(
-        wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0), cases="few", tempers=False
+        wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0),
+        cases="few",
+        tempers=False,
+        jumps=True,
     ),
-    "hybrid-no-moves": UnderTest(wv.Hybrid(moves=0, draw_rate=2.0), tempers=False, quick="few"),
+    "hybrid-no-moves": UnderTest(
+        wv.Hybrid(moves=0, draw_rate=2.0),
+        tempers=False,
+        quick="few",
+        jumps=True,
+    ),
     # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
-    "hybrid-by-time": UnderTest(wv.Hybrid(exact_weights=False), tempers=False),
-    "tempered-gibbs-by-time": UnderTest(wv.TemperedGibbs(exact_weights=False), tempers=False, quick="few"),
+    "hybrid-by-time": UnderTest(
+        wv.Hybrid(exact_weights=False),
+        tempers=False,
+        jumps=True,
+        strong="all",
+    ),
+    "tempered-gibbs-by-time": UnderTest(
+        wv.TemperedGibbs(exact_weights=False),
+        tempers=False,
+        quick="few",
+        jumps=True,
+        strong="all",
+    ),
     "subset-gibbs": UnderTest(
         wv.SubsetGibbs(subset=4, anchors=2, chains=5),
         cases="reduced",
         draws=15_000,
         tempers=False,
         quick="few",
+        jumps=True,
+        strong="all",
     ),
 }

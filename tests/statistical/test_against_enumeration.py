@@ -11,6 +11,7 @@ import pytest
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.scores import Scores, scores
+from support.strong import STRENGTHS, STRUCTURES, is_strong
 
 # ``make test`` has short runs of the cases called "few"; the others have variables that hardly ever move, and need long
 # ones. ``make test-slow`` has long runs of every case.
@@ -58,6 +59,75 @@ CASES = {
     ],
 }
 
+# Strong evidence, see support/strong.py: every structure at every strength with every slab, the priors in turn; or every
+# slab at every strength, the structures in turn. Duplicates have no mass together but under the independent slab
+ROOMY = [prior for prior in PRIORS if "max-size" not in prior]
+STRONG_GRID = [
+    (structure, strength, slab)
+    for structure in STRUCTURES
+    for strength in STRENGTHS
+    for slab in SLABS
+    if (structure != "duplicate" or slab == "independent")
+    and not (structure in ("columns", "sparse") and strength == "7")  # as many rows as that
+]
+
+
+def strong_case(i: int, structure: str, strength: str, slab: str) -> Case:
+    return Case(f"strong-{structure}-{strength}", slab, ROOMY[i % 3], ("mixed", "null", "full")[i % 7 % 3])
+
+
+def in_turn(i: int, strength: str, slab: str) -> tuple[str, str, str]:
+    possible = [s for s in STRUCTURES if (s, strength, slab) in STRONG_GRID]
+    return possible[i % len(possible)], strength, slab
+
+
+STRONG = [strong_case(i, *where) for i, where in enumerate(STRONG_GRID)]
+STRONG_IN_TURN = [
+    strong_case(i + 2 * k, *in_turn(2 + 3 * i + k, strength, slab))
+    for i, strength in enumerate(STRENGTHS)
+    for k, slab in enumerate(SLABS)
+]
+TIGHT = [
+    Case(f"strong-{structure}-{strength}", slab, PRIORS[3 + i % 2], ("mixed", "null")[i % 2])
+    for i, (structure, strength, slab) in enumerate(
+        [
+            ("stand-ins", "3", "independent"),
+            ("stand-ins", "5", "g"),
+            ("stand-ins", "7", "zellner-siow"),
+            ("plain", "3", "hyper-g"),
+            ("plain", "5", "bic"),
+            ("columns", "3", "hyper-g/n"),
+            ("duplicate", "7", "independent"),
+        ]
+    )
+]
+QUICK_STRONG = {
+    "all": [
+        Case("strong-stand-ins-3", "independent", "per-variable"),
+        Case("strong-stand-ins-7", "hyper-g", "per-variable"),
+        Case("strong-stand-ins-5", "g", "max-size", "null"),
+        Case("strong-plain-5", "bic", "beta-binomial-max-size"),
+        Case("strong-groups-7", "zellner-siow", "fixed"),
+        Case("strong-heredity-5", "eb-local", "beta-binomial"),
+        Case("strong-columns-3", "hyper-g/n", "max-size"),
+        Case("strong-duplicate-7", "independent", "fixed", "null"),
+    ],
+    "few": [
+        Case("strong-stand-ins-7", "hyper-g", "per-variable"),
+        Case("strong-heredity-5", "eb-local", "beta-binomial"),
+    ],
+    "one": [Case("strong-stand-ins-7", "hyper-g", "per-variable")],
+}
+
+
+def strong_cases_of(sampler: str, length: str) -> list[Case]:
+    tested = SAMPLERS[sampler]
+    if length == "quick":
+        cases = QUICK_STRONG[tested.strong]
+    else:
+        cases = (STRONG if tested.jumps else STRONG_IN_TURN) + TIGHT
+    return [c for c in cases if tested.swaps or "max-size" not in c.prior]
+
 
 def cases_of(sampler: str) -> list[Case]:
     return CASES[SAMPLERS[sampler].cases]
@@ -73,6 +143,13 @@ def test_no_slab_and_no_prior_is_left_out() -> None:
         cases = quick_cases_of(name)
         assert {c.slab for c in cases} == set(SLABS), name
         assert {c.prior for c in cases} == set(PRIORS), name
+        strong = strong_cases_of(name, "long")
+        assert {c.slab for c in strong} == set(SLABS), name
+        for strength in STRENGTHS:
+            slabs = {c.slab for c in strong if c.data.endswith(f"-{strength}")}
+            assert slabs == set(SLABS), (name, strength)
+        for structure in STRUCTURES:
+            assert any(c.data.startswith(f"strong-{structure}") for c in strong), (name, structure)
 
 
 @cache
@@ -82,7 +159,7 @@ def result(sampler: str, case: Case, length: str) -> Scores:
         problem(case),
         tested.settings,
         truth(case),
-        draws=tested.draws or DRAWS[length if case in CASES["few"] else "long"],
+        draws=tested.draws or DRAWS[length if case in CASES["few"] or is_strong(case.data) else "long"],
         runs=tested.runs,
         start=case.starting_models,
         seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
@@ -101,7 +178,29 @@ def result(sampler: str, case: Case, length: str) -> Scores:
     ],
 )
 def test_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None:
-    found = result(sampler, case, length)
+    check(result(sampler, case, length))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "case", "length"),
+    [
+        *(
+            pytest.param(s, c, "quick", id=f"{s}-{c.id}")
+            for s in SAMPLERS
+            for c in strong_cases_of(s, "quick")
+        ),
+        *(
+            pytest.param(s, c, "long", id=f"{s}-{c.id}-long", marks=pytest.mark.slow)
+            for s in SAMPLERS
+            for c in strong_cases_of(s, "long")
+        ),
+    ],
+)
+def test_strong_evidence_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None:
+    check(result(sampler, case, length))
+
+
+def check(found: Scores) -> None:
     assert np.abs(found.pips).max(initial=0) < 4.5, found
     assert np.abs(found.frequencies).max(initial=0) < 4.5, found
     assert np.abs(found.averages).max(initial=0) < 4.5, found
@@ -112,6 +211,15 @@ def test_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None
 POOLED = [
     *(pytest.param(s, quick_cases_of(s), "quick", id=s) for s in SAMPLERS if SAMPLERS[s].quick != "few"),
     *(pytest.param(s, cases_of(s), "long", id=f"{s}-all", marks=pytest.mark.slow) for s in SAMPLERS),
+    *(
+        pytest.param(s, strong_cases_of(s, "quick"), "quick", id=f"{s}-strong")
+        for s in SAMPLERS
+        if SAMPLERS[s].strong == "all"
+    ),
+    *(
+        pytest.param(s, strong_cases_of(s, "long"), "long", id=f"{s}-strong-all", marks=pytest.mark.slow)
+        for s in SAMPLERS
+    ),
 ]
 
 

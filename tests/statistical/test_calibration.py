@@ -15,9 +15,10 @@ from benchmarks import calibration  # noqa: E402
 
 
 @pytest.mark.slow
-def test_truths_look_like_draws_and_probabilities_are_kept() -> None:
+@pytest.mark.parametrize("strong", [False, True], ids=["weak", "strong"])
+def test_truths_look_like_draws_and_probabilities_are_kept(strong: bool) -> None:
     """500 data sets. Limits: a chance of 10⁻³ for each of two tests of ranks, four standard errors in 12 classes."""
-    result = calibration.measure(500, 10_000)
+    result = calibration.measure_kind(500, 10_000, strong)
     assert min(result["uniform"].values()) > 1e-3, result["uniform"]
     for row in result["reliability"]:
         assert abs(row["z"]) < 4, row

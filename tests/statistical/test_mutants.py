@@ -31,6 +31,7 @@ CHAIN = "_kernels/chain.py"
 PRIOR = "_kernels/size_prior.py"
 RATES = "_kernels/rate_table.py"
 STAND_INS = "_kernels/stand_ins.py"
+SUBSET = "_kernels/subset_scan.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
@@ -129,12 +130,24 @@ MUTANTS = {
     "wrong conditional probability of included variables": Mutant(
         RATES, "probabilities[j] = 1.0 / (1.0 + 1.0 / x)", "probabilities[j] = 1.0", "check_conditionals"
     ),
+    "a bound of log odds that makes two rates equal": Mutant(
+        RATES, "    if work.steep[0] > 0:\n", "    if False:\n", "check_strong_rates"
+    ),
+    "the same for rates of a subset": Mutant(
+        SUBSET, "    if steep:\n        _scale_rates", "    if False:\n        _scale_rates", "check_strong_subsets"
+    ),
+    "the same where some odds are products": Mutant(
+        "_kernels/scan.py", "if fast and work.steep[0] > 0:", "if False:", "check_strong_blocks"
+    ),
+    "time spent in models of no mass": Mutant(
+        GIBBS, "if table.rows[place, TOTAL] < 0.0:", "if False:", "check_strong_jumps"
+    ),
     "every visit weighs the same": Mutant(GIBBS, "+= 1.0 / total", "+= 1.0", "check_jumps"),
     "holding time without the rate of draws": Mutant(
         GIBBS, "+= 1.0 / total", "+= 1.0 / table.rows[place, TOTAL]", "check_jumps"
     ),
     "a flip chosen by the wrong part of a uniform": Mutant(
-        GIBBS, "choose_flip(table, place, u - floats[LAMBDA])", "choose_flip(table, place, u)", "check_jumps"
+        GIBBS, "        u -= floats[LAMBDA]\n", "", "check_jumps"
     ),
     "entering variable taken as uniform in the hybrid's ratio": Mutant(
         HYBRID, "forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse
 
 import whichvars as wv
 from support.oracle import OraclePosterior, OracleSlab, enumerate_posterior
+from support.strong import is_strong, strong_data
 
 # name: the package's slab, the oracle's
 SLABS: dict[str, tuple[Any, OracleSlab]] = {
@@ -58,6 +60,8 @@ class Data:
     inverse_gamma: tuple[float, float] | None = None
     parents: tuple[tuple[int, ...], ...] | None = None  # of each variable
     options: dict[str, Any] = field(default_factory=dict)  # more arguments of Problem
+    copies: int = 1  # of every row: a power of two
+    form: Literal["rows", "statistics", "sparse"] = "rows"  # in which the package is given X
 
     @property
     def p(self) -> int:
@@ -180,14 +184,35 @@ class Case:
         return f"{self.data}:{self.slab}:{self.prior}" + (f":{self.start}" if self.start != "mixed" else "")
 
     @property
+    def given(self) -> Data:
+        """Strong ones have weak variables about which the slab is undecided; the others are the same for all slabs."""
+        return strong(self.data, self.slab) if is_strong(self.data) else data(self.data)
+
+    @property
     def starting_models(self) -> Any:
-        return list(range(data(self.data).p)) if self.start == "full" else self.start
+        return list(range(self.given.p)) if self.start == "full" else self.start
+
+
+@cache
+def strong(name: str, slab: str) -> Data:
+    return Data(**strong_data(name, slab))
+
+
+def as_given(X: np.ndarray, d: Data) -> tuple[Any, Any]:
+    """X and y in the form in which the package is given them, with all copies."""
+    if d.form == "statistics":
+        statistics = wv.SufficientStatistics.from_arrays(X, d.y, d.weights)
+        for _ in range(d.copies.bit_length() - 1):
+            statistics = statistics + statistics
+        return statistics, None
+    X, y = np.tile(X, (d.copies, 1)), np.tile(d.y, d.copies)
+    return (scipy.sparse.csc_array(X) if d.form == "sparse" else X), y
 
 
 @cache
 def problem(case: Case) -> wv.Problem:
     """The case as the package sees it."""
-    d = data(case.data)
+    d = case.given
     model_prior, theirs, max_size = priors(d.p)[case.prior]
     if d.parents is not None and model_prior.size is not None:  # a size would be that under heredity
         model_prior = wv.BetaBinomial(*theirs[1:])
@@ -203,15 +228,16 @@ def problem(case: Case) -> wv.Problem:
         heredity = {name.format(j): [name.format(i) for i in parents] for j, parents in enumerate(d.parents)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.DataWarning)  # duplicates are meant
+        X, y = as_given(X, d)
         return wv.Problem(
             X,
-            d.y,
+            y,
             slab=SLABS[case.slab][0],
             model_prior=model_prior,
             max_size=max_size,
             noise=None if d.inverse_gamma is None else wv.InverseGamma(*d.inverse_gamma),
             always_include=always,
-            weights=d.weights,
+            weights=None if d.form == "statistics" else d.weights,
             groups=groups,
             heredity=heredity,
             **d.options,
@@ -221,7 +247,7 @@ def problem(case: Case) -> wv.Problem:
 @cache
 def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
     """The exact answer, by brute force."""
-    d = data(case.data)
+    d = case.given
     _, prior, max_size = priors(d.p)[case.prior]
     return enumerate_posterior(
         d.X,
@@ -231,6 +257,7 @@ def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
         groups=d.groups,
         Z=d.Z,
         weights=d.weights,
+        copies=d.copies,
         scale=d.options.get("scale", "unit"),
         inverse_gamma=d.inverse_gamma,
         max_size=max_size,

@@ -366,6 +366,78 @@ def check_estimated() -> None:
         np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=1e-12, err_msg=type(sampler).__name__)
 
 
+def strong_cases() -> Any:
+    """Problems of three variables with log odds of about 2000, and their posteriors."""
+    from support.cases import Case, problem, truth
+
+    for case in (
+        Case("strong-three-2000", "independent", "per-variable"),  # rates by products in place of logarithms
+        Case("strong-three-2000", "g", "max-size"),
+    ):
+        yield problem(case), truth(case)
+
+
+def check_strong_rates() -> None:
+    """Rates are in detailed balance where they are too large for a number."""
+    from support.log_rates import check_balance, table_rates
+
+    for problem, exact in strong_cases():
+        check_balance(table_rates(problem, exact, 0.5), exact, 0.5, 1e-6)
+
+
+def check_strong_subsets() -> None:
+    """The same for rates of some of the variables."""
+    from support.log_rates import check_balance, subset_rates
+
+    for problem, exact in strong_cases():
+        for anchors, drawn in (([], [0, 1, 2]), ([1], [0])):
+            check_balance(subset_rates(problem, exact, 0.5, anchors, drawn), exact, 0.5, 1e-6)
+
+
+def check_strong_jumps() -> None:
+    """From a model of no mass that has neither of two stand-ins, one of them enters at once, with their odds."""
+    from whichvars.samplers import tempered_gibbs
+    from whichvars.samplers.hybrid import Hybrid
+
+    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
+    for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
+        for problem, exact in strong_cases():
+
+            def jumped(rng: Any, problem: Any = problem, sampler: Any = sampler) -> Any:
+                unit, end = jump_step(sampler, problem, 0b100, rng, 0)
+                return end, float(unit.totals()[1][0])
+
+            ends = law(jumped)
+            ratio = math.exp(exact.log_joint[0b101] - exact.log_joint[0b110])
+            assert set(ends) == {(0b101, 0.0), (0b110, 0.0)}, ends
+            close(ends[0b101, 0.0] / ends[0b110, 0.0], ratio, "odds of two stand-ins")
+
+
+def check_strong_blocks() -> None:
+    """Rates too large for a number of more variables than a scan looks at at once, of which it can do some without a
+    logarithm: log rates differ as log marginal likelihoods do."""
+    from support.log_rates import one_row
+    from support.oracle import OracleSlab, log_marginal
+    from whichvars.priors import IndependentNormal
+    from whichvars.problem import Problem
+
+    rng = np.random.default_rng(3)
+    n, p = 600, 300
+    x = rng.normal(size=(n, 1))
+    X = 1.1 * x + rng.normal(size=(n, p))
+    X[:, :3] = x + 0.1 * X[:, :3]
+    y = 3.6 * x[:, 0] + rng.normal(size=n)
+    found, relative = one_row(Problem(X, y, slab=IndependentNormal(2.0)), [], 0.01)
+    looked_at = [0, 1, 2, 100, 255, 256, 299]
+    slab = OracleSlab("independent", g=2.0)
+    expected = np.array([log_marginal(X, y, [j], slab) for j in looked_at])
+    assert relative
+    assert expected[0] > 650
+    assert expected[-1] < 300  # the last are done without a logarithm
+    close(found[looked_at] - found[0], expected - expected[0], "log rates")
+
+
 def check_averages() -> None:
     """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
     from support.paired import make_paired
@@ -416,13 +488,20 @@ CHECKS: tuple[Callable[[], None], ...] = (
     check_hybrid_moves,
     check_estimated,
     check_averages,
+    check_strong_rates,
+    check_strong_subsets,
+    check_strong_jumps,
+    check_strong_blocks,
 )
+
+
+USE_PACKAGE = ("support.paired", "support.kernels", "support.cases", "support.log_rates")
 
 
 def failures(folder: str, wanted: str = "") -> dict[str, str]:
     """Run all checks, or the one that is wanted, on the package in `folder`."""
     for name in list(sys.modules):
-        if name.split(".")[0] == "whichvars" or name in ("support.paired", "support.kernels"):
+        if name.split(".")[0] == "whichvars" or name in USE_PACKAGE:
             del sys.modules[name]
     sys.path.insert(0, folder)
     try:

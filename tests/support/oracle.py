@@ -64,6 +64,9 @@ class OraclePosterior:
     pips: np.ndarray
     size_distribution: np.ndarray
     log_evidence: float
+    log_joint: (
+        np.ndarray
+    )  # log prior + temper · log marginal, −inf without mass: where probabilities are below any number
 
 
 class _Data:
@@ -77,6 +80,7 @@ class _Data:
         Z: np.ndarray | None,
         weights: np.ndarray | None,
         scale: str,
+        copies: int = 1,
     ) -> None:
         X = np.asarray(X, dtype=float)
         y = np.asarray(y, dtype=float)
@@ -87,9 +91,9 @@ class _Data:
         if scale not in ("unit", "none"):
             raise ValueError(f"unknown scale {scale!r}")
         keep = w > 0
-        X, y, Z, w = X[keep], y[keep], Z[keep], w[keep]
+        X, y, Z, w = X[keep], y[keep], Z[keep], copies * w[keep]
 
-        self.n = y.size
+        self.n = copies * y.size
         self.groups = [[j] for j in range(X.shape[1])] if groups is None else [list(c) for c in groups]
         mean = w @ X / w.sum()
         centred = X - mean
@@ -276,17 +280,20 @@ def log_marginal(
     groups: Sequence[Sequence[int]] | None = None,
     Z: np.ndarray | None = None,
     weights: np.ndarray | None = None,
+    copies: int = 1,
     scale: Literal["unit", "none"] = "unit",
     inverse_gamma: tuple[float, float] | None = None,
 ) -> float:
     """Log Bayes factor of the model with these variables against the null model.
 
     groups: column indices of each variable (None: one column each). Z: columns in besides the intercept.
-    weights: ε_i ~ N(0, σ²/w_i). scale="unit": columns of X over their weighted sample sd.
+    weights: ε_i ~ N(0, σ²/w_i). copies: how many rows, all the same, each row stands for. scale="unit": columns of X over their weighted sample sd.
     inverse_gamma=(a0, b0): σ² ~ InvGamma instead of 1/σ². All slabs but the independent one give −inf to a
     rank-deficient model and to more than ν − 1 columns.
     """
-    return _log_marginal(_Data(X, y, groups, Z, weights, scale), tuple(variables), slab, inverse_gamma)
+    return _log_marginal(
+        _Data(X, y, groups, Z, weights, scale, copies), tuple(variables), slab, inverse_gamma
+    )
 
 
 def log_model_prior(
@@ -367,6 +374,7 @@ def enumerate_posterior(
     groups: Sequence[Sequence[int]] | None = None,
     Z: np.ndarray | None = None,
     weights: np.ndarray | None = None,
+    copies: int = 1,
     scale: Literal["unit", "none"] = "unit",
     inverse_gamma: tuple[float, float] | None = None,
     max_size: int | None = None,
@@ -375,13 +383,14 @@ def enumerate_posterior(
 ) -> OraclePosterior:
     """The exact posterior over all 2^p models, probabilities ∝ prior · marginal^temper.
 
-    parents: of each variable, without all of which it cannot be in.
+    parents: of each variable, without all of which it cannot be in. copies: rows, all the same, that each row stands
+    for: sums over n rows of which there are few different ones, without their rounding errors.
 
     log_evidence is the log of Σ prior · marginal^temper: at temper = 1 the evidence relative to the null
     model's. A model of marginal zero (rank-deficient) has probability zero at temper = 0 too; log_priors and
     log_evidence are not renormalised for it.
     """
-    data = _Data(X, y, groups, Z, weights, scale)
+    data = _Data(X, y, groups, Z, weights, scale, copies)
     p = len(data.groups)
     if p > 16:
         raise ValueError("too many variables to enumerate")
@@ -407,4 +416,5 @@ def enumerate_posterior(
         pips=probabilities @ masks,
         size_distribution=np.bincount(sizes, weights=probabilities, minlength=p + 1),
         log_evidence=log_evidence,
+        log_joint=log_joint,
     )
