@@ -18,14 +18,16 @@ from whichvars.coefficients import KeptModels, standard_error
 
 STEPS = 500  # contradictions that are mended one by one
 ROUNDING = 1e-13  # of sums of probabilities
+ROUNDED = 1e-6  # a difference of mean sizes that single precision may make
 
 
 def within_pips(models: Any, pip: np.ndarray) -> Any:
-    """Models whose probabilities do not contradict the inclusion probabilities.
+    """Models that are shown together, best first, whose probabilities do not contradict the inclusion probabilities.
 
     The two are estimated in different ways and differ by Monte Carlo error. A page must not say that x is in with
-    probability .97 and show models without x of probability .04 in all. So a model's probability is scaled down until
-    the models with a variable have no more than its inclusion probability, and those without it no more than the rest.
+    probability .97 and show models without x of probability .04 in all. So models are lowered until those with a variable
+    have no more than its inclusion probability, and those without it no more than the rest. The fewer models are shown, the
+    less there is to lower: mostly nothing.
     """
     if models.exact or not models.members:
         return models
@@ -34,18 +36,11 @@ def within_pips(models: Any, pip: np.ndarray) -> Any:
     others = np.delete(pip, variables)  # of variables in none of the models, the most probable one is enough
     pip = np.append(pip[variables], others.max(initial=0.0))
     inside = sparse.csr_array((np.ones(len(place)), place, listed.start), shape=(len(listed), len(pip)))
-    by_variable, frequency = inside.tocsc(), models.frequency.copy()
-    for _ in range(STEPS):  # the worst contradiction first: what mends it mends most of the others
-        when_in, when_out = _factors(inside, frequency, pip)
-        j, k = int(np.argmin(when_in)), int(np.argmin(when_out))
-        if min(when_in[j], when_out[k]) == 1:
-            break
-        lowered = np.zeros(len(frequency), bool)
-        v = j if when_in[j] <= when_out[k] else k
-        lowered[by_variable.indices[by_variable.indptr[v] : by_variable.indptr[v + 1]]] = True
-        frequency[lowered if when_in[j] <= when_out[k] else ~lowered] *= min(when_in[j], when_out[k])
-    else:  # all that are left at once, each model by its worst
-        frequency *= _worst(inside, *_factors(inside, frequency, pip))
+    frequency = models.frequency.copy()
+    _lower(inside, frequency, pip, STEPS)
+    frequency *= _worst(
+        inside, *_factors(inside, frequency, pip)
+    )  # whatever is left, each model by its worst
     order = np.lexsort((-models.log_posterior, -frequency))
     return replace(
         models,
@@ -55,6 +50,21 @@ def within_pips(models: Any, pip: np.ndarray) -> Any:
         frequency=frequency[order],
         mcse=None if models.mcse is None else models.mcse[order],
     )
+
+
+def _lower(inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray, steps: int) -> None:
+    """Lower frequencies in place, the worst contradiction first, for so many steps or until none is left: what mends it
+    mends most of the others."""
+    by_variable = inside.tocsc()
+    for _ in range(steps):
+        when_in, when_out = _factors(inside, frequency, pip)
+        j, k = int(np.argmin(when_in)), int(np.argmin(when_out))
+        if min(when_in[j], when_out[k]) == 1:
+            return
+        v = j if when_in[j] <= when_out[k] else k
+        lowered = np.zeros(len(frequency), bool)
+        lowered[by_variable.indices[by_variable.indptr[v] : by_variable.indptr[v + 1]]] = True
+        frequency[lowered if when_in[j] <= when_out[k] else ~lowered] *= min(when_in[j], when_out[k])
 
 
 def _factors(
@@ -125,6 +135,8 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
         out = np.zeros(len(sizes))
         out[present] = tilted(theta)
         return out
+    if abs(mean - now) < ROUNDED:
+        return sizes
     # one size further than those that occur, or as far as the mean itself lies
     beyond = (
         min(max(high + 1, int(np.ceil(mean))), largest) if mean >= high else max(min(low - 1, int(mean)), 0)

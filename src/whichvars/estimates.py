@@ -24,7 +24,7 @@ from whichvars._kernels.tally import (
     settle,
 )
 from whichvars.coefficients import KeptModels, standard_error
-from whichvars.consistency import sizes_of, with_mean, within_pips
+from whichvars.consistency import sizes_of, with_mean
 from whichvars.posterior import Models, Posterior, combine_replicates
 from whichvars.problem import Problem
 from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
@@ -365,7 +365,7 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
             means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
-    return Pips(pip, mcse, means, variances, frequencies, averaged)
+    return Pips(np.clip(pip, 0.0, 1.0), mcse, means, variances, frequencies, averaged)
 
 
 def combine(
@@ -392,7 +392,7 @@ def combine(
         mcse=pips.mcse,
         sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
         sizes_mcse=sizes_mcse,
-        models=within_pips(models, pips.pip),
+        models=models,
         kept=kept,
         known_share=float(np.mean(shares)),
         iterations=sum(e.iterations for e in estimates),

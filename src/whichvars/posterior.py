@@ -42,8 +42,7 @@ class Models:
     members: list[tuple[int, ...]]
     log_marginal: np.ndarray
     log_prior: np.ndarray  # up to the prior's constant
-    # probability: exact relative to one another where models were known before, by shares of the draws otherwise; never
-    # more than inclusion probabilities allow
+    # probability: exact relative to one another where models were known before, by shares of the draws otherwise
     frequency: np.ndarray
     exact: bool = False
     mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact

@@ -23,7 +23,7 @@ import pandas as pd
 from scipy import sparse
 
 from whichvars.coefficients import KeptModels, standard_error
-from whichvars.consistency import sizes_of, within_pips
+from whichvars.consistency import sizes_of
 from whichvars.diagnostics import ENOUGH
 from whichvars.errors import DataError
 from whichvars.heredity import ConditionalPrior
@@ -250,7 +250,7 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
         "mcse": mcse,
         "sizes": sizes,
         "sizes_mcse": None if exact else sizes_mcse,
-        "models": within_pips(carry_models(posterior, problem, new.log_mean_ratio), pip),
+        "models": carry_models(posterior, problem, new.log_mean_ratio),
         "kept": new.models,
         "log_evidence": evidence,
         "log_evidence_mcse": error,
@@ -279,7 +279,7 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
     log_factor = marginal + prior - before - log_mean_ratio
     frequency = _carry_frequencies(posterior, before, log_factor)
-    order = np.argsort(-(marginal + prior), kind="stable")
+    order = np.lexsort((-(marginal + prior), -frequency))
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     return replace(

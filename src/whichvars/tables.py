@@ -1,5 +1,6 @@
 """The variables and the best models of a posterior as tables, for the terminal, a notebook and a paper."""
 
+from dataclasses import replace
 from html import escape as escape_html
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.coefficients import coefficient_moments, positive_probabilities
+from whichvars.consistency import within_pips
 from whichvars.designs import gram_of
 from whichvars.problem import Problem
 
@@ -31,10 +33,24 @@ def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
     return frame.sort_values("pip", ascending=False, kind="stable")
 
 
+def shown_models(posterior: Any, n: int) -> Any:
+    """The n most probable models, best first, with probabilities that do not contradict the inclusion probabilities."""
+    models = posterior.models
+    best = replace(
+        models,
+        members=models.members[:n],
+        log_marginal=models.log_marginal[:n],
+        log_prior=models.log_prior[:n],
+        frequency=models.frequency[:n],
+        mcse=None if models.mcse is None else models.mcse[:n],
+    )
+    return within_pips(best, posterior.pip)
+
+
 def model_table(posterior: Any, n: int) -> pd.DataFrame:
     """What ``Posterior.top_models`` returns."""
-    models = posterior.models
-    n = min(n, len(models.members))
+    models = shown_models(posterior, n)
+    n = len(models.members)
     names = posterior.problem.names
     with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
         bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])

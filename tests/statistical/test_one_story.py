@@ -55,7 +55,7 @@ def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
     # the models of the table are those that averages are taken over
     weights = {kept.model(i): kept.weight[i] for i in range(len(kept))}
     for members, frequency in zip(posterior.models.members, posterior.models.frequency):
-        assert frequency <= weights[tuple(sorted(members))] * (1 + 1e-12)
+        assert frequency == weights[tuple(sorted(members))]
     # several variables at once, from the same weights
     by_models, _ = model_pips(kept, p)
     first, second = 0, p // 2
@@ -81,22 +81,20 @@ def test_a_page_does_not_contradict_itself(name: str) -> None:
     assert posterior.mean_size == pytest.approx(posterior.pip.sum(), abs=1e-10)
     assert posterior.sizes.sum() == pytest.approx(1, abs=1e-12)
     assert (posterior.sizes >= 0).all()
-    table = posterior.top_models(10_000)
-    probability = table["probability"].to_numpy()
-    assert (np.diff(probability) <= 0).all()
-    inside = np.zeros((len(table), p))
-    for row, members in zip(inside, posterior.models.members):
-        row[list(members)] = 1
-    for shown in (1, 5, len(table)):
-        assert (probability[:shown] @ inside[:shown] <= posterior.pip + 1e-10).all()
-        assert (probability[:shown] @ (1 - inside[:shown]) <= 1 - posterior.pip + 1e-10).all()
+    for shown in (1, 5, 10_000):
+        table = posterior.top_models(shown)
+        probability = table["probability"].to_numpy()
+        assert (np.diff(probability) <= 0).all()
+        inside = np.array(
+            [[name in row.split(", ") for name in posterior.problem.names] for row in table["variables"]]
+        )
+        assert (probability @ inside <= posterior.pip + 1e-10).all()
+        assert (probability @ ~inside <= 1 - posterior.pip + 1e-10).all()
     names = [0, 1, p // 2]
     pips = posterior.pip[names]
     assert pips.max() <= posterior.probability_any(names) <= min(pips.sum(), 1) + 1e-12
     assert max(1 - (1 - pips).sum(), 0) - 1e-12 <= posterior.probability_all(names) <= pips.min()
-    best = posterior.models
-    order = np.argsort(-best.frequency, kind="stable")
-    np.testing.assert_array_equal(order, np.arange(len(order)))
+    assert (np.diff(posterior.models.frequency) <= 0).all()
 
 
 def test_models_are_lowered_no_more_than_needed() -> None:

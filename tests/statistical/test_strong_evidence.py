@@ -254,9 +254,6 @@ def test_where_every_neighbour_is_far_better(sampler: str) -> None:
             assert np.abs(score).max() < 4.5, (what, value, error)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the model that each chain is at when counting begins is a draw, of whatever mass"
-)
 @pytest.mark.parametrize("sampler", JUMPS)
 def test_no_draw_of_a_model_without_mass(sampler: str) -> None:
     p = 8

@@ -53,7 +53,7 @@ from whichvars._kernels.known import Known, end_stage_of_draws, meet_model, new_
 from whichvars._kernels.moves import draw_included
 from whichvars._kernels.rate_table import HITS, LOOKUPS
 from whichvars._kernels.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
-from whichvars._kernels.tally import COUNTING, count_draws, start_counting_draws
+from whichvars._kernels.tally import COUNTING, count_draws
 from whichvars.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
@@ -232,7 +232,7 @@ class Hybrid:
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0
         unit.own.ints[:, STAYED] = 0
-        start_counting_draws(unit.tally, unit.chains)
+        unit.start_counting()
 
     def averages(self, run: Run) -> RaoBlackwell:
         unit: JumpUnit = run.units[0]

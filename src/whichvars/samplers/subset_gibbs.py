@@ -45,7 +45,7 @@ from whichvars._kernels.subset_scan import (
     set_anchors,
     sum_of,
 )
-from whichvars._kernels.tally import COUNTING, NOW, count_draws, start_counting_draws
+from whichvars._kernels.tally import COUNTING, NOW, count_draws
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem import Problem
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains
@@ -58,6 +58,7 @@ from whichvars.samplers.tempered_gibbs import (
     ROOM,
     JumpUnit,
     chain_averages,
+    has_no_mass,
     mean_rate,
     new_jump_unit,
     take_turns,
@@ -168,7 +169,7 @@ class SubsetGibbs:
             self.merge(problem, run)
         run.warmup, run.barrier, run.shared.learning = run.iterations, None, False
         unit: JumpUnit = run.units[0]
-        start_counting_draws(unit.tally, unit.chains)
+        unit.start_counting()
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)
@@ -225,7 +226,7 @@ def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset
         return ROOM
     size, n = chain.ints[SIZE], subset.members.shape[0]
     out = sum_of(subset.leaving, size)
-    if subset.steep[0] > 0:  # rates so large that no time is spent here
+    if has_no_mass(chain, floats) or subset.steep[0] > 0:  # rates so large that no time is spent here
         u = rng.random() * (out + sum_of(subset.entering, n))
     else:
         total = floats[LAMBDA] + out + sum_of(subset.entering, n)

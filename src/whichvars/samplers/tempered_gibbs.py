@@ -23,6 +23,8 @@ import numpy as np
 from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
+    LOG_MARGINAL,
+    LOG_PRIOR,
     NEEDED,
     NEW_AVAILABLE,
     NEW_LOG_MARGINAL,
@@ -56,7 +58,7 @@ from whichvars._kernels.rate_table import (
     read_entries,
     settle_entries,
 )
-from whichvars._kernels.scan_work import Scan, new_scan
+from whichvars._kernels.scan_work import STEEPEST, Scan, new_scan
 from whichvars._kernels.tally import (
     COUNTING,
     NOW,
@@ -84,6 +86,7 @@ FIRST_STAGE = 256  # iterations
 # places in JumpUnit.floats
 LAMBDA = 0
 KAPPA = 1
+BEST = 2  # the highest log posterior of a model that any of the chains was at
 
 # what an event was
 ROOM, DRAW, FLIP = range(3)
@@ -133,6 +136,12 @@ class JumpUnit:
         self.sums[:] = 0
         self.weights[:] = 0
 
+    def start_counting(self) -> None:
+        """Warm-up is over: the first draws are the models that chains are at, but for those without mass."""
+        values = [float(chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR]) for chain in self.chains]
+        least = min(max(float(self.floats[BEST]) - STEEPEST, -np.inf), max(values))
+        start_counting_draws(self.tally, [c for c, value in zip(self.chains, values) if value >= least])
+
     def make_room(self, problem: Problem, c: int) -> None:
         """Give chain c, and the scans and the tally, the capacity it needs."""
         capacity = max(2 * len(self.chains[c].slot), int(self.chains[c].ints[NEEDED]))
@@ -173,7 +182,7 @@ def new_jump_unit(
         rng=stream(seed, 0),
         scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES, ROW_BYTES),
         table=new_rate_table(p, r, table_bytes, KNOWN_MODELS if exact_weights else 0),
-        floats=np.array([1.0, kappa]),
+        floats=np.array([1.0, kappa, -np.inf]),
         sums=np.zeros((r, p)),
         weights=np.zeros(r),
     )
@@ -281,7 +290,7 @@ class TemperedGibbs:
         unit.forget()
         unit.events = 0
         run.warmup, run.barrier = run.iterations, max(FIRST_STAGE, 2 * run.iterations)
-        start_counting_draws(unit.tally, unit.chains)
+        unit.start_counting()
 
     def averages(self, run: Run) -> RaoBlackwell:
         return chain_averages(run)
@@ -312,6 +321,19 @@ def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights,
 
 
 @inlined
+def note_best(chain, floats):
+    floats[BEST] = max(floats[BEST], chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR])
+
+
+@inlined
+def has_no_mass(chain, floats):
+    """Whether the chain's model is so much less probable than another one that no time is spent in it. A chain can be there
+    all the same, on its way from one model to the next."""
+    note_best(chain, floats)
+    return chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR] < floats[BEST] - STEEPEST
+
+
+@inlined
 def next_event(target, chain, rng, work, table, floats, sums, weights, c):
     """Steps 1 to 3 for chain c. The flip is left as a proposal. Returns FLIP, DRAW, or ROOM where the chain
     needs room first."""
@@ -320,7 +342,10 @@ def next_event(target, chain, rng, work, table, floats, sums, weights, c):
         chain.ints[NEEDED] = -place
         return ROOM
     if table.rows[place, TOTAL] < 0.0:  # rates so large that no time is spent here
+        note_best(chain, floats)
         u = rng.random() * -table.rows[place, TOTAL]
+    elif has_no_mass(chain, floats) and table.rows[place, TOTAL] > 0.0:
+        u = rng.random() * table.rows[place, TOTAL]
     else:
         total = table.rows[place, TOTAL] + floats[LAMBDA]
         table.rows[place, HOLDING + c] += 1.0 / total
