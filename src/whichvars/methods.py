@@ -224,10 +224,15 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
         if settings.get("warmup")
         else ""
     )
-    error = np.nanmax(posterior.mcse, initial=0.0)
+    known = posterior.mcse[np.isfinite(posterior.mcse)]
+    error = (
+        "the Monte Carlo standard errors of the posterior inclusion probabilities are unknown"
+        if not len(known)
+        else f"the largest Monte Carlo standard error of a posterior inclusion probability was {known.max():.2g}"
+    )
     return (
         f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
-        f"all{warmup}; the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}.{again}",
+        f"all{warmup}; {error}.{again}",
         sources(posterior.sampler),
     )
 
