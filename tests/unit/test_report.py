@@ -285,20 +285,22 @@ def cells(page, section):
     ]
 
 
-@pytest.mark.parametrize("draws", [300, 4000])
-def test_numbers_on_a_page_do_not_contradict_one_another(draws):
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_on_a_page_do_not_contradict_one_another(seed):
+    """The run is short, and the models of the page have nearly all of the probability."""
     rng = np.random.default_rng(3)
-    X = pd.DataFrame(rng.normal(size=(40, 7)), columns=list("abcdefg"))
+    X = pd.DataFrame(rng.normal(size=(40, 4)), columns=list("abcd"))
     X["b"] = X["a"] + 0.2 * rng.normal(size=40)
-    y = X["a"] + 0.5 * X["c"] + 0.3 * X["d"] + rng.normal(size=40)
-    posterior = wv.sample(wv.Problem(X, y), draws=draws, replicates=2, seed=1, progress=False)
+    y = X["a"] + 0.5 * X["c"] + rng.normal(size=40)
+    problem = wv.Problem(X, y)
+    posterior = wv.sample(problem, wv.AddDeleteSwap(), draws=300, replicates=2, seed=seed, progress=False)
     text = report.render(posterior)
     pips = {row[0]: float(row[1].strip("<>&lgt;")) for row in cells(text, "variables")}
     models = [
         (float(row[1].replace("&lt;", "")), set(re.split(", | and ", row[-1])))
         for row in cells(text, "models")
     ]
-    assert len(pips) == 7
+    assert len(pips) == 4
     assert len(models) == 10
     last_digit = 0.001
     for name, pip in pips.items():
@@ -306,7 +308,7 @@ def test_numbers_on_a_page_do_not_contradict_one_another(draws):
         assert sum(p for p, members in models if name not in members) <= 1 - pip + last_digit + 1e-9
     (mean,) = re.findall(r"<dt>in the model, on average</dt><dd>(.*?)</dd>", text)
     shown = float(mean.split(" ± ")[0])
-    assert shown == pytest.approx(sum(pips.values()), abs=0.05 + 7 * last_digit / 2)
+    assert shown == pytest.approx(sum(pips.values()), abs=0.05 + 4 * last_digit / 2)
     for names, probability, _ in words.stand_ins(posterior):
         assert max(pips[name] for name in names) <= probability + last_digit
 

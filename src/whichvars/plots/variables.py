@@ -177,7 +177,7 @@ def plot_models(
     >>> data = wv.datasets.load_uscrime()
     >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
     >>> wv.plot_models(posterior, models=10).get_xlabel()
-    'the 10 best models, 13 % of the probability; the wider, the more probable'
+    'the 10 best models, 13 % in all; the wider, the more probable'
     """
     check_posterior(posterior)
     members = posterior.models.members[: check_count(models, "models")]
@@ -210,7 +210,7 @@ def plot_models(
     wide = np.flatnonzero(np.diff(edges) > LABEL_INCHES / inches)
     ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
     held = percent(probability.sum())
-    ax.set_xlabel(f"the {len(members)} best models, {held} of the probability; the wider, the more probable")
+    ax.set_xlabel(f"the {len(members)} best models, {held} in all; the wider, the more probable")
     foot = _draw_probabilities(ax, posterior, edges, len(rows) - 0.5)
     ax.set(xlim=(0, 1), ylim=(foot, -0.5))
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
