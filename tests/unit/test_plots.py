@@ -312,6 +312,23 @@ def test_many_variables_that_are_not_to_be_trusted(wide):
     assert note(wv.plot_inclusion(dataclasses.replace(wide, mcse=np.full(300, 0.2)))) == NOT_YET
 
 
+@pytest.mark.parametrize("plot", [wv.plot_models, wv.plot_model_size, wv.plot_coefficients])
+def test_legends_do_not_squeeze_narrow_axes(plot, sampled):
+    posterior = dataclasses.replace(
+        sampled,
+        mcse=np.full(15, 0.2),
+        sizes_mcse=np.full(16, 0.05),
+        models=dataclasses.replace(sampled.models, mcse=sampled.models.frequency),
+    )
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for ax in axes:
+        plot(posterior, ax)
+    figure.canvas.draw()
+    for ax in axes:
+        assert ax.get_position().width > 0.28
+        assert ax.get_position().height > 0.4
+
+
 @pytest.mark.parametrize("plot", ALWAYS)
 def test_exact_posteriors_have_neither_errors_nor_doubts(exact, plot):
     ax = plot(exact)

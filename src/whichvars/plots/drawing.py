@@ -22,6 +22,7 @@ WARNING = "#B34700"  # orange, dark enough to be read
 LONGEST_NAME = 28  # characters; longer ones lose their middle
 MANY_POINTS = 2000  # above which points are drawn as pixels also in vector files
 LABEL_SIZE = 8.5
+WIDEST_LEGEND = 1.2  # of the width of its axes
 SHORTEST_BAR = 0.006  # of the axis: about two pixels
 ERROR_BAR: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, "capthick": 0.9}
 ERRORS = "± 2 Monte Carlo standard errors"
@@ -151,20 +152,31 @@ def legend_above(
     handles, labels = ax.get_legend_handles_labels()
     if not labels and not doubt:
         return
-    options: dict[str, Any] = {"ncols": 3, "fontsize": 9, "handletextpad": 0.5, "columnspacing": 1.4}
-    legend = ax.legend(
-        handles,
-        labels,
-        loc="lower left" if side == "left" else "lower right",
-        bbox_to_anchor=(float(side == "right"), 1.0),
-        frameon=False,
-        borderaxespad=0.2,
-        title=doubt or None,
-        title_fontsize=LABEL_SIZE,
-        alignment=side,
-        **(options | settings),
-    )
-    legend.get_title().set_color(WARNING)
+    options: dict[str, Any] = {
+        "ncols": 3,
+        "fontsize": 9,
+        "handletextpad": 0.5,
+        "columnspacing": 1.4,
+    } | settings
+    columns = min(options.pop("ncols"), max(len(labels), 1))
+    room = WIDEST_LEGEND * ax.get_window_extent().width
+    for ncols in range(columns, 0, -1):  # one that is too wide would make the layout squeeze the axes
+        legend = ax.legend(
+            handles,
+            labels,
+            loc="lower left" if side == "left" else "lower right",
+            bbox_to_anchor=(float(side == "right"), 1.0),
+            frameon=False,
+            borderaxespad=0.2,
+            title=doubt or None,
+            title_fontsize=LABEL_SIZE,
+            alignment=side,
+            ncols=ncols,
+            **options,
+        )
+        legend.get_title().set_color(WARNING)
+        if legend.get_window_extent().width <= room:
+            return
 
 
 def long_enough(length: np.ndarray, whole: float) -> np.ndarray:
