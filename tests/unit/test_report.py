@@ -202,6 +202,13 @@ def test_sources_are_the_software_and_the_papers_of_the_methods_paragraph(sample
     assert any("1412.6760" in source for source in sources)
 
 
+def test_an_unknown_error_is_not_called_none(sampled):
+    paragraph, _ = words.sources(dataclasses.replace(sampled, mcse=np.full(7, np.nan)))
+    assert "standard errors of the posterior inclusion probabilities are unknown" in paragraph
+    mcse = np.where(np.arange(7) == 1, np.nan, 0.012)
+    assert "was 0.012" in words.sources(dataclasses.replace(sampled, mcse=mcse))[0]
+
+
 class Page(HTMLParser):
     """Elements and texts of a page; fails on elements that are closed in the wrong order."""
 
