@@ -30,6 +30,7 @@ class Questions:
 
     problem: Problem
     pip: np.ndarray
+    mcse: np.ndarray
     kept: KeptModels
     trace: pd.DataFrame | None
     trace_models: sparse.csr_array | None
@@ -292,8 +293,8 @@ class Questions:
         -------
         DataFrame, one row a cluster, that of the most probable leading variable first
             `lead`; `size`; `probability` that at least one of them is in, and its Monte Carlo error `mcse` (0 if exact,
-            NaN with a single replicate); `expected` number of them in the model,
-            near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
+            NaN with a single replicate; of a single variable, that of its inclusion probability), never less than the largest of their inclusion probabilities nor more than the
+            sum of them; `expected` number of them in the model, that sum, near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
             a list of names, most probable first.
 
         Examples
@@ -309,8 +310,14 @@ class Questions:
         """
         check_share(level, "level")
         check_share(correlation, "correlation")
-        table = cluster_table(self.problem, self.kept, level, correlation)
-        return table.assign(mcse=0.0) if self.models.exact else table
+        table = cluster_table(self.problem, self.kept, level, correlation, self.pip)
+        if self.models.exact:
+            return table.assign(mcse=0.0)
+        alone = (
+            table["size"] == 1
+        )  # its probability is the inclusion probability of its variable, and so is its error
+        own = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
+        return table.assign(mcse=np.where(alone, own, table["mcse"]).astype(float))
 
     # --- scores
 

@@ -14,6 +14,10 @@ tells stand-ins, for which the left side is near 0, from correlated variables wi
 sides are about equal; the fuller the cluster, the fewer draws of i are needed to see the difference. A cluster that
 never reaches the level is none.
 
+Inclusion probabilities are more accurate than what the weighted models say of single variables, and the two differ by Monte
+Carlo error. The probability of a cluster comes from the models, but is never below the largest inclusion probability of its
+variables nor above their sum: where it would be, it is the nearest number that agrees with them.
+
 Correlations are those of the columns less what the always-included columns say of them; of variables of several
 columns, the largest between any two.
 """
@@ -29,13 +33,16 @@ from whichvars.problem import Problem
 LEADING = 0.01  # least inclusion probability of a variable to look for a cluster around
 
 
-def cluster_table(problem: Problem, kept: KeptModels, level: float, correlation: float) -> pd.DataFrame:
-    """What ``Posterior.clusters`` returns."""
+def cluster_table(
+    problem: Problem, kept: KeptModels, level: float, correlation: float, pip: np.ndarray | None = None
+) -> pd.DataFrame:
+    """What ``Posterior.clusters`` returns; `pip` are its inclusion probabilities, those of `kept` if not given."""
     by_variable = sparse.csr_array(
         (np.ones(len(kept.members), bool), kept.members, kept.start), shape=(len(kept), problem.p)
     ).tocsc()
-    pip = by_variable.T @ kept.weight
-    free, found = pip > 0, []
+    by_models = by_variable.T @ kept.weight
+    pip = by_models if pip is None else pip
+    free, found = by_models > 0, []
     for lead in np.argsort(-pip, kind="stable"):
         if pip[lead] < LEADING:
             break
@@ -45,7 +52,7 @@ def cluster_table(problem: Problem, kept: KeptModels, level: float, correlation:
         near[lead] = True
         if pip[near].sum() < level:
             continue
-        cluster, probability = _grow(by_variable, kept.weight, pip, int(lead), near, level)
+        cluster, probability = _grow(by_variable, kept.weight, by_models, pip, int(lead), near, level)
         if probability >= level:
             free[cluster] = False
             any_in = np.logical_or.reduce([kept.having(j) for j in cluster])
@@ -67,6 +74,7 @@ def cluster_table(problem: Problem, kept: KeptModels, level: float, correlation:
 def _grow(
     by_variable: sparse.csc_array,
     weight: np.ndarray,
+    by_models: np.ndarray,
     pip: np.ndarray,
     lead: int,
     near: np.ndarray,
@@ -76,18 +84,20 @@ def _grow(
     indices, start = by_variable.indices, by_variable.indptr
     cluster, any_in = [lead], np.zeros(len(weight), bool)
     any_in[indices[start[lead] : start[lead + 1]]] = True
-    probability = float(weight @ any_in)
+    probability = float(weight @ any_in)  # by the models alone
+    agreed = float(pip[lead])
     candidates = np.flatnonzero(near)
     for j in candidates[np.argsort(-pip[candidates], kind="stable")]:
-        if probability >= level:
+        if agreed >= level:
             break
         having = indices[start[j] : start[j + 1]]
         together = float(weight[having] @ any_in[having])
-        if j != lead and together < 0.5 * probability * pip[j]:
+        if j != lead and together < 0.5 * probability * by_models[j]:
             cluster.append(int(j))
             any_in[having] = True
-            probability += float(pip[j] - together)
-    return cluster, probability
+            probability += float(by_models[j] - together)
+            agreed = float(np.clip(probability, pip[cluster].max(), min(pip[cluster].sum(), 1.0)))
+    return cluster, agreed
 
 
 def correlations(problem: Problem, variable: int) -> np.ndarray:

@@ -45,12 +45,13 @@ def page(sampled):
 def invented(posterior, pips, spread=0.004, mcse=0.001, replicates=2):
     """The posterior as if it had these inclusion probabilities."""
     p = posterior.problem.p
-    pip = np.zeros(p)
+    pip = np.full(p, 0.001)
     pip[: len(pips)] = pips
     shift = np.linspace(-spread / 2, spread / 2, replicates)[:, None] * (np.arange(p) == 0)
     return dataclasses.replace(
-        posterior, pip=pip, mcse=np.full(p, mcse), replicate_pips=pip + shift, warnings=(), adaptation=[]
-    )
+        posterior, pip=pip, mcse=np.full(p, mcse), replicate_pips=pip + shift, warnings=(), adaptation=[],
+        frequencies=None, settings={},
+    )  # fmt: skip
 
 
 AGREES = "the sampler agrees with itself to within .01."
@@ -87,13 +88,14 @@ def test_the_answer_of_an_exact_posterior(exact):
 
 def test_runs_that_differ_have_not_converged(sampled):
     posterior = invented(sampled, [0.9, 0.5], spread=0.312, mcse=0.16)
-    assert words.answer(posterior).endswith(
-        "; but the sampler has not converged yet, its runs differ by up to .32."
+    assert words.answer(posterior) == (
+        "Do not trust these numbers yet: independent runs differ by up to .32. "
+        "So far, two variables have an inclusion probability of .5 to .95."
     )
     verdict = words.verdict(posterior)
     assert not verdict.sound
     text = " ".join(verdict.sentences)
-    assert "Not accurate enough yet" in text
+    assert text.startswith("Do not trust these numbers yet: inclusion probabilities are not accurate yet")
     assert "Monte Carlo error of 0.16" in text
     assert "ParallelTempering()" in text
 
@@ -106,9 +108,10 @@ def test_tempering_is_not_advised_to_those_who_temper(sampled):
 
 
 def test_one_run_is_not_enough(sampled):
-    verdict = words.verdict(invented(sampled, [0.99], replicates=1))
+    verdict = words.verdict(invented(sampled, [0.99], replicates=1, mcse=np.nan))
     assert not verdict.sound
-    assert "single run" in verdict.clause
+    assert verdict.clause == words.NOT_YET
+    assert "single run" in verdict.sentences[0]
     assert "replicates=4" in " ".join(verdict.sentences)
 
 
@@ -127,13 +130,58 @@ def test_variables_that_never_moved_and_warnings_are_mentioned(sampled):
 def test_nothing_moved(sampled):
     posterior = dataclasses.replace(invented(sampled, [1.0], spread=0), mcse=np.full(7, np.nan))
     assert not words.verdict(posterior).sound
-    assert "Nothing moved: all draws are of one model" in " ".join(words.verdict(posterior).sentences)
+    assert "nothing moved: all draws are of one model" in words.verdict(posterior).sentences[0]
     assert "Two independent runs gave the same inclusion probabilities." in words.verdict(posterior).sentences
-    assert "agrees with itself to within .01" in words.answer(posterior)
+    answer = words.answer(posterior)
+    assert answer == f"{words.NOT_YET}. So far, one variable has an inclusion probability of .95 or more."
 
 
-def test_stand_ins_are_part_of_the_answer(exact):
+@pytest.mark.parametrize(
+    ("pips", "rest"),
+    [
+        ([], "no variable has an inclusion probability of .1 or more."),
+        ([0.96], "one variable has an inclusion probability of .95 or more."),
+        ([0.96, 0.97, 0.6, 0.2, 0.3], "two variables have an inclusion probability of .95 or more, one of .5 to .95 and two of .1 to .5."),
+        ([0.2], "one variable has an inclusion probability of .1 to .5."),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_to_be_trusted_claims_nothing(sampled, pips, rest):
+    answer = words.answer(invented(sampled, pips, spread=0.1, mcse=0.06))
+    assert answer == f"{words.NOT_YET}: independent runs differ by up to .10. So far, {rest}"
+
+
+CERTAIN = re.compile(
+    r"almost certainly|[Pp]robably in|[Pp]lausible|Converged|Accurate enough|agrees with itself|<strong>Exact"
+)
+
+
+def test_a_page_never_gives_two_verdicts(sampled):
+    assert sampled.converged, "else this test tests nothing"
+    sound = report.render(sampled)
+    assert '<div class="verdict sound">' in sound
+    assert words.NOT_YET not in sound
+    doubtful = report.render(dataclasses.replace(sampled, mcse=np.full(7, 0.2)))
+    assert '<div class="verdict doubtful">' in doubtful
+    assert '<p class="answer doubtful">Do not trust these numbers yet' in doubtful
+    box = re.search(r'<div class="verdict doubtful">\s*<p>\s*(.*?)</p>', doubtful, re.DOTALL)[1]
+    assert box.startswith("<strong>Do not trust these numbers yet</strong>: inclusion probabilities are not")
+    assert box.count(words.NOT_YET) == 1
+    assert CERTAIN.search(sound)
+    assert not CERTAIN.search(doubtful)
+
+
+def test_what_is_left_of_an_exact_answer_can_be_too_little(exact):
+    thin = dataclasses.replace(exact, reweighting_ess=12.0)
+    assert words.answer(thin).startswith("Do not trust these numbers yet. So far, ")
+    assert not words.verdict(thin).sound
+    assert not CERTAIN.search(report.render(thin))
+
+
+def test_stand_ins_are_part_of_the_answer(exact, monkeypatch):
     assert words.stand_ins(exact)[0][0] == ["Po1", "Po2"], "else this test tests nothing"
+    monkeypatch.setattr(
+        words, "stand_ins", lambda _: [(["Po1", "Po2"], 0.97, 0.004)]
+    )  # whatever the others are
     rest = "; the probabilities are exact."
     none = dataclasses.replace(exact, pip=np.minimum(exact.pip, 0.04))
     start = "No single variable is almost certainly in the model, but one of Po1 and Po2 is"
@@ -141,7 +189,9 @@ def test_stand_ins_are_part_of_the_answer(exact):
     one = dataclasses.replace(exact, pip=np.where(np.arange(15) == 3, 0.99, 0.2))
     start = "One variable is almost certainly in the model; so is one of Po1 and Po2; 14 more are plausible"
     assert words.answer(one) == start + rest
-    assert "at least one is in with probability" in report.render(exact)
+    assert "at least one is in with probability 0.970 ± 0.008; the data" in report.render(exact)
+    thin = dataclasses.replace(exact, reweighting_ess=12.0)
+    assert "so far, 0.970 ± 0.008 that at least one is in" in report.render(thin)
 
 
 def test_sources_are_the_software_and_the_papers_of_the_methods_paragraph(sampled):
@@ -150,6 +200,13 @@ def test_sources_are_the_software_and_the_papers_of_the_methods_paragraph(sample
     assert "References" not in paragraph
     assert sources[0] == words.SOFTWARE
     assert any("1412.6760" in source for source in sources)
+
+
+def test_an_unknown_error_is_not_called_none(sampled):
+    paragraph, _ = words.sources(dataclasses.replace(sampled, mcse=np.full(7, np.nan)))
+    assert "standard errors of the posterior inclusion probabilities are unknown" in paragraph
+    mcse = np.where(np.arange(7) == 1, np.nan, 0.012)
+    assert "was 0.012" in words.sources(dataclasses.replace(sampled, mcse=mcse))[0]
 
 
 class Page(HTMLParser):
@@ -194,11 +251,102 @@ def test_the_data_are_complete_and_valid(page, sampled):
     columns = json.loads(Page(page).data)
     order = np.argsort(-sampled.pip, kind="stable")
     assert columns[0]["values"] == [NASTY[j] for j in order]
-    np.testing.assert_allclose(columns[1]["values"], sampled.pip[order], atol=5e-6)
+    np.testing.assert_allclose(columns[1]["values"], sampled.pip[order], atol=1e-5)
     errors = [np.nan if v is None else v for v in columns[2]["values"]]
     np.testing.assert_allclose(errors, 2 * sampled.mcse[order], rtol=0.051)
     means = sampled.coefficients(interval=None)["mean_included"].to_numpy()[1:][order]
     np.testing.assert_allclose(columns[4]["values"], means, rtol=0.0051)
+
+
+def test_coefficients_have_their_errors_under_the_pointer(page, sampled):
+    columns = json.loads(Page(page).data)
+    order = np.argsort(-sampled.pip, kind="stable")
+    notes = [float(note.removeprefix("± ").replace("−", "-")) for note in columns[4]["notes"]]
+    np.testing.assert_allclose(notes, 2 * table.coefficient_errors(sampled)[order], rtol=0.051)
+    assert "notes" not in columns[5]
+    assert f'title="{columns[4]["notes"][0]}"' in page
+    single = dataclasses.replace(sampled, kept=dataclasses.replace(sampled.kept, by_replicate=None))
+    assert table.columns(single)[4].notes == []
+
+
+def test_errors_of_coefficients_are_those_of_a_ratio(sampled):
+    """Against the means of each replicate by itself, which differ by as much."""
+    kept = sampled.kept
+    means = []
+    for weight in kept.by_replicate:
+        alone = dataclasses.replace(kept, weight=weight, by_replicate=None)
+        means.append(dataclasses.replace(sampled, kept=alone).coefficients(interval=None)["mean_included"])
+    expected = np.std(means, axis=0, ddof=1)[1:] / np.sqrt(len(means))
+    often = sampled.pip > 0.3  # where the first order is near enough
+    assert often.sum() > 1
+    np.testing.assert_allclose(table.coefficient_errors(sampled)[often], expected[often], rtol=0.1)
+
+
+def cells(page, section):
+    """The texts of the cells of the first table of a section, row by row."""
+    body = page[page.index(f'<section id="{section}"') :]
+    body = body[body.index("<tbody>") : body.index("</tbody>")]
+    return [
+        re.findall(r"<t[hd][^>]*>(?:<span.*?</span>)?(.*?)</t[hd]>", row, re.DOTALL)
+        for row in body.split("</tr>")[:-1]
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_on_a_page_do_not_contradict_one_another(seed):
+    """The run is short, and the models of the page have nearly all of the probability."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(40, 4)), columns=list("abcd"))
+    X["b"] = X["a"] + 0.2 * rng.normal(size=40)
+    y = X["a"] + 0.5 * X["c"] + rng.normal(size=40)
+    problem = wv.Problem(X, y)
+    posterior = wv.sample(problem, wv.AddDeleteSwap(), draws=300, replicates=2, seed=seed, progress=False)
+    text = report.render(posterior)
+    pips = {row[0]: float(row[1].strip("<>&lgt;")) for row in cells(text, "variables")}
+    models = [
+        (float(row[1].replace("&lt;", "")), set(re.split(", | and ", row[-1])))
+        for row in cells(text, "models")
+    ]
+    assert len(pips) == 4
+    assert len(models) == 10
+    last_digit = 0.001
+    for name, pip in pips.items():
+        assert sum(p for p, members in models if name in members) <= pip + last_digit + 1e-9
+        assert sum(p for p, members in models if name not in members) <= 1 - pip + last_digit + 1e-9
+    (mean,) = re.findall(r"<dt>in the model, on average</dt><dd>(.*?)</dd>", text)
+    shown = float(mean.split(" ± ")[0])
+    assert shown == pytest.approx(sum(pips.values()), abs=0.05 + 4 * last_digit / 2)
+    for names, probability, _ in words.stand_ins(posterior):
+        assert max(pips[name] for name in names) <= probability + last_digit
+
+
+def test_models_and_mean_size_have_their_errors(page, sampled):
+    rows = cells(page, "models")
+    best = sampled.top_models(10)
+    assert [row[1] for row in rows] == [f"{p:.4f}" for p in best["probability"]]
+    assert [row[2] for row in rows] == [
+        "&lt;0.0001" if 2 * e < 0.00005 else f"{2 * e:.4f}" for e in best["mcse"]
+    ]
+    assert ">±</th>" in page
+    (mean,) = re.findall(r"<dt>in the model, on average</dt><dd>(.*?)</dd>", page)
+    value, error = map(float, mean.split(" ± "))
+    assert value == pytest.approx(sampled.mean_size, abs=0.05)
+    assert 2 * sampled.mean_size_mcse <= error <= 2 * sampled.mean_size_mcse + 0.1
+    unknown = dataclasses.replace(sampled, models=dataclasses.replace(sampled.models, mcse=None), replicate_pips=sampled.replicate_pips[:1])  # fmt: skip
+    text = report.render(unknown)
+    assert {row[2] for row in cells(text, "models")} == {"—"}
+    assert re.findall(r"<dt>in the model, on average</dt><dd>(.*?)</dd>", text) == [
+        f"{sampled.mean_size:.1f}"
+    ]
+
+
+def test_what_is_not_certain_is_not_shown_as_certain(exact):
+    pip = np.full(15, 0.5)
+    pip[:4] = 1e-7, 1 - 1e-7, 0, 1
+    values = table.columns(dataclasses.replace(exact, pip=pip))[1].values
+    assert [table.written("probability", v) for v in (values[0], values[1], values[-2], values[-1])] == [
+        "1.000", ">0.999", "<0.001", "0.000",
+    ]  # fmt: skip
 
 
 def test_the_page_needs_nothing_else(page):
@@ -239,6 +387,9 @@ def test_an_exact_posterior_has_no_errors_to_show(exact):
     assert "Effective draws" not in text
     assert "Agreement of the replicates" not in text
     assert "<strong>Exact.</strong>" in text
+    assert "±" not in text.partition("<script")[0]
+    assert len(cells(text, "models")[0]) == 5
+    assert f"<dd>{exact.mean_size:.1f}</dd>" in text
 
 
 def test_a_report_does_not_depend_on_the_users_style_nor_leave_figures(exact):

@@ -79,6 +79,30 @@ def test_a_sampled_posterior_answers_too(pair):
     )
 
 
+@pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # the runs are short
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_of_sampled_models_agree_with_inclusion_probabilities(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 8))
+    X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=60)
+    y = X[:, 0] + 0.5 * X[:, 2] + rng.normal(size=60)
+    posterior = wv.sample(wv.Problem(X, y), draws=200, replicates=2, seed=seed, progress=False)
+    by_models = np.bincount(
+        posterior.kept.members, np.repeat(posterior.kept.weight, np.diff(posterior.kept.start)), 8
+    )
+    assert np.abs(by_models - posterior.pip).max() > 1e-4, "else this test tests nothing"
+    table = posterior.clusters(level=0.3)
+    assert len(table)
+    assert (table["size"] == 1).any()
+    for _, row in table.iterrows():
+        pips = posterior.inclusion_probabilities[row["variables"]]
+        assert pips.max() <= row["probability"] <= min(pips.sum(), 1)
+        assert row["expected"] == pytest.approx(pips.sum())
+        assert list(pips) == sorted(pips, reverse=True)
+        if row["size"] == 1:
+            assert row["mcse"] == posterior.inclusion_mcse[row["lead"]]
+
+
 def test_models_are_told_by_their_variables(pair):
     posterior, _ = pair
     table = posterior.top_models(3)

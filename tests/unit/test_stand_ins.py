@@ -68,6 +68,28 @@ def test_both_conditions_count():
     assert cluster_table(problem, together, 0.95, 0.5)["variables"].tolist() == [["x0", "x2"]]
 
 
+def test_clusters_do_not_contradict_inclusion_probabilities():
+    """Those of the models and those of the posterior differ by Monte Carlo error."""
+    problem = problem_with(0.9)
+    models = kept([((0,), 0.6), ((1,), 0.36), ((5,), 0.04)])
+
+    def found(pips, level=0.95):
+        table = cluster_table(problem, models, level, 0.5, np.array(pips))
+        return [tuple(row) for row in table[["variables", "probability", "expected"]].to_numpy().tolist()]
+
+    near = pytest.approx
+    assert found([0.61, 0.36, 0, 0, 0, 0.04, 0, 0, 0]) == [(["x0", "x1"], near(0.96), near(0.97))]
+    assert found([0.97, 0.36, 0, 0, 0, 0.04, 0, 0, 0]) == [(["x0"], near(0.97), near(0.97))], (
+        "its own probability"
+    )
+    assert found([0.58, 0.375, 0, 0, 0, 0.04, 0, 0, 0]) == [(["x0", "x1"], near(0.955), near(0.955))], (
+        "their sum"
+    )
+    assert found([0.94, 0.36, 0, 0, 0, 0.04, 0, 0, 0]) == [(["x0", "x1"], near(0.96), near(1.30))]
+    assert found([0.35, 0.62, 0, 0, 0, 0.04, 0, 0, 0])[0][0] == ["x1", "x0"], "the most probable one leads"
+    assert found([0.55, 0.35, 0, 0, 0, 0.04, 0, 0, 0]) == [], "together they do not reach the level"
+
+
 def test_a_variable_is_in_one_cluster_at_most():
     posterior = wv.exact(problem_with(0.99))
     names = [n for v in posterior.clusters(level=0.5)["variables"] for n in v]
@@ -85,7 +107,7 @@ def test_groups_of_columns_are_judged_by_their_closest_columns():
 def test_nothing_to_find():
     rng = np.random.default_rng(0)
     table = wv.exact(wv.Problem(rng.normal(size=(50, 4)), rng.normal(size=50))).clusters()
-    assert list(table.columns) == ["lead", "size", "probability", "expected", "purity", "variables"]
+    assert list(table.columns) == ["lead", "size", "probability", "mcse", "expected", "purity", "variables"]
     assert len(table) == 0
 
 

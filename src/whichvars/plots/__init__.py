@@ -2,7 +2,8 @@
 returns the ``Axes``.
 
 They are made to be read for ten variables and for twenty thousand: from some number on, only the most probable
-variables are named. Error bars are ± 2 Monte Carlo standard errors.
+variables are named. Error bars are ± 2 Monte Carlo standard errors; they are left out where they are unknown or too short
+to be seen. Where ``converged`` is False, every plot says so above its legend.
 """
 
 from whichvars.plots.effects import plot_coefficients, plot_correlation

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY)
 INK, GREY, PALE = "#222222", "#767676", "#D9D9D9"
+WARNING = "#B34700"  # orange, dark enough to be read
 LONGEST_NAME = 28  # characters; longer ones lose their middle
 MANY_POINTS = 2000  # above which points are drawn as pixels also in vector files
 LABEL_SIZE = 8.5
+WIDEST_LEGEND = 1.2  # of the width of its axes
+SHORTEST_BAR = 0.006  # of the axis: about two pixels
+ERROR_BAR: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, "capthick": 0.9}
+ERRORS = "± 2 Monte Carlo standard errors"
 MARGIN = 1 / 24  # inches between what is drawn and the edge of its figure
 REACHES = (7, 15, 26, 40, 56)  # points from a mark to its name, nearest first
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
@@ -139,18 +144,45 @@ def thousands(ax: "Axes", axis: str) -> None:
     which.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def legend_above(ax: "Axes", side: Literal["left", "right"] = "left", **settings: Any) -> None:
+def legend_above(
+    ax: "Axes", side: Literal["left", "right"] = "left", *, doubt: str = "", **settings: Any
+) -> None:
     """The legend over the axes, where it hides nothing: from their left end, or up to their right end, where it
-    can reach over the names beside them."""
-    if ax.get_legend_handles_labels()[1]:
-        options: dict[str, Any] = {"ncols": 3, "fontsize": 9, "handletextpad": 0.5, "columnspacing": 1.4}
-        ax.legend(
+    can reach over the names beside them. What is to be said against the numbers stands on top of it."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not labels and not doubt:
+        return
+    options: dict[str, Any] = {
+        "ncols": 3,
+        "fontsize": 9,
+        "handletextpad": 0.5,
+        "columnspacing": 1.4,
+    } | settings
+    columns = min(options.pop("ncols"), max(len(labels), 1))
+    room = WIDEST_LEGEND * ax.get_window_extent().width
+    for ncols in range(columns, 0, -1):  # one that is too wide would make the layout squeeze the axes
+        legend = ax.legend(
+            handles,
+            labels,
             loc="lower left" if side == "left" else "lower right",
             bbox_to_anchor=(float(side == "right"), 1.0),
             frameon=False,
             borderaxespad=0.2,
-            **(options | settings),
+            title=doubt or None,
+            title_fontsize=LABEL_SIZE,
+            alignment=side,
+            ncols=ncols,
+            **options,
         )
+        legend.get_title().set_color(WARNING)
+        if legend.get_window_extent().width <= room:
+            return
+
+
+def long_enough(length: np.ndarray, whole: float) -> np.ndarray:
+    """Which error bars are known and long enough to be seen on an axis of this length."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(length) & (length > SHORTEST_BAR * whole)
 
 
 def short(name: str, longest: int = LONGEST_NAME) -> str:

@@ -13,16 +13,19 @@ from whichvars.errors import DataError
 from whichvars.inputs import find_columns
 from whichvars.plots.drawing import (
     BLUE,
+    ERROR_BAR,
+    ERRORS,
     INK,
     LABEL_SIZE,
     PALE,
     NothingToDrawError,
     legend_above,
+    long_enough,
     name_rows,
     new_axes,
     tidy,
 )
-from whichvars.plots.questions import check_count, check_posterior, most_probable, one_blas_thread
+from whichvars.plots.questions import check_count, check_posterior, doubt, most_probable, one_blas_thread
 from whichvars.posterior import Posterior
 from whichvars.problem import Problem
 
@@ -39,7 +42,8 @@ def plot_coefficients(
     r"""Coefficients: a row for each, with a spike at 0 and a density.
 
     The spike is as high as the probability that the coefficient is 0, the variable being out; the hump, the
-    density of the coefficient if it is in, as high as the probability that it is in. Coefficients are
+    density of the coefficient if it is in, as high as the probability that it is in; spikes have the error bars of that
+    probability. Coefficients are
     standardised, :math:`\beta_j\, s_j / s_y`: how many standard deviations y changes with one standard deviation
     of the column, both after the always-included columns. Densities are averages over the 3,000 heaviest models.
 
@@ -88,14 +92,22 @@ def plot_coefficients(
     place = np.arange(len(columns))
     ax.vlines(np.zeros(len(columns)), place, place - 0.85 * (1 - pip), color=INK, linewidth=2.5, zorder=3)
     _draw_humps(ax, grid, densities, 0.85 * pip)
+    error = 2 * posterior.mcse[owner[columns]]
+    seen = long_enough(error, len(columns))
     ax.plot([], [], color=INK, linewidth=2.5, label="probability of being 0 (out)")
     ax.plot([], [], color=BLUE, linewidth=6, alpha=0.5, label="density if in, as high as its probability")
+    if seen.any():
+        ends = np.clip(1 - pip + error * [[-1], [1]], 0, 1)[:, seen]
+        ax.errorbar(
+            np.zeros(seen.sum()), place[seen] - 0.85 * (1 - pip[seen]), 0.85 * np.abs(ends[::-1] - (1 - pip[seen])),
+            **ERROR_BAR, zorder=4, label=f"{ERRORS} of it",
+        )  # fmt: skip
     tidy(ax, "both")
     name_rows(ax, [problem.columns_used[c] for c in columns], fontsize=9)
     ax.set_ylim(len(columns) - 0.75, -1.0)
     ax.set_xlim(_where_dense(grid, densities))
     ax.set_xlabel("standardised coefficient")
-    legend_above(ax, "right", ncols=2)
+    legend_above(ax, "right", ncols=2, doubt=doubt(posterior))
     return ax
 
 
@@ -254,6 +266,7 @@ def plot_correlation(
     bar = figure.colorbar(image, cax=ax.inset_axes((1.02, 0.15, 0.045, 0.7)))
     bar.outline.set_visible(False)
     bar.set_label("correlation")
+    legend_above(ax, doubt=doubt(posterior))
     return ax
 
 

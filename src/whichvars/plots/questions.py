@@ -23,6 +23,11 @@ def check_posterior(posterior: object) -> None:
         )
 
 
+def doubt(posterior: Posterior) -> str:
+    """What every plot says of a posterior that is not to be trusted; of others nothing."""
+    return "" if posterior.converged else "Do not trust these numbers yet: see explain()"
+
+
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
     if value not in choices:
         raise DataError(

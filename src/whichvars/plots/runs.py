@@ -16,7 +16,7 @@ from whichvars.plots.drawing import (
     thousands,
     tidy,
 )
-from whichvars.plots.questions import check_choice, check_posterior, has_particles, why_none
+from whichvars.plots.questions import check_choice, check_posterior, doubt, has_particles, why_none
 from whichvars.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def plot_trace(
     ax.margins(x=0.01)
     thousands(ax, "x")
     tidy(ax)
-    legend_above(ax, ncols=6)
+    legend_above(ax, ncols=6, doubt=doubt(posterior))
     return ax
 
 
@@ -132,7 +132,8 @@ def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylabel("inclusion probability in each replicate")
     ax.set_aspect("equal")
     tidy(ax, "both")
-    legend_above(ax, ncols=4 if len(pips) % 4 == 0 else 3, columnspacing=1.0, handletextpad=0.1)
+    columns = 4 if len(pips) % 4 == 0 else 3
+    legend_above(ax, ncols=columns, columnspacing=1.0, handletextpad=0.1, doubt=doubt(posterior))
     worst = apart[np.argsort(low[apart] - high[apart], kind="stable")][:5]
     end = np.where(high[worst] - mean[worst] > mean[worst] - low[worst], high[worst], low[worst])
     bars = np.column_stack([mean, low, high])[apart]

@@ -19,7 +19,13 @@ from whichvars.plots.drawing import (
     tidy,
     whole_numbers,
 )
-from whichvars.plots.questions import check_choice, check_posterior, has_particles, learned_by_replicate
+from whichvars.plots.questions import (
+    check_choice,
+    check_posterior,
+    doubt,
+    has_particles,
+    learned_by_replicate,
+)
 from whichvars.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -89,7 +95,7 @@ def _learned_odds(posterior: Posterior, ax: "Axes | None", add: np.ndarray, dele
     ax.plot(ends, ends, color=INK, linewidth=0.9, label="equal", zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="posterior odds  π / (1 − π)", ylabel="learned odds  A / D")
     tidy(ax, "both")
-    legend_above(ax)
+    legend_above(ax, doubt=doubt(posterior))
     return ax
 
 
@@ -113,7 +119,7 @@ def _learned_probabilities(
         xlim=(-0.02, 1.02),
     )
     tidy(ax, "both")
-    legend_above(ax)
+    legend_above(ax, doubt=doubt(posterior))
     return ax
 
 
@@ -131,7 +137,7 @@ def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
     ax.margins(x=0.01)
     thousands(ax, "x")
     tidy(ax)
-    legend_above(ax, ncols=6)
+    legend_above(ax, ncols=6, doubt=doubt(posterior))
     return ax
 
 
@@ -174,7 +180,7 @@ def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     ax.set_xlim(-0.7, len(number) - 0.3)
     whole_numbers(ax)
     tidy(ax)
-    legend_above(ax)
+    legend_above(ax, doubt=doubt(posterior))
     return ax
 
 
@@ -239,5 +245,5 @@ def plot_ladder(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylim(0, 1.03)
     ax.set_ylabel("inverse temperature, share")
     tidy(ax)
-    legend_above(ax, ncols=2)
+    legend_above(ax, ncols=2, doubt=doubt(posterior))
     return ax

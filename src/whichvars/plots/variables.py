@@ -7,6 +7,8 @@ import numpy as np
 from whichvars.coefficients import KeptModels, fits
 from whichvars.plots.drawing import (
     BLUE,
+    ERROR_BAR,
+    ERRORS,
     GREEN,
     GREY,
     INK,
@@ -16,6 +18,7 @@ from whichvars.plots.drawing import (
     NothingToDrawError,
     add_boxes,
     legend_above,
+    long_enough,
     name_points,
     name_rows,
     new_axes,
@@ -26,6 +29,7 @@ from whichvars.plots.drawing import (
 from whichvars.plots.questions import (
     check_count,
     check_posterior,
+    doubt,
     most_probable,
     one_blas_thread,
     percent,
@@ -42,7 +46,9 @@ NAMED = 20  # variables named where there are too many to name all
 NOTABLE = 0.1  # inclusion probability from which a point stands out
 LABEL_INCHES = 0.2  # that the number of a model takes
 NARROWEST = 0.4  # column of a model, of the width it would have were all as probable
-ERRORS = "± 2 Monte Carlo standard errors"
+STRIP_ROWS = 2.2  # rows that the probabilities of models take beneath them
+STRIP = 10.0  # errors there are seen if they would be on an axis that many times as long: the strip is low
+BAR = "#B3B3B3"
 PIP = "posterior inclusion probability"
 
 
@@ -91,7 +97,7 @@ def _inclusion_rows(posterior: Posterior, ax: "Axes | None", rows: int) -> "Axes
     tidy(ax, "x")
     name_rows(ax, [posterior.problem.names[j] for j in chosen], fontsize=9)
     ax.set(xlim=(-0.015, 1.015), ylim=(rows - 0.4, -0.6), xlabel=PIP)
-    legend_above(ax, "right")
+    legend_above(ax, "right", doubt=doubt(posterior))
     return ax
 
 
@@ -111,7 +117,7 @@ def _inclusion_skyline(posterior: Posterior, ax: "Axes | None") -> "Axes":
     ax.set_yticks(np.linspace(0, 1, 6))
     thousands(ax, "x")
     tidy(ax)
-    legend_above(ax)
+    legend_above(ax, doubt=doubt(posterior))
     named = notable[:NAMED]
     error = 2 * np.nan_to_num(posterior.mcse[notable])
     bars = np.column_stack(
@@ -149,8 +155,9 @@ def plot_models(
 ) -> "Axes":
     """Which variables the best models hold: a row for each variable, a column for each model.
 
-    Columns are as wide as the models are probable, relative to one another, but never too narrow to see. The colour is the sign of the
-    coefficient in that model; variables of several columns have no sign.
+    Columns are as wide as the models are probable, relative to one another, but never too narrow to see. The colour is
+    the sign of the coefficient in that model; variables of several columns have no sign. Where Monte Carlo
+    errors of the probabilities can be seen, bars beneath the columns have them.
 
     Parameters
     ----------
@@ -170,7 +177,7 @@ def plot_models(
     >>> data = wv.datasets.load_uscrime()
     >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
     >>> wv.plot_models(posterior, models=10).get_xlabel()
-    'the 10 best models, 13 % of the probability; the wider, the more probable'
+    'the 10 best models, 13 % in all; the wider, the more probable'
     """
     check_posterior(posterior)
     members = posterior.models.members[: check_count(models, "models")]
@@ -179,9 +186,8 @@ def plot_models(
     ]
     if not rows:
         raise NothingToDrawError("the best models have no variables in them: there is nothing to draw")
-    log_posterior = posterior.models.log_posterior[: len(members)]
-    weight = np.exp(log_posterior - log_posterior[0])
-    width = np.maximum(weight / weight.sum(), NARROWEST / len(members))
+    probability = posterior.models.frequency[: len(members)]
+    width = np.maximum(probability / probability.sum(), NARROWEST / len(members))
     edges = np.concatenate([[0], np.cumsum(width / width.sum())])
     signs = _signs(posterior.problem, members)
     image = np.array([[signs.get((m, j), 0) for m in range(len(members))] for j in rows])
@@ -203,15 +209,43 @@ def plot_models(
     inches = ax.get_window_extent().width / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     wide = np.flatnonzero(np.diff(edges) > LABEL_INCHES / inches)
     ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
-    held = posterior.models.frequency[: len(members)].sum()
-    kind = "probability" if posterior.models.exact else "draws"
-    ax.set_xlabel(
-        f"the {len(members)} best models, {percent(held)} of the {kind}; the wider, the more probable"
-    )
-    ax.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
+    held = percent(probability.sum())
+    ax.set_xlabel(f"the {len(members)} best models, {held} in all; the wider, the more probable")
+    foot = _draw_probabilities(ax, posterior, edges, len(rows) - 0.5)
+    ax.set(xlim=(0, 1), ylim=(foot, -0.5))
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
-    legend_above(ax, "right")
+    legend_above(ax, "right", ncols=4, doubt=doubt(posterior))
     return ax
+
+
+def _draw_probabilities(ax: "Axes", posterior: Posterior, edges: np.ndarray, foot: float) -> float:
+    """Beneath the columns, from `foot` on, the probabilities of the models with their errors, if these can be seen; the
+    new foot."""
+    models, n = posterior.models, len(edges) - 1
+    if models.mcse is None or models.exact:
+        return foot
+    probability, error = models.frequency[:n], 2 * models.mcse[:n]
+    ends = np.clip(probability + error * [[-1], [1]], 0, 1)
+    whole = float(np.nanmax(ends, initial=probability.max()))
+    seen = long_enough(error, STRIP * whole)
+    if not seen.any():
+        return foot
+    base, unit = foot + STRIP_ROWS, (STRIP_ROWS - 0.15) / whole
+    edge = {"edgecolor": "white", "linewidth": 0.4}
+    add_boxes(
+        ax,
+        edges[:-1],
+        edges[1:],
+        np.full(n, base),
+        base - unit * probability,
+        color=BAR,
+        label="probability",
+        **edge,
+    )
+    bars = unit * np.abs(ends - probability)[::-1, seen]  # upwards is towards smaller numbers
+    middle = (edges[:-1] + edges[1:]) / 2
+    ax.errorbar(middle[seen], base - unit * probability[seen], bars, **ERROR_BAR, label=ERRORS)
+    return base
 
 
 def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, int], int]:
@@ -231,7 +265,7 @@ def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, 
 
 
 def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """The number of variables in the model: posterior against prior.
+    """The number of variables in the model: posterior, with its errors, against prior.
 
     Examples
     --------
@@ -244,6 +278,8 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     check_posterior(posterior)
     ax = new_axes(ax, 6.4, 3.6)
     posterior_mass = posterior.sizes
+    error = 2 * posterior.mean_size_mcse
+    exactly = f" ± {np.ceil(100 * error) / 100:.2f}" if error > 0 else ""
     prior = posterior.problem.model_prior.size_distribution(posterior.problem.p, posterior.problem.max_size)
     last = quantile(posterior_mass, 0.9995)
     first = min(quantile(posterior_mass, 0.0005), quantile(prior, 0.005))
@@ -254,8 +290,9 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
         posterior_mass[size],
         0.8 if len(size) <= 60 else 1.0,
         color=BLUE,
-        label=f"posterior, mean {posterior.mean_size:.2f}",
+        label=f"posterior, mean {posterior.mean_size:.2f}{exactly}",
     )
+    _size_errors(ax, posterior, size)
     mean = float(prior @ np.arange(len(prior)))
     marks = "o" if len(size) <= 60 else ""
     ax.plot(
@@ -271,5 +308,15 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylim(bottom=0)
     whole_numbers(ax)
     tidy(ax)
-    legend_above(ax)
+    legend_above(ax, ncols=2, doubt=doubt(posterior))
     return ax
+
+
+def _size_errors(ax: "Axes", posterior: Posterior, size: np.ndarray) -> None:
+    if posterior.sizes_mcse is None or posterior.models.exact:
+        return
+    mass, error = posterior.sizes[size], 2 * posterior.sizes_mcse[size]
+    seen = long_enough(error, float(mass.max()))
+    if seen.any():
+        ends = np.abs(np.clip(mass + error * [[-1], [1]], 0, 1) - mass)[:, seen]
+        ax.errorbar(size[seen], mass[seen], ends, **ERROR_BAR, label=ERRORS, zorder=3)

@@ -18,6 +18,7 @@ from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior import Posterior
 from whichvars.report import figures, table, words
+from whichvars.tables import shown_models
 
 HERE = Path(__file__).parent
 TOP_MODELS = 10
@@ -50,14 +51,19 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     )
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
+    verdict = words.verdict(posterior)
     return environment.get_template("page.html").render(
         title=title or "Which variables matter?",
         answer=words.answer(posterior),
-        levels=[(level, _listed(names, 12)) for level, names in words.by_level(posterior)],
-        stand_ins=[
-            (_listed(names, 12), table.written("probability", p)) for names, p in words.stand_ins(posterior)
+        levels=[
+            (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
+            for level, names in words.by_level(posterior)
         ],
-        verdict=words.verdict(posterior),
+        stand_ins=[
+            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            for names, p, error in words.stand_ins(posterior)
+        ],
+        verdict=verdict,
         facts=_facts(posterior),
         columns=columns,
         rows=table.first_rows(columns),
@@ -82,16 +88,34 @@ def _listed(names: list[str], most: int) -> str:
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
     """One for each row of the table of models."""
-    table = posterior.top_models(TOP_MODELS)
+    found = posterior.top_models(TOP_MODELS)
     return [
         {
-            "probability": f"{row['probability']:.4f}",
+            "probability": _model_probability(row["probability"]),
+            "error": "—" if np.isnan(row["mcse"]) else _model_probability(2 * row["mcse"]),
             "r_squared": f"{row['r_squared']:.3f}",
             "size": row["size"],
             "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
         }
-        for (_, row), members in zip(table.iterrows(), posterior.models.members)
+        for (_, row), members in zip(found.iterrows(), shown_models(posterior, TOP_MODELS).members)
     ]
+
+
+def _model_probability(value: float) -> str:
+    """
+    >>> _model_probability(0.01234), _model_probability(0.00001), _model_probability(0.0)
+    ('0.0123', '<0.0001', '0.0000')
+    """
+    return "<0.0001" if 0 < value < 0.00005 else f"{value:.4f}"
+
+
+def _mean_size(posterior: Posterior) -> str:
+    """With as many digits as the error leaves, two at most."""
+    error = posterior.mean_size_mcse
+    if not np.isfinite(error) or error == 0:
+        return f"{posterior.mean_size:.1f}"
+    places = 1 if 2 * error > 0.1 else 2
+    return table.with_error(f"{posterior.mean_size:.{places}f}", error, 10.0**-places)
 
 
 def _facts(posterior: Posterior) -> list[tuple[str, str]]:
@@ -102,7 +126,7 @@ def _facts(posterior: Posterior) -> list[tuple[str, str]]:
     facts = [
         ("variables", f"{problem.p:,}"),
         ("rows", f"{problem.n:,}"),
-        ("in the model, on average", f"{posterior.mean_size:.1f}"),
+        ("in the model, on average", _mean_size(posterior)),
         ("with 90 % probability", f"{low}" if low == high else f"{low} to {high}"),
     ]
     if posterior.models.exact:

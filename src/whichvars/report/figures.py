@@ -47,6 +47,13 @@ def results(posterior: Posterior) -> list[Picture]:
     p = posterior.problem.p
     exact = posterior.models.exact
     error = "" if exact else " Error bars are ± 2 Monte Carlo standard errors."
+    known = posterior.sizes_mcse is not None and bool(np.isfinite(posterior.sizes_mcse).any())
+    of_sizes = error if known else ""
+    of_models = (
+        ""
+        if exact
+        else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
+    )
     wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
     if p > MOST_ROWS:
         wanted.append(
@@ -69,7 +76,7 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Size of the model",
-            "How many variables are in the model. If posterior and prior look alike, the data say little about it.",
+            f"How many variables are in the model. If posterior and prior look alike, the data say little about it.{of_sizes}",
             f"Posterior and prior distribution of the number of variables in the model; the posterior mean is "
             f"{posterior.mean_size:.2f}.",
             plots.plot_model_size,
@@ -78,7 +85,7 @@ def results(posterior: Posterior) -> list[Picture]:
         (
             "The best models",
             "Each column is a model, the best one on the left; coloured cells are the variables in it. Rows that are "
-            "filled all the way are in every good model; rows that fill each other's gaps stand in for one another.",
+            f"filled all the way are in every good model; rows that fill each other's gaps stand in for one another.{of_models}",
             f"Which variables the best models hold. The best one holds {_best(posterior)}.",
             plots.plot_models,
             {"variables": 20},

@@ -25,13 +25,14 @@
   };
 
   const cell = (column, i) => {
-    const { kind, values } = column;
+    const { kind, values, notes } = column;
     const made = document.createElement(kind === "name" ? "th" : "td");
     made.className = kind;
     if (kind === "name") {
       made.scope = "row";
       made.title = values[i];
     }
+    if (notes && notes[i]) made.title = notes[i];
     if (kind === "probability") {
       const bar = document.createElement("span");
       bar.className = "bar";

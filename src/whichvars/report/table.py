@@ -2,11 +2,12 @@
 readers without scripts."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars.coefficients import fits, standard_error
 from whichvars.posterior import Posterior
 
 FIRST_ROWS = 25
@@ -21,6 +22,9 @@ class Column:
     kind: str  # name, probability, error, count, number
     values: list[Any]  # str, or float with None where there is none
     about: str = ""
+    notes: list[str] = field(
+        default_factory=list
+    )  # what appears under the pointer, for each row; empty if nothing
 
 
 class Cell(NamedTuple):
@@ -29,6 +33,7 @@ class Cell(NamedTuple):
     kind: str
     text: str
     bar: str  # length of its bar in em; empty if it has none
+    note: str  # appears under the pointer
 
 
 def columns(posterior: Posterior) -> list[Column]:
@@ -40,7 +45,7 @@ def columns(posterior: Posterior) -> list[Column]:
         Column(
             "Probability",
             "probability",
-            _numbers(posterior.pip[order], 5),
+            _probabilities(posterior.pip[order]),
             "posterior probability that the variable is in the model",
         ),
     ]
@@ -63,17 +68,54 @@ def columns(posterior: Posterior) -> list[Column]:
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     single = np.diff(problem.offsets) == 1
     place = problem.offsets[:-1][order]
-    for label, key, about in (
-        ("Coefficient", "mean_included", "mean if the variable is in the model, in the units of the data"),
-        ("Its sd", "sd_included", "standard deviation of the coefficient if the variable is in the model"),
-    ):
+    for label, key, errors, about in (
+        ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
+        ("Its sd", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
+    ):  # fmt: skip
         values = np.where(single[order], table[key].to_numpy()[place], np.nan)
-        out.append(Column(label, "number", _significant(values, 3), about))
+        notes = []
+        if errors is not None and np.isfinite(errors).any():
+            errors = np.where(single[order], 2 * errors[place], np.nan)
+            notes = ["" if e is None else f"± {written('number', e)}" for e in _significant(errors, 2)]
+            about += "; its Monte Carlo error (± two standard errors) appears under the pointer"
+        out.append(Column(label, "number", _significant(values, 3), about, notes))
     return out
+
+
+def coefficient_errors(posterior: Posterior) -> np.ndarray:
+    """Monte Carlo standard errors of the means of coefficients given that they are in, (columns,), in the units of the
+    data; NaN if exact, with a single replicate, or where a replicate never had the variable.
+
+    A mean given inclusion is Σ w b / Σ w over the models that have it. To first order its error is that of an average over
+    models of (b − mean) / Σ w, which replicates differ in.
+    """
+    problem, kept = posterior.problem, posterior.kept
+    P = len(problem.columns_used)
+    if posterior.models.exact or kept.by_replicate is None or len(kept.by_replicate) < 2:
+        return np.full(P, np.nan)
+    weights = np.vstack([kept.weight, kept.by_replicate])
+    mass, total = np.zeros((2, len(weights), P))
+    for fit in fits(problem, kept):
+        location = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
+        at = fit.columns.ravel()
+        for r, weight in enumerate(weights[:, fit.models]):
+            mass[r] += np.bincount(at, np.repeat(weight, fit.columns.shape[1]), P)
+            total[r] += np.bincount(at, (weight[:, None] * location).ravel(), P)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total[0] / mass[0]
+        error = standard_error((total[1:] - mean * mass[1:]) / mass[0])
+    units = problem._y_scale / problem.column_units
+    return np.where((mass[1:] > 0).all(axis=0), units * error, np.nan)
 
 
 def _numbers(values: np.ndarray, digits: int) -> list[float | None]:
     return [round(v, digits) if np.isfinite(v) else None for v in values.tolist()]
+
+
+def _probabilities(values: np.ndarray) -> list[float | None]:
+    """Rounded, but what is neither impossible nor certain stays so."""
+    least = 1e-5
+    return [v if v in (0, 1) else round(min(max(v, least), 1 - least), 5) for v in values.tolist()]
 
 
 def _significant(values: np.ndarray, digits: int) -> list[float | None]:
@@ -82,7 +124,7 @@ def _significant(values: np.ndarray, digits: int) -> list[float | None]:
 
 def as_json(table: list[Column]) -> str:
     """For a script element: no `<` in it, so that no name can end the element."""
-    data = [{"kind": c.kind, "values": c.values} for c in table]
+    data = [{"kind": c.kind, "values": c.values} | ({"notes": c.notes} if c.notes else {}) for c in table]
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -90,13 +132,30 @@ def as_json(table: list[Column]) -> str:
 def first_rows(table: list[Column], rows: int = FIRST_ROWS) -> list[list[Cell]]:
     """The first rows as they are shown; the page's script writes the others in the same way."""
     return [
-        [Cell(c.kind, written(c.kind, c.values[i]), _bar(c.kind, c.values[i])) for c in table]
+        [
+            Cell(
+                c.kind, written(c.kind, c.values[i]), _bar(c.kind, c.values[i]), c.notes[i] if c.notes else ""
+            )
+            for c in table
+        ]
         for i in range(min(rows, len(table[0].values)))
     ]
 
 
 def _bar(kind: str, value: Any) -> str:
     return f"{LONGEST_BAR * value:.2f}" if kind == "probability" else ""
+
+
+def with_error(value: str, error: float | None, least: float = 0.001) -> str:
+    """A number as it is written, with ± two standard errors, rounded up to the last digit that is written.
+
+    >>> with_error("0.997", 0.0011), with_error(">0.999", 1e-9), with_error("0.997", 0.0), with_error("0.5", float("nan"))
+    ('0.997 ± 0.003', '>0.999 ± 0.001', '0.997', '0.5')
+    """
+    if error is None or not np.isfinite(error) or error == 0:
+        return value
+    places = round(-np.log10(least))
+    return f"{value} ± {np.ceil(2 * error / least - 1e-9) * least:.{places}f}"
 
 
 def written(kind: str, value: str | float | None) -> str:

@@ -8,6 +8,8 @@ from whichvars.diagnostics import trust
 from whichvars.posterior import Posterior
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
+SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}
+NOT_YET = "Do not trust these numbers yet"
 SMALL = (
     "no",
     "one",
@@ -34,7 +36,7 @@ class Verdict:
 
     sound: bool
     mark: str  # in a word or two
-    clause: str  # to end the opening sentence
+    clause: str  # to end the opening sentence; of one that is not sound, to begin it
     sentences: tuple[str, ...]  # in full
 
 
@@ -87,16 +89,19 @@ def by_level(posterior: Posterior) -> list[tuple[str, list[str]]]:
     return [(words, found) for words, found in names.items() if found]
 
 
-def stand_ins(posterior: Posterior) -> list[tuple[list[str], float]]:
-    """Sets of variables of which the data cannot say which is needed, but that one is; with its probability."""
+def stand_ins(posterior: Posterior) -> list[tuple[list[str], float, float]]:
+    """Sets of variables of which the data cannot say which is needed, but that one is; with its probability and the
+    Monte Carlo error of that."""
     clusters = posterior.clusters(level=LEVELS[0][0])
     clusters = clusters[clusters["size"] > 1]
-    return list(zip(clusters["variables"], clusters["probability"]))
+    return list(zip(clusters["variables"], clusters["probability"], clusters["mcse"]))
 
 
 def answer(posterior: Posterior) -> str:
-    """The answer in a sentence."""
-    levels, sets = by_level(posterior), stand_ins(posterior)
+    """The answer in a sentence; where it is not to be trusted, that first, and then no more than what the numbers are."""
+    levels, sets, opinion = by_level(posterior), stand_ins(posterior), verdict(posterior)
+    if not opinion.sound:
+        return f"{opinion.clause}. {_so_far(levels)}."
     certain = bool(levels) and levels[0][0] == LEVELS[0][1]
     one = (
         f"one of {listed(sets[0][0], 4)}"
@@ -121,8 +126,21 @@ def answer(posterior: Posterior) -> str:
         clauses.append(
             f"{number(len(names))}{' more' * certain} {'is' if len(names) == 1 else 'are'} {words}"
         )
-    text = "; ".join([*clauses, verdict(posterior).clause])
+    text = "; ".join([*clauses, opinion.clause])
     return text[0].upper() + text[1:] + "."
+
+
+def _so_far(levels: list[tuple[str, list[str]]]) -> str:
+    """How many variables have which probabilities, without a word on what that means."""
+    if not levels:
+        return "So far, no variable has an inclusion probability of .1 or more"
+    counts = [f"{number(len(names))} of {SO_FAR[words]}" for words, names in levels]
+    one = len(levels[0][1]) == 1
+    first, *others = counts
+    first = first.replace(
+        " of ", f" variable{'' if one else 's'} {'has' if one else 'have'} an inclusion probability of ", 1
+    )
+    return f"So far, {listed([first, *others])}"
 
 
 def verdict(posterior: Posterior) -> Verdict:
@@ -130,15 +148,13 @@ def verdict(posterior: Posterior) -> Verdict:
     why = trust(posterior)
     sound = posterior.converged
     if posterior.models.exact:
-        clause = "the probabilities are exact" if sound else "but these numbers cannot be trusted"
-        return Verdict(sound, "Exact" if sound else "Not to be trusted", clause, tuple(why))
+        clause = "the probabilities are exact" if sound else NOT_YET
+        return Verdict(sound, "Exact" if sound else NOT_YET, clause, tuple(why))
     spread = _spread(posterior)
     sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
-    apart = "" if spread is None else f", its runs differ by up to {within(spread)}"
     if not sound:
-        return Verdict(
-            False, "Not to be trusted yet", f"but these numbers cannot be trusted yet{apart}", sentences
-        )
+        apart = f": independent runs differ by up to {within(spread)}" if spread else ""
+        return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences)
     if spread is None:
         return Verdict(True, "Accurate", "there was a single run, with nothing to compare it with", sentences)
     return Verdict(True, "Converged", f"the sampler agrees with itself to within {within(spread)}", sentences)
