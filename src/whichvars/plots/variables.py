@@ -35,8 +35,9 @@ from whichvars.plots.questions import (
     percent,
     quantile,
 )
-from whichvars.posterior import Posterior
+from whichvars.posterior import Models, Posterior
 from whichvars.problem import Problem
+from whichvars.tables import shown_models
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,13 +181,14 @@ def plot_models(
     'the 10 best models, 13 % in all; the wider, the more probable'
     """
     check_posterior(posterior)
-    members = posterior.models.members[: check_count(models, "models")]
+    best = shown_models(posterior, check_count(models, "models"))
+    members = best.members
     rows = [j for j in most_probable(posterior) if any(j in m for m in members)][
         : check_count(variables, "variables")
     ]
     if not rows:
         raise NothingToDrawError("the best models have no variables in them: there is nothing to draw")
-    probability = posterior.models.frequency[: len(members)]
+    probability = best.frequency
     width = np.maximum(probability / probability.sum(), NARROWEST / len(members))
     edges = np.concatenate([[0], np.cumsum(width / width.sum())])
     signs = _signs(posterior.problem, members)
@@ -211,17 +213,17 @@ def plot_models(
     ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
     held = percent(probability.sum())
     ax.set_xlabel(f"the {len(members)} best models, {held} in all; the wider, the more probable")
-    foot = _draw_probabilities(ax, posterior, edges, len(rows) - 0.5)
+    foot = _draw_probabilities(ax, best, edges, len(rows) - 0.5)
     ax.set(xlim=(0, 1), ylim=(foot, -0.5))
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)
     legend_above(ax, "right", ncols=4, doubt=doubt(posterior))
     return ax
 
 
-def _draw_probabilities(ax: "Axes", posterior: Posterior, edges: np.ndarray, foot: float) -> float:
+def _draw_probabilities(ax: "Axes", models: Models, edges: np.ndarray, foot: float) -> float:
     """Beneath the columns, from `foot` on, the probabilities of the models with their errors, if these can be seen; the
     new foot."""
-    models, n = posterior.models, len(edges) - 1
+    n = len(edges) - 1
     if models.mcse is None or models.exact:
         return foot
     probability, error = models.frequency[:n], 2 * models.mcse[:n]
