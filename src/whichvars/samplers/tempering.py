@@ -34,7 +34,7 @@ from whichvars._kernels.chain import (
     new_chain,
 )
 from whichvars._kernels.changes import describe_changes
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
 from whichvars.errors import DataError
@@ -78,6 +78,7 @@ SHARED_FIELDS = (
 )
 
 
+@by_reference
 class Ladder(NamedTuple):
     """Where each rung's chain stands, and what the ladder learns."""
 
