@@ -14,7 +14,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.runtime.nrt import rtsys
 
 # what is overridden or used here and not meant for others
@@ -94,17 +94,21 @@ class KernelLibrary(JITCodeLibrary):
         return self._closure
 
 
-class EntryCompiler(Compiler):
-    """Numba's compiler with Python's garbage collector off: it would look a fifth of the time for what is not there."""
+class _QuickFlags(Flags):
+    """Numba's options of one compilation. It compares them tens of thousands of times, each time option by option, and gives all the
+    same hash; here those that were set the same way are equal at once."""
 
-    def compile_extra(self, function: Any) -> Any:
-        with _no_collection():
-            return super().compile_extra(function)
+    __slots__ = ()
+    _hash = hash(Flags())
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> Any:
+        return getattr(other, "_values", None) == self._values or super().__eq__(other)
 
 
-class KernelCompiler(Compiler):
-    """Numba's compiler for a function that is only lowered."""
-
+class _QuickCompiler(Compiler):
     def __init__(
         self,
         typingctx: Any,
@@ -115,9 +119,24 @@ class KernelCompiler(Compiler):
         flags: Any,
         locals: Any,
     ) -> None:
+        flags = _QuickFlags(flags)
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-        if library is None:
-            self.state.library = KernelLibrary(targetctx.codegen(), "kernel")
+
+
+class EntryCompiler(_QuickCompiler):
+    """Numba's compiler with Python's garbage collector off: it would look a fifth of the time for what is not there."""
+
+    def compile_extra(self, function: Any) -> Any:
+        with _no_collection():
+            return super().compile_extra(function)
+
+
+class KernelCompiler(_QuickCompiler):
+    """Numba's compiler for a function that is only lowered."""
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = KernelLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        return super().compile_extra(function)
 
 
 @contextlib.contextmanager
