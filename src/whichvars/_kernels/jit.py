@@ -105,6 +105,15 @@ def by_reference(cls: Named) -> Named:
     return cls
 
 
+class Several(tuple[Any, ...]):
+    """Named tuples of one type, of which a kernel chooses by number: ``several[i]``. One type however many there are; in plain
+    Numba one for each number."""
+
+
+if LINKED:
+    references.register_several(Several)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with Numba: without the GIL, without fastmath, kept on disk under the stamp.
 

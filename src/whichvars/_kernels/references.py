@@ -13,15 +13,18 @@ Kernels load a field where they use it. No reference is counted: the caller's na
 """
 
 import hashlib
+import operator
 from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, errors, types
-from numba.core.typing.templates import AttributeTemplate
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    lower_builtin,
     lower_getattr_generic,
     models,
     register_model,
@@ -51,15 +54,29 @@ class Reference(types.Type):
         super().__init__(name=f"{cls.__name__}_{hashlib.sha256(what.encode()).hexdigest()[:16]}")
 
 
+class References(types.Type):
+    """The type of an address of blocks that follow each other; `one` is the type of the first's."""
+
+    def __init__(self, one: Reference) -> None:
+        self.one = one
+        super().__init__(name=f"several_{one.name}")
+
+
+@register_model(References)
 @register_model(Reference)
 class _ReferenceModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, reference: Reference) -> None:
+    def __init__(self, manager: Any, reference: types.Type) -> None:
         super().__init__(manager, reference, POINTER)
 
 
 def register(cls: type) -> None:
     """Have Numba take instances of this class of named tuples by reference from now on."""
     typeof_impl.register(cls)(lambda value, context: Reference(_by_value(value, context)))
+
+
+def register_several(cls: type) -> None:
+    """Have Numba take instances of this class, tuples of named tuples of one type, by reference from now on."""
+    typeof_impl.register(cls)(lambda value, context: References(typeof_impl(value[0], context)))
 
 
 def _by_value(value: Any, context: Any) -> types.Type:
@@ -122,6 +139,22 @@ def _read_field(
     return model.from_data(builder, _load(builder, start, 0, model.get_data_type()))
 
 
+@infer_global(operator.getitem)
+class _Items(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        several, index = args
+        if isinstance(several, References) and isinstance(index, types.Integer):
+            return signature(several.one, several, types.intp)
+        return None
+
+
+@lower_builtin(operator.getitem, References, types.Integer)
+def _find_block(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    block, index = args
+    bytes_each = WORD(_words(sig.return_type.fields) * WORD_BYTES)
+    return builder.gep(block, [builder.mul(index, bytes_each)], inbounds=True)
+
+
 def _read_array(context: Any, builder: ir.IRBuilder, field: types.Array, start: ir.Value) -> ir.Value:
     array = context.make_array(field)(context, builder)
     item_bytes = WORD(context.get_abi_sizeof(context.get_data_type(field.dtype)))
@@ -151,17 +184,35 @@ def _load(builder: ir.IRBuilder, start: ir.Value, word: int, kind: ir.Type) -> i
 
 @unbox(Reference)
 def _write_block(reference: Reference, value: ir.Value, c: Any) -> NativeValue:
-    builder = c.builder
-    block = cgutils.alloca_once(builder, ir.ArrayType(WORD, _words(reference.fields)))
-    block = builder.bitcast(block, POINTER)
-    failed = cgutils.alloca_once_value(builder, cgutils.false_bit)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    block = _room(c.builder, WORD(_words(reference.fields)))
     _write_fields(reference.fields, value, block, failed, c)
-    # What kernels load is "invariant", and LLVM may take it that nothing was ever written there. So it must not see that this is the
-    # block just written: the address goes through an empty piece of assembler, which for all it knows reads all memory and returns
-    # the address of something else.
-    hide = ir.FunctionType(POINTER, [POINTER])
-    hidden = builder.asm(hide, "", "=r,0,~{memory}", [block], side_effect=True)
-    return NativeValue(hidden, is_error=builder.load(failed))
+    return NativeValue(_hidden(c.builder, block), is_error=c.builder.load(failed))
+
+
+@unbox(References)
+def _write_blocks(several: References, value: ir.Value, c: Any) -> NativeValue:
+    builder, fields = c.builder, several.one.fields
+    failed = cgutils.alloca_once_value(builder, cgutils.false_bit)
+    number = c.pyapi.tuple_size(value)
+    blocks = _room(builder, builder.mul(number, WORD(_words(fields))))
+    with cgutils.for_range(builder, number) as loop:
+        kind = ir.FunctionType(c.pyapi.pyobj, [c.pyapi.pyobj, c.pyapi.py_ssize_t])
+        get = cgutils.get_or_insert_function(builder.module, kind, "PyTuple_GetItem")
+        start = builder.gep(blocks, [builder.mul(loop.index, WORD(_words(fields) * WORD_BYTES))])
+        _write_fields(fields, builder.call(get, [value, loop.index]), start, failed, c)
+    return NativeValue(_hidden(builder, blocks), is_error=builder.load(failed))
+
+
+def _room(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
+    return builder.bitcast(builder.alloca(WORD, words), POINTER)
+
+
+def _hidden(builder: ir.IRBuilder, block: ir.Value) -> ir.Value:
+    """The same address, but LLVM does not know: what kernels load there is "invariant", and from that it may conclude that nothing was
+    ever written. An empty piece of assembler may, for all it knows, read all memory and return the address of something else."""
+    kind = ir.FunctionType(POINTER, [POINTER])
+    return builder.asm(kind, "", "=r,0,~{memory}", [block], side_effect=True)
 
 
 def _write_fields(

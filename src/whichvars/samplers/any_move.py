@@ -107,8 +107,7 @@ def stack_move_states(states: list[MoveState]) -> MoveState:
     return stack(states)
 
 
-@inlined
-def move_state_of_rung(stack, k):
+def move_state_of_rung(stack: MoveState, k: int) -> MoveState:
     """Rung k of stacked move states, as views."""
     adaptation, buckets, changes = stack.adaptation, stack.adaptation.buckets, stack.changes
     return MoveState(
