@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.bernoulli import Buckets, bucket_of, move_between_buckets, new_buckets
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 
 STEEPEST = (
     30.0  # bound of |logit_ε|: keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
@@ -28,6 +28,7 @@ ADD_LOGIT = 2
 DELETE_LOGIT = 3
 
 
+@by_reference
 class Adaptation(NamedTuple):
     """One chain's adding and deleting probabilities, as logits and as numbers, and the buckets by adding
     probability."""
@@ -40,6 +41,7 @@ class Adaptation(NamedTuple):
     epsilon: float
 
 
+@by_reference
 class Shared(NamedTuple):
     """What chains that learn together had in common at the last barrier, and room for their increments."""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.gram_cache import dot_length
-from whichvars._kernels.jit import kernel
+from whichvars._kernels.jit import by_reference, kernel
 from whichvars._kernels.scan import tempered_scan
 from whichvars._kernels.scan_work import Scan, new_scan, no_scan, probability
 from whichvars._kernels.target import Target
@@ -33,6 +33,7 @@ EVERY = 5  # iterations from one scan to the next
 N_INTS = 6
 
 
+@by_reference
 class Averages(NamedTuple):
     ints: np.ndarray
     running: np.ndarray  # (p,) sum over the current group

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel
 
 BUCKETS = 48  # down to 2^−48; smaller probabilities stand in the last one
 
@@ -23,6 +23,7 @@ BUCKETS = 48  # down to 2^−48; smaller probabilities stand in the last one
 SEGMENT = np.array([np.inf] + [-math.log1p(-(2.0**-b)) for b in range(1, BUCKETS)])
 
 
+@by_reference
 class Buckets(NamedTuple):
     bucket: np.ndarray  # (p,) int8
     place: np.ndarray  # (p,) int32: where a variable stands in `members`

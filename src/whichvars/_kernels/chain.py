@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.gram_cache import GramCache, new_gram_cache, product
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import adopt, append, smallest_tolerance, sum_log
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.model_table import recall, remember
@@ -57,6 +57,7 @@ N_FLOATS = 6
 NULL_KEY = np.uint64(0x9E3779B97F4A7C15)
 
 
+@by_reference
 class Chain(NamedTuple):
     """State of one chain. `capacity` columns fit; ``grow`` gives a larger copy."""
 

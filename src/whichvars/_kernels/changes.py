@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined
+from whichvars._kernels.jit import by_reference, inlined
 
 MOST = 256  # proposals of MOST − 1 changes or more share the last place
 BLOCKS = 256
@@ -16,6 +16,7 @@ BLOCK_LENGTH = 2
 IN_BLOCK = 3
 
 
+@by_reference
 class Changes(NamedTuple):
     ints: np.ndarray
     proposed: np.ndarray  # (MOST,) int64: proposals by number of changes, after warm-up

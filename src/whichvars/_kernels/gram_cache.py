@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.linalg import dot
 from whichvars._kernels.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
@@ -19,6 +19,7 @@ from whichvars._kernels.target import Design
 SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
 
 
+@by_reference
 class GramCache(NamedTuple):
     place: np.ndarray  # (P,) int32: where a column is kept, −1 if it is not
     rent: np.ndarray  # (P,) int32: dot products paid for it so far

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.bernoulli import BUCKETS, Buckets, new_buckets
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 
 # places in Informed.values
 ADD = 0  # min{1, odds}
@@ -29,6 +29,7 @@ SMALLEST_LOGIT = -30.0  # of ζ
 UNIFORM = 0.3  # share of entering variables drawn uniformly
 
 
+@by_reference
 class Informed(NamedTuple):
     values: np.ndarray  # (p, 4)
     buckets: Buckets  # by ADD

@@ -18,17 +18,39 @@ import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 
+try:  # they use what Numba does not promise to keep
+    from whichvars._kernels import linking, references
+except (ImportError, AttributeError):
+    linking = references = None  # type: ignore[assignment]
+
 numba_config: Any = numba.config
 PACKAGE = Path(__file__).resolve().parent.parent
+Named = TypeVar("Named", bound=type)
+
+
+def _can_link() -> bool:
+    """Whether to use what references.py and linking.py make of Numba; else kernels are plain Numba functions, which give the
+    same bits but take four times as long to compile."""
+    if numba_config.DISABLE_JIT or os.environ.get("WHICHVARS_PLAIN_NUMBA", "0") not in ("", "0"):
+        return False
+    return linking is not None and not linking.missing()
+
+
+LINKED = _can_link()
+KERNEL: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True}
+ENTRY: dict[str, Any] = {}
+if LINKED:
+    KERNEL["pipeline_class"] = linking.KernelCompiler
+    ENTRY["pipeline_class"] = linking.EntryCompiler
 
 
 def source_stamp(folders: tuple[Path, ...] = (PACKAGE / "_kernels", PACKAGE / "samplers")) -> str:
     """A hash of all kernel sources and of what compiles them."""
-    digest = hashlib.sha256(f"{platform.python_version()} numba {numba.__version__}".encode())
+    digest = hashlib.sha256(f"{platform.python_version()} numba {numba.__version__} {LINKED}".encode())
     for folder in folders:
         for path in sorted(folder.glob("*.py")):
             digest.update(path.name.encode())
@@ -76,27 +98,43 @@ def cache_directory() -> Path | None:
     return None
 
 
+def by_reference(cls: Named) -> Named:
+    """A class of named tuples that kernels take as one pointer; see references.py. Nothing changes for Python."""
+    if LINKED:
+        references.register(cls)
+    return cls
+
+
+class Several(tuple[Any, ...]):
+    """Named tuples of one type, of which a kernel chooses by number: ``several[i]``. One type however many there are; in plain
+    Numba one for each number."""
+
+
+if LINKED:
+    references.register_several(Several)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with Numba: without the GIL, without fastmath, kept on disk under the stamp.
 
     Kernels allocate nothing and count no references (``_nrt=False``): with some 40 arrays in the named
     tuples, reference counts would take most of the time. They are called from other kernels only; what Python
-    calls is an ``entry``. With ``NUMBA_DISABLE_JIT=1`` a kernel stays a plain Python function that gives the
-    same bits.
+    calls is an ``entry``, and only there is machine code made of them (linking.py). With ``NUMBA_DISABLE_JIT=1`` a
+    kernel stays a plain Python function that gives the same bits.
     """
-    return _compile(function, _nrt=False, no_cpython_wrapper=True)
+    return _compile(function, **KERNEL)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Like ``kernel``, and written out in place wherever it is called: for small functions that take the
-    large named tuples."""
-    return _compile(function, _nrt=False, no_cpython_wrapper=True, inline="always")
+    """Like ``kernel``: for small functions, which LLVM inlines by itself where that pays. In plain Numba, where each would be
+    given the large named tuples by value, it is written out in place wherever it is called."""
+    return _compile(function, **KERNEL, **({} if LINKED else {"inline": "always"}))
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it alone counts references and unpacks named tuples. Let its body
     be a call of a ``kernel``."""
-    return _compile(function)
+    return _compile(function, **ENTRY)
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
@@ -104,7 +142,7 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     directory = cache_directory()
-    if directory is None:
+    if directory is None or (LINKED and "_nrt" in options):
         return numba.njit(**options)(function)
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(directory)  # read by Numba while it decorates

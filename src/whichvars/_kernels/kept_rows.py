@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.gram_cache import block_products
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.target import Design
 
 FEWEST = 8  # places below which none is worth it
@@ -23,6 +23,7 @@ FEWEST = 8  # places below which none is worth it
 UNUSED, USED, IN_USE = range(3)  # not since the hand went by; since then; by this scan
 
 
+@by_reference
 class KeptRows(NamedTuple):
     place: np.ndarray  # (P,) int32: where the row of a column is kept, −1 if it is not
     held: np.ndarray  # (places,) int64: whose row each place holds, −1 none

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SIZE
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 
 NEGLIGIBLE = 1e-12  # weight, that of the best model being 1, below which probabilities are not added up
 
@@ -33,6 +33,7 @@ MODELS = 1
 BEFORE, NOW = range(2)
 
 
+@by_reference
 class Known(NamedTuple):
     ints: np.ndarray
     keys: np.ndarray  # (slots, a power of two, or none) uint64; 0 where there is none

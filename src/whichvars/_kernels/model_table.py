@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined
+from whichvars._kernels.jit import by_reference, inlined
 
 WAYS = 4
 WINDOW = 65_536
@@ -25,6 +25,7 @@ REST = 4 * WINDOW
 LOOKUPS, HITS, RESTING, ALL_LOOKUPS, ALL_HITS = range(5)
 
 
+@by_reference
 class Memo(NamedTuple):
     """`keys` and `values` are two views of the same memory: key and value of entry e at 2e and 2e + 1."""
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import AVAILABLE, LOG_MARGINAL, LOG_PRIOR, SIZE
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.known import (
     Known,
     add_known,
@@ -59,6 +59,7 @@ KNOWN = 5  # 1 if the model was known when the stage began
 HOLDING = 6  # holding time of each chain
 
 
+@by_reference
 class RateTable(NamedTuple):
     ints: np.ndarray
     lookup: np.ndarray  # (cells, a power of two) int32: hash to entry + 1

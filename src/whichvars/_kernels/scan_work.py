@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL
 from whichvars._kernels.size_prior import log_flip_odds
@@ -18,6 +18,7 @@ HEAVIEST = math.exp(70.0)  # largest weight with which products of odds stay bel
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
 
+@by_reference
 class Scan(NamedTuple):
     """The answer, `log_odds` or `odds`, and room to work for models of up to `capacity` columns."""
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from whichvars._kernels.chain import LOG_PROPOSAL, SIZE, change, clear
 from whichvars._kernels.gram_cache import dot_length, dot_product
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.target import Design
 
 ALIKE = 0.25  # squared correlation from which a variable can stand for another
@@ -29,6 +29,7 @@ AT_ONCE = 16  # of these, so that their columns stay in the processor's cache
 MOST = 1024  # variables that have stand-ins
 
 
+@by_reference
 class StandIns(NamedTuple):
     place: np.ndarray  # (p,) int32: row of a variable in what follows, −1 if it has no stand-ins
     starts: np.ndarray  # (variables that have any + 1,) int64: where theirs begin

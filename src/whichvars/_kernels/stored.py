@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.jit import by_reference, entry, kernel
 
 # How columns are stored
 NOT_STORED = 0  # as ``Design.columns``, or as the Gram matrix
@@ -30,6 +30,7 @@ MISSING = -127  # the entry of `small` that stands for a missing one, in columns
 LONGEST = 1 << 16  # rows whose products of two bytes cannot overflow a sum of 32 bits
 
 
+@by_reference
 class Stored(NamedTuple):
     """P columns out of those of X, one a row in the arrays that hold them; what is not used has length 0."""
 

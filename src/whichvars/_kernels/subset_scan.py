@@ -38,7 +38,7 @@ from whichvars._kernels.chain import (
     clear,
 )
 from whichvars._kernels.gram_cache import product
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.rate_table import log_rate
@@ -50,6 +50,7 @@ from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
 
 
+@by_reference
 class Subset(NamedTuple):
     """S of every chain, and the rates of the one at work."""
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from whichvars._kernels.averages import EVERY, NEXT_SCAN, Averages, add_scan, grow_averages, no_averages
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE, Chain
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.target import Target
 
 # places in Tally.ints
@@ -61,6 +61,7 @@ ROUNDING, MOST_ROUNDING = 1e-8, 1e-4
 LOG_MASS, HELD, LENGTH = range(3)
 
 
+@by_reference
 class Tally(NamedTuple):
     ints: np.ndarray
     batch_counts: np.ndarray  # (batches, p) uint32: iterations of the batch in which the variable was in

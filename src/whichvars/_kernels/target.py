@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.jit import by_reference
 from whichvars._kernels.stored import Stored, new_stored
 
 # Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
@@ -19,6 +20,7 @@ BIC = 3
 MIXTURE = 4
 
 
+@by_reference
 class Design(NamedTuple):
     """Residualised data: P columns of p variables as a Gram matrix, as the columns themselves, or as columns that are
     stored as they came and are made into residuals when they are used."""
@@ -35,6 +37,7 @@ class Design(NamedTuple):
     )  # (n, P) the columns again, one row of X a row, or (0, 0) where there are too many
 
 
+@by_reference
 class Slab(NamedTuple):
     """The coefficient prior."""
 
@@ -49,6 +52,7 @@ class Slab(NamedTuple):
     table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/mixture.py; (1, 1, 2) where unused
 
 
+@by_reference
 class ModelPrior(NamedTuple):
     """log p(γ) = Σ_{j in γ} log_odds[j] + log_size[k], up to a constant.
 
@@ -66,6 +70,7 @@ class ModelPrior(NamedTuple):
     terms: np.ndarray  # (p + 1, 3) float64, or (0, 3)
 
 
+@by_reference
 class Target(NamedTuple):
     """The unnormalised posterior p(y | γ) p(γ)."""
 

@@ -13,7 +13,7 @@ from whichvars._kernels.adapt import Adaptation, new_adaptation, nudge
 from whichvars._kernels.bernoulli import Buckets
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept, evaluate
 from whichvars._kernels.changes import ITERATION, Changes, new_changes, note_proposal
-from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.tally import count_changes, leave_model
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem import Problem
@@ -23,6 +23,7 @@ INDIVIDUAL, ADD_DELETE_SWAP, LAMNISOS = range(3)
 NEVER = np.iinfo(np.int64).max
 
 
+@by_reference
 class Move(NamedTuple):
     """Settings of a move; those of the other moves are ignored."""
 
@@ -38,6 +39,7 @@ class Move(NamedTuple):
     deferred: bool  # gather what is to be learned, and learn it when ``learn_deferred`` is called
 
 
+@by_reference
 class MoveState(NamedTuple):
     """What a move learns and counts, for one chain; with one more leading dimension, for all rungs of a
     ladder."""
@@ -105,8 +107,7 @@ def stack_move_states(states: list[MoveState]) -> MoveState:
     return stack(states)
 
 
-@inlined
-def move_state_of_rung(stack, k):
+def move_state_of_rung(stack: MoveState, k: int) -> MoveState:
     """Rung k of stacked move states, as views."""
     adaptation, buckets, changes = stack.adaptation, stack.adaptation.buckets, stack.changes
     return MoveState(

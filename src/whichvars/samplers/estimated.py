@@ -22,6 +22,7 @@ from whichvars._kernels.averages import (
 from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED
 from whichvars._kernels.changes import ITERATION, Changes, new_changes
 from whichvars._kernels.informed import Informed, new_informed, set_estimate
+from whichvars._kernels.jit import by_reference
 from whichvars.errors import DataError
 from whichvars.problem import Problem
 from whichvars.samplers import run as runs
@@ -31,6 +32,7 @@ ITERATION_TIME = 500.0  # nanoseconds: of the cheapest there are
 FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time
 
 
+@by_reference
 class Own(NamedTuple):
     """What one chain moves by and counts, beside its tally."""
 

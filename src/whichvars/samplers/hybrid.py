@@ -48,7 +48,7 @@ from whichvars._kernels.informed import (
     new_informed,
     set_estimate,
 )
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.known import Known, end_stage_of_draws, meet_model, new_known
 from whichvars._kernels.moves import draw_included
 from whichvars._kernels.rate_table import HITS, LOOKUPS
@@ -83,6 +83,7 @@ FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
 MOVES = 0
 
 
+@by_reference
 class Own(NamedTuple):
     informed: Informed
     stand_ins: StandIns

@@ -34,7 +34,7 @@ from whichvars._kernels.chain import (
     new_chain,
 )
 from whichvars._kernels.changes import describe_changes
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
 from whichvars._kernels.model_table import Memo, new_memo
 from whichvars._kernels.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
 from whichvars.errors import DataError
@@ -78,6 +78,7 @@ SHARED_FIELDS = (
 )
 
 
+@by_reference
 class Ladder(NamedTuple):
     """Where each rung's chain stands, and what the ladder learns."""
 
@@ -90,8 +91,7 @@ class Ladder(NamedTuple):
     heading: np.ndarray  # (m,) int64, by slot: 1 came last from the bottom, −1 from the top, 0 from neither
 
 
-@inlined
-def chain_of_slot(stack, s):
+def chain_of_slot(stack: Chain, s: int) -> Chain:
     """One of the stacked chains, as views; what holds a proposal is common to all, as one chain moves at a
     time."""
     return Chain(
@@ -122,7 +122,7 @@ def chain_of_slot(stack, s):
 
 
 def _plain(function: Any) -> Any:
-    """The Python version of a kernel: here used to make views."""
+    """The Python version of a kernel."""
     return getattr(function, "py_func", function)
 
 
@@ -152,10 +152,10 @@ class LadderUnit:
     @property
     def chain(self) -> Chain:
         """The chain at the top rung: the one that counts."""
-        return _plain(chain_of_slot)(self.stack, int(self.ladder.slot[-1]))
+        return chain_of_slot(self.stack, int(self.ladder.slot[-1]))
 
     def all_chains(self) -> list[Chain]:
-        return [_plain(chain_of_slot)(self.stack, s) for s in range(len(self.ladder.slot))]
+        return [chain_of_slot(self.stack, s) for s in range(len(self.ladder.slot))]
 
     def capacity(self) -> int:
         return len(self.stack.work)
@@ -282,8 +282,7 @@ class ParallelTempering:
         return unit
 
     def _rung(self, unit: LadderUnit, k: int) -> MoveState:
-        state: MoveState = _plain(move_state_of_rung)(unit.moves, k)
-        return state
+        return move_state_of_rung(unit.moves, k)
 
     def _next_barrier(self, iteration: int) -> int:
         """As for individual adaptation: more often while learning steps are large."""
@@ -298,8 +297,10 @@ class ParallelTempering:
         done = 0
         while done < iterations:
             target = problem.target(own.capacity())
+            chains = Several(own.all_chains())
+            states = Several(self._rung(own, k) for k in range(self.rungs))
             done += advance(
-                target, own.stack, own.memo, own.tally, own.rng, own.ladder, own.moves, move, self.steps, self.target_swap,
+                target, own.stack, chains, own.memo, own.tally, own.rng, own.ladder, states, move, self.steps, self.target_swap,
                 iterations - done,
             )  # fmt: skip
             if own.stack.ints[:, NEEDED].any():
@@ -358,7 +359,7 @@ def set_temperatures(stack, ladder):
 
 
 @inlined
-def exchange(stack, tally, rng, ladder, iteration, aim, decay, freeze, counting):
+def exchange(stack, chains, tally, rng, ladder, iteration, aim, decay, freeze, counting):
     """Steps 2 and 3."""
     m = ladder.slot.shape[0]
     k = int(rng.random() * (m - 1))
@@ -371,7 +372,7 @@ def exchange(stack, tally, rng, ladder, iteration, aim, decay, freeze, counting)
         ladder.exchanged[k] += acceptance
     if rng.random() < acceptance:
         if k + 1 == m - 1 and counting:
-            change_chain(chain_of_slot(stack, high), chain_of_slot(stack, low), tally)
+            change_chain(chains[high], chains[low], tally)
         ladder.slot[k] = high
         ladder.slot[k + 1] = low
         if k == 0:
@@ -388,20 +389,21 @@ def exchange(stack, tally, rng, ladder, iteration, aim, decay, freeze, counting)
 
 
 @entry
-def advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations):
-    return _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations)
+def advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations):
+    return _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations)
 
 
 @kernel
-def _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, iterations):
-    """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room."""
+def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations):
+    """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room.
+
+    chains: those of the stack, by slot; states: those of the moves, by rung."""
     counting = tally.ints[COUNTING] == 1
     m = ladder.slot.shape[0]
     for done in range(iterations):
         while ladder.ints[RUNG] < m:  # step 1; goes on where it was left when a chain needed room
             k = ladder.ints[RUNG]
-            chain = chain_of_slot(stack, ladder.slot[k])
-            state = move_state_of_rung(states, k)
+            chain, state = chains[ladder.slot[k]], states[k]
             while ladder.ints[MOVED] < steps:
                 if not step(target, chain, memo, tally, rng, state, move, counting and k == m - 1, counting):
                     return done
@@ -412,8 +414,8 @@ def _advance(target, stack, memo, tally, rng, ladder, states, move, steps, aim, 
         ladder.ints[ITERATION] += 1
         if m > 1:
             exchange(
-                stack, tally, rng, ladder, ladder.ints[ITERATION], aim, move.decay, move.freeze, counting
+                stack, chains, tally, rng, ladder, ladder.ints[ITERATION], aim, move.decay, move.freeze, counting
             )
         if counting:
-            end_iteration(target, chain_of_slot(stack, ladder.slot[m - 1]), tally)
+            end_iteration(target, chains[ladder.slot[m - 1]], tally)
     return iterations
