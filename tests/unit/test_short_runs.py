@@ -35,9 +35,9 @@ def test_no_averages_without_events() -> None:
     def seen(*weights: float) -> list[Estimate]:
         return [type("E", (), {"rao_blackwell": part(*weights)})()]  # type: ignore[list-item]
 
-    assert combine_rao_blackwell(seen(0, 0, 0)) is None
-    assert combine_rao_blackwell(seen(0, 1, 0)) is None
-    found = combine_rao_blackwell(seen(1, 1, 0))
+    assert combine_rao_blackwell(seen(0, 0, 0), np.ones(2, bool)) is None
+    assert combine_rao_blackwell(seen(0, 1, 0), np.ones(2, bool)) is None
+    found = combine_rao_blackwell(seen(1, 1, 0), np.ones(2, bool))
     assert found is not None
     np.testing.assert_allclose(found[0], [0.8, 0.3])
 
