@@ -76,7 +76,9 @@ class KernelLibrary(JITCodeLibrary):
         waiting: list[Any] = [self]
         while waiting:
             library = waiting.pop()
-            if id(library) in found or library is rtsys.library:  # Numba's run time: every entry has it by itself
+            if (
+                id(library) in found or library is rtsys.library
+            ):  # Numba's run time: every entry has it by itself
                 continue
             found[id(library)] = library
             if isinstance(library, KernelLibrary):

@@ -14,7 +14,7 @@ Kernels load a field where they use it. No reference is counted: the caller's na
 
 import hashlib
 import operator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -95,7 +95,7 @@ def _words(field: types.Type) -> int:
     return SHAPE + 2 * field.ndim if isinstance(field, types.Array) else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def _places(fields: types.NamedTuple) -> list[int]:
     """The word at which each field begins, and that at which the block ends."""
     places = [0]
