@@ -27,6 +27,7 @@ from whichvars.questions import Questions
 from whichvars.replicates import combine_replicates as combine_replicates
 from whichvars.tables import html, latex, model_table, summary_table, terminal
 
+ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
 AT_A_GLANCE = 40_000  # most models that printing a posterior averages over
 
 
@@ -111,9 +112,10 @@ class Posterior(Questions, Exports):
     @cached_property
     def inclusion_ess(self) -> pd.Series:
         """Effective sample size behind each inclusion probability, PIP(1 − PIP)/MCSE²; infinite if exact, NaN
-        if it never moved."""
+        if it never moved, or where the PIP differs from 0 or 1 by no more than rounding."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ess = self.pip * (1 - self.pip) / self.mcse**2
+        ess = np.where(np.minimum(self.pip, 1 - self.pip) < ROUNDED, np.nan, ess)
         return pd.Series(np.where(self.mcse == 0, np.inf, ess), self.problem.names, name="inclusion_ess")
 
     @cached_property
