@@ -142,11 +142,15 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     directory = cache_directory()
-    if directory is None or (LINKED and "_nrt" in options):
+    if directory is None:
         return numba.njit(**options)(function)
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(directory)  # read by Numba while it decorates
     try:
-        return numba.njit(cache=True, **options)(function)
+        if not LINKED or options.get("_nrt", True):
+            return numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(**options)(function)
+        compiled._cache = linking.KernelCache(function, directory)
+        return compiled
     finally:
         numba_config.CACHE_DIR = before
