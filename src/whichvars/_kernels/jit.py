@@ -45,6 +45,7 @@ KERNEL: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True}
 ENTRY: dict[str, Any] = {}
 if LINKED:
     KERNEL["pipeline_class"] = linking.KernelCompiler
+    KERNEL["no_rewrites"] = True  # they are for expressions of whole arrays, which kernels have none of
     ENTRY["pipeline_class"] = linking.EntryCompiler
 
 

@@ -56,12 +56,17 @@ class _Part:
     _in_files: ClassVar[dict[Path, "_Part"]] = {}
     _of_numba: ClassVar[Any] = weakref.WeakKeyDictionary()
 
+    _reload_init: ClassVar[Any] = frozenset()  # Numba asks every library what to do when it is loaded
+
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
 
     @cached_property
     def module(self) -> Any:
         return self._make()
+
+    def _get_module_for_linking(self) -> Any:
+        return self.module
 
     @cached_property
     def _bitcode(self) -> tuple[str, bytes]:
@@ -150,6 +155,22 @@ class KernelLibrary(JITCodeLibrary):
         return self._closure
 
 
+class EntryLibrary(JITCodeLibrary):
+    """What an entry is compiled to, with all the kernels that it can reach."""
+
+    def add_linking_library(self, library: Any) -> None:
+        if isinstance(library, KernelLibrary):
+            self._reload_init.update(library._reload_init)
+            self._linking_libraries.extend(library.parts())  # which Numba links once each
+        else:
+            super().add_linking_library(library)
+
+    def _optimize_final_module(self) -> None:
+        """Once. Numba goes over it twice, so as to find reference counts that cancel; kernels have none."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
 class _KernelFiles(CompileResultCacheImpl):
     """How a lowered kernel is written to the disk: its parts, each in a file of its own as many kernels need the same, and their
     names with what Numba has to know of it."""
@@ -227,6 +248,8 @@ class EntryCompiler(_QuickCompiler):
     """Numba's compiler with Python's garbage collector off: it would look a fifth of the time for what is not there."""
 
     def compile_extra(self, function: Any) -> Any:
+        self.state.library = EntryLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
         with _no_collection():
             return super().compile_extra(function)
 
