@@ -13,11 +13,12 @@ import hashlib
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
+from llvmlite import ir
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags, compile_result
@@ -60,6 +61,7 @@ class _Part:
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
+        self.path: Path | None = None
 
     @cached_property
     def module(self) -> Any:
@@ -67,11 +69,6 @@ class _Part:
 
     def _get_module_for_linking(self) -> Any:
         return self.module
-
-    @cached_property
-    def _bitcode(self) -> tuple[str, bytes]:
-        bitcode = self.module.as_bitcode()
-        return hashlib.sha256(bitcode).hexdigest()[:24] + ".bc", bitcode
 
     @classmethod
     def of(cls, library: Any) -> "_Part":
@@ -83,20 +80,22 @@ class _Part:
     @classmethod
     def read(cls, path: Path) -> "_Part":
         """The one in a file, which is the same for all kernels that need it."""
-        return cls._in_files.setdefault(path, cls(lambda: llvm.parse_bitcode(path.read_bytes())))
+        if path not in cls._in_files:
+            part = cls._in_files[path] = cls(lambda: llvm.parse_bitcode(path.read_bytes()))
+            part.path = path
+        return cls._in_files[path]
 
     def save(self, folder: Path) -> str:
         """Write it to a file of that folder, if it is in none; the file's name, which tells its content."""
-        for path, part in self._in_files.items():
-            if part is self:
-                return path.name
-        name, bitcode = self._bitcode
-        if not (folder / name).exists():
-            new = folder / f"{name}.{uuid.uuid4().hex[:12]}"
-            new.write_bytes(bitcode)
-            new.replace(folder / name)  # another process may read, or write the same
-        self._in_files[folder / name] = self
-        return name
+        if self.path is None:
+            bitcode = self.module.as_bitcode()
+            self.path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
+            if not self.path.exists():
+                new = folder / f"{self.path.name}.{uuid.uuid4().hex[:12]}"
+                new.write_bytes(bitcode)
+                new.replace(self.path)  # another process may read, or write the same
+            self._in_files[self.path] = self
+        return self.path.name
 
 
 class KernelLibrary(JITCodeLibrary):
@@ -258,8 +257,18 @@ class KernelCompiler(_QuickCompiler):
     """Numba's compiler for a function that is only lowered."""
 
     def compile_extra(self, function: Any) -> Any:
-        self.state.library = KernelLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        context = self.state.targetctx  # of this compilation only
+        context.add_dynamic_addr = partial(_address_of, context.add_dynamic_addr)
+        self.state.library = KernelLibrary(context.codegen(), function.__qualname__)
         return super().compile_extra(function)
+
+
+def _address_of(as_numba_does: Any, builder: Any, address: int, info: str) -> Any:
+    """The name of a function that is called stands for an object of Python, whose address in this process would keep the kernel from
+    being kept on the disk. Nothing needs it; Numba, too, would find that out and drop it."""
+    if info == "CPUDispatcher":
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+    return as_numba_does(builder, address, info)
 
 
 @contextlib.contextmanager
