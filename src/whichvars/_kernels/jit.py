@@ -106,13 +106,14 @@ def by_reference(cls: Named) -> Named:
     return cls
 
 
-class Several(tuple[Any, ...]):
-    """Named tuples of one type, of which a kernel chooses by number: ``several[i]``. One type however many there are; in plain
-    Numba one for each number."""
+class _Several(tuple[Any, ...]):
+    """One type for Numba, however many there are in it."""
 
 
+# Named tuples of one type, of which a kernel chooses by number: ``several[i]``. To plain Numba every length is a type of its own.
+Several: type[tuple[Any, ...]] = _Several if LINKED else tuple
 if LINKED:
-    references.register_several(Several)
+    references.register_several(_Several)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
