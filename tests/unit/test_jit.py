@@ -1,11 +1,12 @@
 """Compiled code on disk: never stale, where it was asked to be, safe from others, and not needed."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite
+import numba
 import pytest
 
 from whichvars._kernels import jit
@@ -37,7 +38,7 @@ def run_python(code: str, *, path: Path | None = None, **environment: str) -> st
 
 
 def write_package(folder: Path, *, plain: bool) -> None:
-    """A package of two kernels, one calling the other; with Numba's own cache or with a copy of our jit.py."""
+    """A package of two kernels, one calling the other; with Numba's own cache or with a copy of what compiles ours."""
     kernels = folder / "package" / "_kernels"
     kernels.mkdir(parents=True)
     (folder / "package" / "__init__.py").write_text("")
@@ -45,7 +46,9 @@ def write_package(folder: Path, *, plain: bool) -> None:
     if plain:
         (kernels / "jit.py").write_text("import numba\nentry = kernel = numba.njit(cache=True)\n")
     else:
-        shutil.copy(JIT_FILE, kernels / "jit.py")
+        for name in ("jit.py", "linking.py", "references.py"):
+            source = (JIT_FILE.parent / name).read_text(encoding="utf-8")
+            (kernels / name).write_text(source.replace("whichvars._kernels", "package._kernels"))
     (kernels / "caller.py").write_text(
         "from package._kernels.jit import entry\n"
         "from package._kernels.callee import callee\n\n"
@@ -220,3 +223,156 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
 def test_without_the_jit_kernels_are_plain_functions():
     code = f"{USE}\nprint(type(f).__name__, f(1))"
     assert run_python(code, NUMBA_DISABLE_JIT="1") == "function 2"
+
+
+# --- what Numba does not promise to keep
+
+
+def test_this_numba_has_what_linking_and_references_use():
+    """If this fails, Numba has changed inside. Kernels still give the same bits, as plain Numba functions, but take four times
+    as long to compile: mend _kernels/linking.py and _kernels/references.py."""
+    told = f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
+    assert jit.linking is not None, f"{told}: an import of linking.py or references.py fails"
+    assert not jit.linking.missing(), f"{told}: JITCodeLibrary no longer has {jit.linking.missing()}"
+    assert jit.LINKED or os.environ.get("NUMBA_DISABLE_JIT") or os.environ.get("WHICHVARS_PLAIN_NUMBA"), told
+
+
+def test_a_numba_without_it_is_plain_numba(tmp_path):
+    code = (
+        "from numba.core import codegen\n"
+        "del codegen.CPUCodeLibrary._optimize_functions\n"
+        f"from whichvars._kernels import jit\n{USE}\nprint(jit.LINKED)"
+    )
+    assert run_python(code, WHICHVARS_CACHE_DIR=below_a_file(tmp_path)) == "False"
+
+
+SMALL = """
+import warnings
+from typing import NamedTuple
+import numpy as np
+from whichvars._kernels import jit
+from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
+
+@by_reference
+class Inner(NamedTuple):
+    words: np.ndarray
+    flags: np.ndarray
+    yes: bool
+
+@by_reference
+class Outer(NamedTuple):
+    ints: np.ndarray
+    matrix: np.ndarray
+    strided: np.ndarray
+    inner: Inner
+    number: float
+    whole: int
+
+def new(seed):
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(5, 3))
+    inner = Inner(rng.integers(0, 9, 4).astype(np.uint64), rng.random(3) < .5, bool(seed % 2))
+    return Outer(np.arange(4), rng.normal(size=(4, 3)), table[:, 1], inner, rng.random(), seed)
+
+@inlined
+def bump(inner, by):
+    if inner.yes:
+        inner.words[0] += np.uint64(by)
+    return inner.flags.shape[0]
+
+@kernel
+def add_up(outer, total):
+    total += outer.number * outer.whole + bump(outer.inner, 3)
+    for i in range(outer.matrix.shape[0]):
+        outer.ints[i] += i
+        for j in range(outer.matrix.shape[1]):
+            total += outer.matrix[i, j] * outer.ints[i] + outer.strided[i] / (1 + j) + outer.matrix.size + len(outer.ints)
+    return total + outer.inner.words[0] + outer.strided.size
+
+@entry
+def one(outer):
+    return add_up(outer, 0.0)
+
+@entry
+def all_of_them(several, order):
+    total = 0.0
+    for i in order:
+        total = add_up(several[i], total)
+    return total
+
+first = new(1)
+print(one(first).hex(), one(first).hex(), first.ints.tolist(), int(first.inner.words[0]))
+for n in (2, 3):
+    print(all_of_them(Several(new(k) for k in range(n)), np.array([1, 0, n - 1])).hex())
+"""
+
+
+def test_named_tuples_by_reference_give_the_same_bits(tmp_path):
+    """Arrays of one and two dimensions, strided ones, truth values, numbers, a named tuple in another, several of them: compiled,
+    in plain Numba, and as Python."""
+    (tmp_path / "small.py").write_text(SMALL)
+    code = "import small; from whichvars._kernels import jit; print(jit.LINKED)"
+    path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
+    kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
+    linked = run_python(code, **kept).splitlines()
+    again = run_python(code, **kept).splitlines()
+    plain = run_python(code, **kept, WHICHVARS_PLAIN_NUMBA="1").splitlines()
+    python = run_python(code, **kept, NUMBA_DISABLE_JIT="1").splitlines()
+    assert linked[-1] == again[-1] == "True"
+    assert plain[-1] == python[-1] == "False"
+    assert linked[:-1] == again[:-1] == plain[:-1] == python[:-1]
+
+
+COUNT = (
+    "compiled = lambda f: (sum(f.stats.cache_misses.values()), sum(f.stats.cache_hits.values()))\n"
+    "print(compiled(small.one), compiled(small.all_of_them), compiled(small.add_up), compiled(small.bump))"
+)
+
+
+def test_nothing_is_compiled_twice(tmp_path):
+    """Neither in one process, whatever the number of named tuples, nor in two; kernels without their entries are read too."""
+    (tmp_path / "small.py").write_text(SMALL)
+    path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
+    kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
+    code = f"import small\n{COUNT}"
+    assert run_python(code, **kept).splitlines()[-1] == "(1, 0) (1, 0) (1, 0) (1, 0)"
+    assert run_python(code, **kept).splitlines()[-1] == "(0, 1) (0, 1) (0, 0) (0, 0)"
+    for file in (tmp_path / "cache").rglob("small.all_of_them*"):
+        file.unlink()
+    first, *answers, counts = run_python(code, **kept).splitlines()
+    assert counts == "(0, 1) (1, 0) (0, 1) (0, 0)"
+    for file in (tmp_path / "cache").rglob("*.bc"):  # the kernels' indices now name what is not there
+        file.unlink()
+    for file in (tmp_path / "cache").rglob("small.all_of_them*"):
+        file.unlink()
+    assert run_python(code, **kept).splitlines() == [first, *answers, "(0, 1) (1, 0) (1, 0) (1, 0)"]
+
+
+def test_every_named_tuple_of_kernels_goes_by_reference():
+    """One that does not would be passed by value, which works, at the price that references.py tells of."""
+    package = JIT_FILE.parents[1]
+    for path in (*package.glob("_kernels/*.py"), *package.glob("samplers/*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for before, line in zip(lines, lines[1:]):
+            if line.startswith("class ") and "(NamedTuple)" in line:
+                assert before == "@by_reference", f"{path.name}: {line}"
+
+
+def test_the_garbage_collector_is_left_as_it_was(tmp_path):
+    code = f"import gc\n{USE}\nf(1)\nprint(gc.isenabled())\ngc.disable()\nf(1.5)\nprint(gc.isenabled())"
+    assert run_python(code, WHICHVARS_CACHE_DIR=below_a_file(tmp_path)).split() == ["True", "False"]
+
+
+def test_plain_numba_can_call_a_kernel(tmp_path):
+    """As tests do: it gets all that the kernel needs."""
+    code = (
+        "import numba\n"
+        "from whichvars._kernels import jit\n"
+        "@jit.kernel\ndef low(x):\n    return x * 3.0\n"
+        "@jit.kernel\ndef high(x):\n    return low(x) + 1.0\n"
+        "@numba.njit\ndef call(x):\n    return high(x) + low(x)\n"
+        "print(call(2.0))"
+    )
+    (tmp_path / "calls.py").write_text(code)
+    path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
+    assert run_python("import calls", PYTHONPATH=path, WHICHVARS_CACHE_DIR=str(tmp_path / "cache")) == "13.0"

@@ -45,6 +45,7 @@ KERNEL: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True}
 ENTRY: dict[str, Any] = {}
 if LINKED:
     KERNEL["pipeline_class"] = linking.KernelCompiler
+    KERNEL["no_rewrites"] = True  # they are for expressions of whole arrays, which kernels have none of
     ENTRY["pipeline_class"] = linking.EntryCompiler
 
 
@@ -105,13 +106,14 @@ def by_reference(cls: Named) -> Named:
     return cls
 
 
-class Several(tuple[Any, ...]):
-    """Named tuples of one type, of which a kernel chooses by number: ``several[i]``. One type however many there are; in plain
-    Numba one for each number."""
+class _Several(tuple[Any, ...]):
+    """One type for Numba, however many there are in it."""
 
 
+# Named tuples of one type, of which a kernel chooses by number: ``several[i]``. To plain Numba every length is a type of its own.
+Several: type[tuple[Any, ...]] = _Several if LINKED else tuple
 if LINKED:
-    references.register_several(Several)
+    references.register_several(_Several)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -142,11 +144,15 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     directory = cache_directory()
-    if directory is None or (LINKED and "_nrt" in options):
+    if directory is None:
         return numba.njit(**options)(function)
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(directory)  # read by Numba while it decorates
     try:
-        return numba.njit(cache=True, **options)(function)
+        if not LINKED or options.get("_nrt", True):
+            return numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(**options)(function)
+        compiled._cache = linking.KernelCache(function, directory)
+        return compiled
     finally:
         numba_config.CACHE_DIR = before

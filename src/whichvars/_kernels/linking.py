@@ -9,17 +9,23 @@ each kernel that it calls everything that this kernel can reach: that is then op
 
 import contextlib
 import gc
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler, Flags, compile_result
 from numba.core.runtime.nrt import rtsys
 
 # what is overridden or used here and not meant for others
 PRIVATE = (
-    "_codegen",
     "_ensure_finalized",
     "_finalize_dynamic_globals",
     "_get_module_for_linking",
@@ -45,10 +51,66 @@ class _WithoutEnvironment:
         return getattr(self._codegen, name)
 
 
-class KernelLibrary(JITCodeLibrary):
-    """What one kernel was lowered to, and which libraries it calls."""
+class _Part:
+    """A module to be linked: a kernel's own, or one of Numba's that it calls; in memory, or in a file until it is needed."""
 
+    _in_files: ClassVar[dict[Path, "_Part"]] = {}
+    _of_numba: ClassVar[Any] = weakref.WeakKeyDictionary()
+
+    _reload_init: ClassVar[Any] = frozenset()  # Numba asks every library what to do when it is loaded
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self.path: Path | None = None
+
+    @cached_property
+    def module(self) -> Any:
+        return self._make()
+
+    def _get_module_for_linking(self) -> Any:
+        return self.module
+
+    @classmethod
+    def of(cls, library: Any) -> "_Part":
+        """The one of a library that Numba made."""
+        if library not in cls._of_numba:
+            cls._of_numba[library] = cls(library._get_module_for_linking)
+        return cls._of_numba[library]
+
+    @classmethod
+    def read(cls, path: Path) -> "_Part":
+        """The one in a file, which is the same for all kernels that need it."""
+        if path not in cls._in_files:
+            part = cls._in_files[path] = cls(lambda: llvm.parse_bitcode(path.read_bytes()))
+            part.path = path
+        return cls._in_files[path]
+
+    def save(self, folder: Path) -> str:
+        """Write it to a file of that folder, if it is in none; the file's name, which tells its content."""
+        if self.path is None:
+            bitcode = self.module.as_bitcode()
+            self.path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
+            if not self.path.exists():
+                new = folder / f"{self.path.name}.{uuid.uuid4().hex[:12]}"
+                new.write_bytes(bitcode)
+                new.replace(self.path)  # another process may read, or write the same
+            self._in_files[self.path] = self
+        return self.path.name
+
+
+class KernelLibrary(JITCodeLibrary):
+    """What one kernel was lowered to, and what it needs."""
+
+    _needs: list[_Part] | None = None  # of a kernel from the disk
     _closure: Any = None  # the module with all that the kernel can reach, once it was asked for
+
+    @classmethod
+    def from_files(cls, codegen: Any, name: str, paths: list[Path]) -> "KernelLibrary":
+        """The kernel whose parts are there."""
+        self = cls(codegen, name)
+        self._needs = [_Part.read(path) for path in paths]
+        self._finalized = True
+        return self
 
     @property
     def codegen(self) -> Any:
@@ -70,30 +132,86 @@ class KernelLibrary(JITCodeLibrary):
         self._ensure_finalized()
         return 0
 
-    def reached(self) -> list[Any]:
-        """This library and all that it needs, each once."""
-        found: dict[int, Any] = {}
-        waiting: list[Any] = [self]
-        while waiting:
-            library = waiting.pop()
-            if (
-                id(library) in found or library is rtsys.library
-            ):  # Numba's run time: every entry has it by itself
-                continue
-            found[id(library)] = library
-            if isinstance(library, KernelLibrary):
-                waiting.extend(library._linking_libraries)
-        return list(found.values())
+    def parts(self) -> list[_Part]:
+        """Its own module and all those that it needs, each once."""
+        self._ensure_finalized()
+        if self._needs is None:
+            found = {_Part(lambda: self._final_module): None}  # in this order
+            for library in self._linking_libraries:
+                if isinstance(library, KernelLibrary):
+                    found |= dict.fromkeys(library.parts())
+                elif library is not rtsys.library:  # Numba's run time: every entry has it by itself
+                    found[_Part.of(library)] = None
+            self._needs = list(found)
+        return self._needs
 
     def _get_module_for_linking(self) -> Any:
-        self._ensure_finalized()
         if self._closure is None:
-            self._closure = self._final_module.clone()
-            for library in self.reached()[1:]:
-                own = isinstance(library, KernelLibrary)
-                module = library._final_module if own else library._get_module_for_linking()
-                self._closure.link_in(module, preserve=True)
+            first, *others = self.parts()
+            self._closure = first.module.clone()
+            for part in others:
+                self._closure.link_in(part.module, preserve=True)
         return self._closure
+
+
+class EntryLibrary(JITCodeLibrary):
+    """What an entry is compiled to, with all the kernels that it can reach."""
+
+    def add_linking_library(self, library: Any) -> None:
+        if isinstance(library, KernelLibrary):
+            self._reload_init.update(library._reload_init)
+            self._linking_libraries.extend(library.parts())  # which Numba links once each
+        else:
+            super().add_linking_library(library)
+
+    def _optimize_final_module(self) -> None:
+        """Once. Numba goes over it twice, so as to find reference counts that cancel; kernels have none."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class _KernelFiles(CompileResultCacheImpl):
+    """How a lowered kernel is written to the disk: its parts, each in a file of its own as many kernels need the same, and their
+    names with what Numba has to know of it."""
+
+    folder: Path
+
+    def reduce(self, result: Any) -> Any:
+        names = [part.save(self.folder) for part in result.library.parts()]
+        described = result.fndesc
+        described.typemap = described.calltypes = None  # as Numba does: not needed, and may fail to pickle
+        return names, result.library.name, described, result.environment, result.signature, result.reload_init
+
+    def rebuild(self, target_context: Any, reduced: Any) -> Any:
+        names, name, described, environment, signature, reload_init = reduced
+        paths = [self.folder / name for name in names]
+        if not all(path.exists() for path in paths):
+            return None  # and it is compiled anew
+        for function in reload_init:
+            function()
+        library = KernelLibrary.from_files(target_context.codegen(), name, paths)
+        return compile_result(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            entry_point=target_context.get_executable(library, described, environment),
+            library=library,
+            signature=signature,
+            objectmode=False,
+            lifted=(),
+            fndesc=described,
+            environment=environment,
+            reload_init=reload_init,
+        )
+
+
+class KernelCache(FunctionCache):
+    """Numba's cache of a function, for a kernel: what several kernels need is in `folder`."""
+
+    _impl_class = _KernelFiles
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        super().__init__(function)
+        self._impl.folder = folder
 
 
 class _QuickFlags(Flags):
@@ -129,6 +247,8 @@ class EntryCompiler(_QuickCompiler):
     """Numba's compiler with Python's garbage collector off: it would look a fifth of the time for what is not there."""
 
     def compile_extra(self, function: Any) -> Any:
+        self.state.library = EntryLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
         with _no_collection():
             return super().compile_extra(function)
 
@@ -137,8 +257,18 @@ class KernelCompiler(_QuickCompiler):
     """Numba's compiler for a function that is only lowered."""
 
     def compile_extra(self, function: Any) -> Any:
-        self.state.library = KernelLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        context = self.state.targetctx  # of this compilation only
+        context.add_dynamic_addr = partial(_address_of, context.add_dynamic_addr)
+        self.state.library = KernelLibrary(context.codegen(), function.__qualname__)
         return super().compile_extra(function)
+
+
+def _address_of(as_numba_does: Any, builder: Any, address: int, info: str) -> Any:
+    """The name of a function that is called stands for an object of Python, whose address in this process would keep the kernel from
+    being kept on the disk. Nothing needs it; Numba, too, would find that out and drop it."""
+    if info == "CPUDispatcher":
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+    return as_numba_does(builder, address, info)
 
 
 @contextlib.contextmanager
@@ -155,4 +285,4 @@ def _no_collection() -> Iterator[None]:
 
 def missing() -> list[str]:
     """What this file uses of Numba and this Numba does not have."""
-    return [name for name in PRIVATE if not hasattr(JITCodeLibrary, name) and name != "_codegen"]
+    return [name for name in PRIVATE if not hasattr(JITCodeLibrary, name)]

@@ -21,6 +21,7 @@ from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
+from numba.np.numpy_support import as_dtype
 from numba.extending import (
     NativeValue,
     infer_getattr,
@@ -36,8 +37,8 @@ BYTE, WORD = ir.IntType(8), ir.IntType(64)
 POINTER = BYTE.as_pointer()
 WORD_BYTES = 8
 
-# words of an array's structure; the shape follows, then the strides
-ITEMS, DATA, SHAPE = 2, 4, 5
+# places in an array's structure: the first five are words, then come as many as it has dimensions, twice
+ITEMS, ITEM_BYTES, DATA, SHAPE, STRIDES = 2, 3, 4, 5, 6
 
 
 class Reference(types.Type):
@@ -156,20 +157,24 @@ def _find_block(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.
 
 
 def _read_array(context: Any, builder: ir.IRBuilder, field: types.Array, start: ir.Value) -> ir.Value:
-    array = context.make_array(field)(context, builder)
-    item_bytes = WORD(context.get_abi_sizeof(context.get_data_type(field.dtype)))
-    shape = [_load(builder, start, SHAPE + i, WORD) for i in range(field.ndim)]
-    strides = [_load(builder, start, SHAPE + field.ndim + i, WORD) for i in range(field.ndim)]
-    if field.layout == "C" and field.ndim:
+    """The array as Numba holds it, but without an owner to count."""
+    n, item_bytes = field.ndim, WORD(as_dtype(field.dtype).itemsize)
+    data_type = context.get_data_type(field.dtype).as_pointer()
+    shape = [_load(builder, start, SHAPE + i, WORD) for i in range(n)]
+    strides = [_load(builder, start, SHAPE + n + i, WORD) for i in range(n)]
+    if field.layout == "C":
         strides[-1] = item_bytes  # known already now: loops over the last axis can use vectors
-    array.meminfo = cgutils.get_null_value(array.meminfo.type)
-    array.parent = cgutils.get_null_value(array.parent.type)
-    array.nitems = _load(builder, start, ITEMS, WORD)
-    array.itemsize = item_bytes
-    array.data = _load(builder, start, DATA, array.data.type)
-    array.shape = cgutils.pack_array(builder, shape, WORD)
-    array.strides = cgutils.pack_array(builder, strides, WORD)
-    return array._getvalue()
+    array = ir.Constant(context.get_value_type(field), None)  # all zero
+    items = shape[0]
+    for length in shape[1:]:
+        items = builder.mul(items, length)
+    array = builder.insert_value(array, items, ITEMS)
+    array = builder.insert_value(array, item_bytes, ITEM_BYTES)
+    array = builder.insert_value(array, _load(builder, start, DATA, data_type), DATA)
+    for i in range(n):
+        array = builder.insert_value(array, shape[i], [SHAPE, i])
+        array = builder.insert_value(array, strides[i], [STRIDES, i])
+    return array
 
 
 def _load(builder: ir.IRBuilder, start: ir.Value, word: int, kind: ir.Type) -> ir.Value:
