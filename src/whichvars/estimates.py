@@ -113,8 +113,14 @@ def model_weights(tally: Tally) -> np.ndarray:
     counts = (tally.model_count[:n] - tally.model_before[:n]).astype(float)
     known = tally.model_met[:n] < stage
     if known.any():
-        counts[known] = counts[known].sum() * softmax(tally.model_values[:n].sum(axis=1)[known])
+        counts[known] = counts[known].sum() * softmax(_log_laws(tally)[known])
     return tally.model_weight[:n] + counts
+
+
+def _log_laws(tally: Tally) -> np.ndarray:
+    """The log of the law of the models of the table, (models,), at the temperature of the chain that was counted."""
+    marginal, prior = tally.model_values[: int(tally.ints[MODELS])].T
+    return tally.inverse_temperature[0] * marginal + prior
 
 
 def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, float, float]], float]:
@@ -162,7 +168,7 @@ def _longest_stage(tally: Tally) -> KnownModels | None:
     stages = [tuple(row) for row in tally.stages[1 : min(stage, MOST_STAGES)].tolist()]
     if known.any():
         held = float((tally.model_count[:n] - tally.model_before[:n])[known].sum())
-        mass = float(logsumexp(tally.model_values[:n].sum(axis=1)[known]))
+        mass = float(logsumexp(_log_laws(tally)[known]))
         stages.append((mass, held, float(tally.ints[NOW] - tally.ints[STAGE_START])))
     usable = [(length, i) for i, (_, _, length) in enumerate(stages) if length > 0]
     if not usable:

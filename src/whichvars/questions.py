@@ -24,6 +24,8 @@ from whichvars.reweighting import (
 from whichvars.scores import leave_one_out, log_predictive
 from whichvars.stand_ins import cluster_table
 
+ROUNDING = 1e-12  # of a sum of probabilities
+
 
 class Questions:
     """The methods of a ``Posterior`` that go back to its models; it has the attributes named here."""
@@ -90,7 +92,7 @@ class Questions:
         0.099
         """
         pips = self.pip[find_columns(names, self.problem.names, "names")]
-        least = max(1 - float((1 - pips).sum()), 0.0)
+        least = max(1 - float((1 - pips).sum()) - ROUNDING, 0.0)
         return self._estimate(np.logical_and.reduce(self._having(names)), least, pips.min(), return_mcse)
 
     def _estimate(self, good: np.ndarray, least: float, most: float, return_mcse: bool) -> Any:

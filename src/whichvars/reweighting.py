@@ -11,11 +11,15 @@ record of the run.
 
 **Monte Carlo errors.** Each replicate has weights of its own, the mean of which is w. A ratio of sums differs from its
 limit by Σ v_i (γ_ij − pip_j) to first order; how much this differs between replicates gives the error, the
-autocorrelation of the chains, the weights and the sum in the denominator included. With a single replicate it cannot be
-told.
+autocorrelation of the chains, the weights and the sum in the denominator included. With few replicates such a variance is
+itself known badly, and now and then far too small by chance. It is therefore not taken to be less than its average with what
+it would be if all variables had the same effective sample size. With fewer than FEW replicates the terms are summed over
+BATCHES consecutive stretches of each replicate's thinned record instead, whose scatter is rather larger than the error.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +35,12 @@ from whichvars.inputs import find_columns
 from whichvars.marginals import log_marginals, log_priors
 from whichvars.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem import Problem
+from whichvars.replicates import combine_replicates
 
 SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
+FEW = 3  # replicates, fewer than which say too little of an error
+BATCHES = 32  # per replicate
+POOLED = 4.0  # degrees of freedom that the average over variables counts for
 DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
 A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
@@ -45,12 +53,22 @@ class Draws(NamedTuple):
     models: KeptModels
     number: float  # N, of the draws they stand for; infinite if exact
     dropped: float  # exact: mass of the models that are not there
+    record: "Record | None" = None  # None if exact
+
+
+class Record(NamedTuple):
+    """Draws one by one, in the order in which they came."""
+
+    models: KeptModels  # a model may come again and again
+    replicate: np.ndarray  # (N,) int
+    batch: np.ndarray  # (N,) int: all batches of all replicates, counted through
 
 
 class Reweighted(NamedTuple):
     """What the models say under new weights."""
 
     models: KeptModels  # those that have any weight left; rows of `by_replicate` need not sum to one
+    record: Record | None  # with weights v, which sum to one; None if exact
     ess: float  # effective draws; infinite if exact
     enough: bool
     log_mean_ratio: float  # log Σ w r
@@ -70,7 +88,21 @@ def read_draws(
         return Draws(kept, np.inf, DROPPED if len(kept) < models else 0.0)
     if kept.by_replicate is None:  # made before replicates were kept apart
         kept = of_record(trace, rows)
-    return Draws(kept, float(len(trace)) if number is None else number, 0.0)
+    return Draws(kept, float(len(trace)) if number is None else number, 0.0, read_record(trace, rows))
+
+
+def read_record(trace: pd.DataFrame, rows: sparse.csr_array) -> Record:
+    """The draws of a thinned record."""
+    replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
+    iteration, batch = trace["iteration"].to_numpy(), np.zeros(len(trace), np.int64)
+    for r in range(replicate.max() + 1):
+        here = replicate == r
+        last = iteration[here].max()
+        batch[here] = r * BATCHES + np.minimum((iteration[here] - 1) * BATCHES // last, BATCHES - 1)
+    models = KeptModels.of_rows(rows)
+    if "weight" in trace:
+        models = replace(models, weight=trace["weight"].to_numpy())
+    return Record(models, replicate, batch)
 
 
 def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
@@ -83,8 +115,9 @@ def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
     return KeptModels.of_replicates(found)
 
 
-def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
-    """New weights in proportion to w r."""
+def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray]) -> Reweighted:
+    """New weights in proportion to w r, the function giving log r of models."""
+    log_ratio = log_ratio_of(draws.models)
     models = draws.models
     old = models.weight
     top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
@@ -97,15 +130,20 @@ def change_weights(draws: Draws, log_ratio: np.ndarray) -> Reweighted:
     new = models.reweighted(ratio)
     if np.isinf(draws.number):
         missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
-        return Reweighted(new, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
     ess = draws.number * total**2 / float(models.weight @ ratio**2)
     error = float(models.error(ratio)) / total
-    return Reweighted(new, ess, ess >= ENOUGH, float(top + np.log(total)), error)
+    record = draws.record
+    if record is not None and new.by_replicate is not None and len(new.by_replicate) < FEW:
+        weight = record.models.weight * np.exp(np.minimum(log_ratio_of(record.models) - top, 0.0))
+        record = record._replace(models=replace(record.models, weight=weight / max(weight.sum(), 1e-300)))
+    return Reweighted(new, record, ess, ess >= ENOUGH, float(top + np.log(total)), error)
 
 
-def inclusion(models: KeptModels, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inclusion probabilities under the weights of models, their Monte Carlo errors, and what each replicate says:
+def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inclusion probabilities under new weights, their Monte Carlo errors, and what each replicate says:
     (p,), (p,), (replicates, p); no replicates if exact."""
+    models = new.models
     members, sizes = models.members, np.diff(models.start)
 
     def pips(weight: np.ndarray) -> np.ndarray:
@@ -119,9 +157,30 @@ def inclusion(models: KeptModels, p: int, exact: bool) -> tuple[np.ndarray, np.n
     sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(masses > 0, sums / masses, pip)
-    mcse = standard_error(sums - masses * pip)
+    if len(models.by_replicate) < FEW and new.record is not None:
+        mcse = scatter_of_batches(new.record, pip)
+    else:
+        squares = standard_error(sums - masses * pip) ** 2
+        spread = np.where(pip * (1 - pip) > 1e-12, pip * (1 - pip), np.nan)
+        degrees = len(models.by_replicate) - 1
+        with np.errstate(invalid="ignore"):
+            typical = (
+                spread * np.nan_to_num(np.nanmean(squares / spread)) if np.isfinite(spread).any() else squares
+            )
+        mcse = np.sqrt(np.fmax(squares, (POOLED * typical + degrees * squares) / (POOLED + degrees)))
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
     return pip, np.where(still, np.nan, mcse), means
+
+
+def scatter_of_batches(record: Record, pip: np.ndarray) -> np.ndarray:
+    """Monte Carlo errors from the draws of a thinned record, (p,)."""
+    models, p = record.models, len(pip)
+    R, n, sizes = int(record.replicate.max()) + 1, len(record.models), np.diff(record.models.start)
+    rows = sparse.csr_array((np.repeat(models.weight, sizes), models.members, models.start), shape=(n, p))
+    gather = sparse.csr_array((np.ones(n), (record.batch, np.arange(n))), shape=(R * BATCHES, n))
+    mass = (gather @ models.weight).reshape(R, BATCHES, 1)
+    sums = np.asarray((gather @ rows).todense()).reshape(R, BATCHES, p) - mass * pip
+    return combine_replicates(R * sums.sum(axis=1), R**2 * BATCHES * sums.var(axis=1, ddof=1), BATCHES - 1)[1]
 
 
 def log_posteriors(problem: Problem, models: KeptModels) -> np.ndarray:
@@ -195,8 +254,9 @@ def sensitivity_table(
     for value, slab in slabs:
         marginals = log_marginals(problem.with_priors(slab=slab), models)
         for size, log_prior in priors:
-            new = change_weights(draws, marginals + log_prior - before)
-            pip, mcse, _ = inclusion(new.models, problem.p, np.isinf(draws.number))
+            after = marginals + log_prior
+            new = change_weights(draws._replace(record=None), lambda _, after=after: after - before)
+            pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
             row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
             row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
             row["mean_size"] = float(pip.sum())
@@ -230,9 +290,9 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
     """A posterior under the priors of another problem of the same data, and whether enough draws are left to
     believe it."""
     draws, p = posterior._draws(), problem.p
-    new = change_weights(draws, _log_ratio(posterior.problem, problem, draws.models))
+    new = change_weights(draws, partial(_log_ratio, posterior.problem, problem))
     exact = np.isinf(draws.number)
-    pip, mcse, means = inclusion(new.models, p, exact)
+    pip, mcse, means = inclusion(new, p, exact)
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
         evidence, error = evidence + new.log_mean_ratio, float(np.hypot(error, new.log_mean_ratio_error))
@@ -311,8 +371,8 @@ def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.Da
     names = posterior.problem.names
     inside, outside = find_disjoint(include, exclude, names)
     draws = posterior._draws()
-    new = change_weights(draws, condition(draws.models, inside, outside))
-    pip, mcse, _ = inclusion(new.models, len(names), np.isinf(draws.number))
+    new = change_weights(draws, partial(condition, include=inside, exclude=outside))
+    pip, mcse, _ = inclusion(new, len(names), np.isinf(draws.number))
     known = inside + outside
     mcse[known] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -36,9 +36,17 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_errors_are_of_the_right_size(question):
     found = scores(40, 2, 5000, QUESTIONS[question])
-    # 40 runs of at least 6 variables: the standard deviation of this share is 2 % or less
-    assert 0.89 < (np.abs(found) < 2).mean() < 0.99
-    assert 0.8 < found.std() < 1.25
+    # 40 runs of at least 6 variables: the standard deviation of this share is 2 % or less. With two replicates, errors of
+    # what is asked afterwards are those of the thinned record, and rather larger than need be
+    least, smallest = (0.89, 0.8) if question == "run" else (0.93, 0.3)
+    assert least < (np.abs(found) < 2).mean() <= (0.99 if question == "run" else 1)
+    assert smallest < found.std() < 1.25
+
+
+def test_errors_from_four_replicates():
+    found = scores(40, 4, 2500, QUESTIONS["given"])
+    assert 0.88 < (np.abs(found) < 2).mean() < 0.99
+    assert 0.6 < found.std() < 1.6
 
 
 @pytest.mark.slow
@@ -47,4 +55,8 @@ def test_errors_are_of_the_right_size(question):
 def test_errors_are_honest(replicates, question):
     """At least 32 batches in every replicate; a thousand seeds."""
     found = scores(1000, replicates, 20_000 // replicates, QUESTIONS[question])
-    assert 0.93 < (np.abs(found) < 2).mean() < 0.97
+    if question == "run":
+        assert 0.93 < (np.abs(found) < 2).mean() < 0.97
+    else:  # with one replicate they are larger than need be; with four they are known to a few degrees of freedom
+        assert (np.abs(found) < 2).mean() > 0.89
+        assert 0.3 < found.std() < 1.6

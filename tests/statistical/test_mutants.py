@@ -117,7 +117,7 @@ MUTANTS = {
         CHAIN, "    if ints[SCANNED] > first:\n        ints[SCANNED] = first\n", "", "check_averages"
     ),
     "odds for probabilities in the averages": Mutant(
-        "_kernels/averages.py", "return odds / (1.0 + odds)", "return odds", "check_averages"
+        "_kernels/scan_work.py", "return odds / (1.0 + odds)", "return odds", "check_averages"
     ),
     "wrong rate of included variables": Mutant(
         RATES, "1.0 + kappa * (1.0 + 1.0 / x)", "1.0 + kappa * (1.0 + x)", "check_jumps"

@@ -110,7 +110,15 @@ def test_errors_are_the_scatter_of_replicates(sampled):
     assert new.pip[2] == pytest.approx(run.kept.weight @ (ratio * inside) / (run.kept.weight @ ratio))
     off = [w @ (ratio * (inside - new.pip[2])) / (run.kept.weight @ ratio) for w in run.kept.by_replicate]
     assert len(off) == 4
-    assert new.mcse[2] == pytest.approx(np.std(off, ddof=1) / 2, rel=1e-9)
+    # one of few replicates may be small by chance: not below an average with the other variables
+    least = np.std(off, ddof=1) / 2
+    assert least * (1 - 1e-9) <= new.mcse[2] < 10 * least
+    largest = int(np.argmax(new.mcse**2 / (new.pip * (1 - new.pip))))
+    inside = run.kept.having(largest)
+    off = [
+        w @ (ratio * (inside - new.pip[largest])) / (run.kept.weight @ ratio) for w in run.kept.by_replicate
+    ]
+    assert new.mcse[largest] == pytest.approx(np.std(off, ddof=1) / 2, rel=1e-9)
 
 
 def test_there_and_back_is_where_it_was(sampled):

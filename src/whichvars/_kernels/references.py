@@ -21,7 +21,6 @@ from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
-from numba.np.numpy_support import as_dtype
 from numba.extending import (
     NativeValue,
     infer_getattr,
@@ -32,6 +31,7 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
+from numba.np.numpy_support import as_dtype
 
 BYTE, WORD = ir.IntType(8), ir.IntType(64)
 POINTER = BYTE.as_pointer()

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.averages import EVERY, NEXT_SCAN, Averages, add_scan, grow_averages, no_averages
-from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE, Chain
+from whichvars._kernels.chain import INVERSE_TEMPERATURE, LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE, Chain
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.target import Target
 
@@ -77,6 +77,9 @@ class Tally(NamedTuple):
     model_count: np.ndarray  # (models,) int64
     model_before: np.ndarray  # (models,) int64: its count when the current stage began
     model_met: np.ndarray  # (models,) int64: the stage in which it was first counted
+    inverse_temperature: (
+        np.ndarray
+    )  # (1,): of the chain that is counted, at which models have the law p(y | γ)^t p(γ)
     model_weight: np.ndarray  # (models,): its share of the draws of all complete stages, by the best weights
     # (MOST_STAGES, 3), complete stages: log of the posterior mass of the models known when it began, how many draws were
     # of them, and how many there were in all
@@ -111,6 +114,7 @@ def new_tally(p: int, capacity: int, models: int, records: int, batches: int, ba
         model_count=np.zeros(models, np.int64),
         model_before=np.zeros(models, np.int64),
         model_met=np.zeros(models, np.int64),
+        inverse_temperature=np.ones(1),
         model_weight=np.zeros(models),
         stages=np.zeros((MOST_STAGES, 3)),
         model_start=np.zeros(models + 1, np.int64),
@@ -136,6 +140,7 @@ def start_counting(chain, tally):
     """Warm-up is over: count from the current model on."""
     ints = tally.ints
     ints[COUNTING] = 1
+    tally.inverse_temperature[0] = chain.floats[INVERSE_TEMPERATURE]
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
     ints[STAGE_END] = FIRST_STAGE
@@ -227,20 +232,20 @@ def _handle_event(target, chain, tally):
 def _end_stage(tally):
     """Share out the draws of a stage; models counted so far are known from now on."""
     ints, values, count, before = tally.ints, tally.model_values, tally.model_count, tally.model_before
-    stage, n = ints[STAGE], ints[MODELS]
+    stage, n, t = ints[STAGE], ints[MODELS], tally.inverse_temperature[0]
     top = -np.inf
     held = 0
     for e in range(n):
         if tally.model_met[e] < stage:
             held += count[e] - before[e]
-            top = max(top, values[e, 0] + values[e, 1])
+            top = max(top, t * values[e, 0] + values[e, 1])
     mass = 0.0
     for e in range(n):
         if tally.model_met[e] < stage:
-            mass += math.exp(values[e, 0] + values[e, 1] - top)
+            mass += math.exp(t * values[e, 0] + values[e, 1] - top)
     for e in range(n):
         if tally.model_met[e] < stage:
-            tally.model_weight[e] += held * math.exp(values[e, 0] + values[e, 1] - top) / mass
+            tally.model_weight[e] += held * math.exp(t * values[e, 0] + values[e, 1] - top) / mass
         else:
             tally.model_weight[e] += count[e] - before[e]
         before[e] = count[e]

@@ -117,12 +117,18 @@ def inclusion_table(
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
     if posterior.models.exact:
         return f"{pip:6.1%}"
-    known = "?"  # it never came in or never left, or there is a single replicate
-    if error == 0:
-        known = "<0.01"
-    if error > 0:
-        known = f"{100 * error:.2f}" if error >= 0.00005 else "<0.01"
-    return f"{100 * pip:5.1f} {signs(console)[2]} {known}%"
+    return f"{100 * pip:5.1f} {signs(console)[2]} {hundredths(error)}%"
+
+
+def hundredths(share: float) -> str:
+    """A share in per cent; what is small is not said to be nothing, and "?" is what cannot be told.
+
+    >>> hundredths(0.25), hundredths(0.00001), hundredths(0.0), hundredths(float("nan"))
+    ('25.00', '<0.01', '<0.01', '?')
+    """
+    if share != share:
+        return "?"
+    return f"{100 * share:.2f}" if share >= 0.00005 else "<0.01"
 
 
 def model_table(console: "Console", posterior: "Posterior", rows: int) -> "Table":
@@ -131,8 +137,8 @@ def model_table(console: "Console", posterior: "Posterior", rows: int) -> "Table
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
     for _, model in posterior.top_models(rows).iterrows():
-        share = percent(console, posterior, model["probability"], model["mcse"])
-        table.add_row(share, plain(model["variables"] or "none"))
+        error = "" if posterior.models.exact else f" {signs(console)[2]} {hundredths(model['mcse'])}"
+        table.add_row(f"{hundredths(model['probability'])}{error}%", plain(model["variables"] or "none"))
     return table
 
 
