@@ -13,8 +13,8 @@ record of the run.
 limit by Σ v_i (γ_ij − pip_j) to first order; how much this differs between replicates gives the error, the
 autocorrelation of the chains, the weights and the sum in the denominator included. With few replicates such a variance is
 itself known badly, and now and then far too small by chance. It is therefore not taken to be less than its average with what
-it would be if all variables had the same effective sample size. With fewer than FEW replicates the terms are summed over
-BATCHES consecutive stretches of each replicate's thinned record instead, whose scatter is rather larger than the error.
+it would be if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
+consecutive stretches of its thinned record instead, whose scatter is larger than the error.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,6 @@ from whichvars.problem import Problem
 from whichvars.replicates import combine_replicates
 
 SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
-FEW = 3  # replicates, fewer than which say too little of an error
 BATCHES = 32  # per replicate
 POOLED = 4.0  # degrees of freedom that the average over variables counts for
 DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
@@ -134,7 +133,7 @@ def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray
     ess = draws.number * total**2 / float(models.weight @ ratio**2)
     error = float(models.error(ratio)) / total
     record = draws.record
-    if record is not None and new.by_replicate is not None and len(new.by_replicate) < FEW:
+    if record is not None and new.by_replicate is not None and len(new.by_replicate) < 2:
         weight = record.models.weight * np.exp(np.minimum(log_ratio_of(record.models) - top, 0.0))
         record = record._replace(models=replace(record.models, weight=weight / max(weight.sum(), 1e-300)))
     return Reweighted(new, record, ess, ess >= ENOUGH, float(top + np.log(total)), error)
@@ -157,7 +156,7 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
     sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(masses > 0, sums / masses, pip)
-    if len(models.by_replicate) < FEW and new.record is not None:
+    if len(models.by_replicate) < 2 and new.record is not None:
         mcse = scatter_of_batches(new.record, pip)
     else:
         squares = standard_error(sums - masses * pip) ** 2
@@ -255,13 +254,18 @@ def sensitivity_table(
         marginals = log_marginals(problem.with_priors(slab=slab), models)
         for size, log_prior in priors:
             after = marginals + log_prior
-            new = change_weights(draws._replace(record=None), lambda _, after=after: after - before)
+            new = change_weights(draws._replace(record=None), partial(_difference, after, before))
             pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
             row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
             row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
             row["mean_size"] = float(pip.sum())
             rows.append(row | {problem.names[j]: float(pip[j]) for j in variables})
     return pd.DataFrame(rows).set_index([label, "prior_size"])
+
+
+def _difference(after: np.ndarray, before: np.ndarray, models: KeptModels) -> np.ndarray:
+    """What ``change_weights`` is handed where both log posteriors are known already."""
+    return after - before
 
 
 def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[int], list[int]]:

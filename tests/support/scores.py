@@ -11,6 +11,7 @@ from scipy import stats
 import whichvars as wv
 from support.oracle import OraclePosterior
 from whichvars._kernels.chain import INVERSE_TEMPERATURE
+from whichvars.consistency import sizes_of
 
 RUNS = 16
 RARE = 0.005  # sizes and models less probable than this are visited too seldom for a standard error
@@ -103,7 +104,8 @@ def scores(
 
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE
-    sizes = np.array([p.sizes for p in posteriors])
+    # sizes follow inclusion probabilities; where those are not of this truth, take what the models say by themselves
+    sizes = np.array([p.sizes if conditional else sizes_of(p.kept, problem.p)[0] for p in posteriors])
     allowed = np.bincount(truth.masks.sum(axis=1), truth.log_joint > -np.inf) > 0
     assert np.all(sizes[:, ~allowed] == 0), "models of a size that is not allowed"
     assert np.all(sizes[:, truth.size_distribution == 0] < 1e-12), "models of a size that has no mass"
