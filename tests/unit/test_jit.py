@@ -1,5 +1,6 @@
 """Compiled code on disk: never stale, where it was asked to be, safe from others, and not needed."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -353,7 +354,7 @@ def test_every_named_tuple_of_kernels_goes_by_reference():
     package = JIT_FILE.parents[1]
     for path in (*package.glob("_kernels/*.py"), *package.glob("samplers/*.py")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        for before, line in zip(lines, lines[1:]):
+        for before, line in itertools.pairwise(lines):
             if line.startswith("class ") and "(NamedTuple)" in line:
                 assert before == "@by_reference", f"{path.name}: {line}"
 

@@ -14,14 +14,13 @@ Kernels load a field where they use it. No reference is counted: the caller's na
 
 import hashlib
 import operator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
-from numba.np.numpy_support import as_dtype
 from numba.extending import (
     NativeValue,
     infer_getattr,
@@ -32,6 +31,7 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
+from numba.np.numpy_support import as_dtype
 
 BYTE, WORD = ir.IntType(8), ir.IntType(64)
 POINTER = BYTE.as_pointer()
@@ -80,7 +80,7 @@ def register_several(cls: type) -> None:
     typeof_impl.register(cls)(lambda value, context: References(typeof_impl(value[0], context)))
 
 
-def _by_value(value: Any, context: Any) -> types.Type:
+def _by_value(value: Any, context: Any) -> Any:
     """The type by which Numba itself would pass `value`."""
     if hasattr(value, "_fields"):
         return types.NamedTuple([_by_value(field, context) for field in value], type(value))
@@ -96,7 +96,7 @@ def _words(field: types.Type) -> int:
     return SHAPE + 2 * field.ndim if isinstance(field, types.Array) else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def _places(fields: types.NamedTuple) -> list[int]:
     """The word at which each field begins, and that at which the block ends."""
     places = [0]
@@ -116,7 +116,7 @@ def _at(builder: ir.IRBuilder, block: ir.Value, word: int) -> ir.Value:
 class _Fields(AttributeTemplate):
     key = Reference
 
-    def generic_resolve(self, reference: Reference, name: str) -> types.Type | None:
+    def generic_resolve(self, reference: Reference, name: str) -> types.Type | None:  # type: ignore[override]
         fields = reference.fields
         if name not in fields.fields:
             return None

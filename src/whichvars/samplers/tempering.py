@@ -414,7 +414,16 @@ def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, step
         ladder.ints[ITERATION] += 1
         if m > 1:
             exchange(
-                stack, chains, tally, rng, ladder, ladder.ints[ITERATION], aim, move.decay, move.freeze, counting
+                stack,
+                chains,
+                tally,
+                rng,
+                ladder,
+                ladder.ints[ITERATION],
+                aim,
+                move.decay,
+                move.freeze,
+                counting,
             )
         if counting:
             end_iteration(target, chains[ladder.slot[m - 1]], tally)
