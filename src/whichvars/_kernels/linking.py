@@ -121,7 +121,7 @@ class KernelLibrary(JITCodeLibrary):
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         for library in self._linking_libraries:
-            self._reload_init.update(library._reload_init)
+            _inherit(self, getattr(library, "_reload_init", ()))
             self._dynamic_globals.extend(library._dynamic_globals)  # with one, nothing above it can be kept on the disk
         for function in self._final_module.functions:
             # may be there several times, and go once it has been inlined everywhere
@@ -160,15 +160,22 @@ class EntryLibrary(JITCodeLibrary):
 
     def add_linking_library(self, library: Any) -> None:
         if isinstance(library, KernelLibrary):
-            self._reload_init.update(library._reload_init)
+            _inherit(self, getattr(library, "_reload_init", ()))
             self._linking_libraries.extend(library.parts())  # which Numba links once each
         else:
             super().add_linking_library(library)
 
     def _optimize_final_module(self) -> None:
         """Once. Numba goes over it twice, so as to find reference counts that cancel; kernels have none."""
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        manager = self._codegen._module_pass_manager()
+        passes, *options = manager if isinstance(manager, tuple) else [manager]  # of Numba before 0.62: alone
+        passes.run(self._final_module, *options)
+
+
+def _inherit(library: Any, to_do: Any) -> None:
+    """What is to be done when the library is loaded. Numba 0.61 knows of no such thing."""
+    if to_do:
+        library._reload_init.update(to_do)
 
 
 class _KernelFiles(CompileResultCacheImpl):
@@ -191,7 +198,7 @@ class _KernelFiles(CompileResultCacheImpl):
         for function in reload_init:
             function()
         library = KernelLibrary.from_files(target_context.codegen(), name, paths)
-        library._reload_init.update(reload_init)
+        _inherit(library, reload_init)
         return compile_result(
             typing_context=target_context.typing_context,
             target_context=target_context,
