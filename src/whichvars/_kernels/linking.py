@@ -122,7 +122,9 @@ class KernelLibrary(JITCodeLibrary):
         self._finalize_dynamic_globals()
         for library in self._linking_libraries:
             _inherit(self, getattr(library, "_reload_init", ()))
-            self._dynamic_globals.extend(library._dynamic_globals)  # with one, nothing above it can be kept on the disk
+            self._dynamic_globals.extend(
+                library._dynamic_globals
+            )  # with one, nothing above it can be kept on the disk
         for function in self._final_module.functions:
             # may be there several times, and go once it has been inlined everywhere
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
