@@ -173,10 +173,32 @@ def stopping_command(
 
 @main.command("startup")
 @click.option("--repeats", default=5, show_default=True, help="The median is reported.")
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Another checkout, whose first answers are measured in turns with this one's.",
+)
+@click.option(
+    "--first",
+    "names",
+    type=click.Choice(startup.FIRST),
+    multiple=True,
+    default=startup.FIRST,
+    help="Only the first answers of these samplers. All by default.",
+)
+@click.option("--first-repeats", default=1, show_default=True, help="A first answer takes a while.")
 @output
-def startup_command(repeats: int, out: Path | None, markdown: bool) -> None:
-    """What one waits for before anything is computed: import, --help, a second fit of a small problem."""
-    result = startup.measure(repeats, say)
+def startup_command(
+    repeats: int,
+    baseline: Path | None,
+    names: tuple[str, ...],
+    first_repeats: int,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """What one waits for before anything is computed: import, --help, a second fit of a small problem; and the first answer of each
+    sampler, when nothing is compiled."""
+    result = startup.measure(repeats, say) | startup.first_answers(names, baseline, first_repeats, say)
     where = common.write_result("startup", result, out)
     common.present(result, startup.tables, markdown)
     say(f"written to {where.name}")

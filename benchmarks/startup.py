@@ -1,7 +1,7 @@
-"""What a user waits for besides sampling: import, help, and the second fit of a small problem.
+"""What a user waits for besides sampling: import, help, the second fit of a small problem, and the first answer of each sampler.
 
-Kernels and bytecode are compiled beforehand, as they are when a user does something for the second time. Wall time depends
-on what else the machine does; CPU time, of the process and its threads, much less.
+But for the first answers, kernels and bytecode are compiled beforehand, as they are when a user does something for the second
+time. Wall time depends on what else the machine does; CPU time, of the process and its threads, much less.
 """
 
 import json
@@ -21,6 +21,25 @@ from benchmarks.common import Table, number
 
 DRAWS = 1000  # so few that sampling takes hardly any time
 WHICHVARS = [sys.executable, "-m", "whichvars"]
+PACKAGE = Path(__file__).resolve().parent.parent
+FIRST = (
+    "default", "AddDeleteSwap", "IndividualAdaptation", "Lamnisos", "ASI", "PARNI", "TemperedGibbs", "SubsetGibbs",
+    "ParallelTempering", "SequentialMonteCarlo", "exact",
+)  # fmt: skip
+FIRST_ANSWER = """
+import sys, warnings
+import whichvars as wv
+warnings.simplefilter("ignore")
+name, small = sys.argv[1], {"seed": 1, "threads": 1, "progress": False}
+if name == "exact":
+    data = wv.datasets.load_uscrime()
+    wv.exact(wv.Problem(data.X, data.y))
+else:
+    data = wv.datasets.load_growth()
+    settings = {"particles": 200} if name == "SequentialMonteCarlo" else {}
+    small |= {"replicates": 1} if settings else {"draws": 1000, "warmup": 2000}
+    wv.sample(wv.Problem(data.X, data.y), *([] if name == "default" else [getattr(wv, name)(**settings)]), **small)
+"""
 
 
 class Times(NamedTuple):
@@ -67,10 +86,28 @@ def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, A
     return {"environment": common.environment(), "rows": rows}
 
 
-def times(command: list[str], bytecode: Path) -> Times:
+def first_answers(
+    names: tuple[str, ...], baseline: Path | None, repeats: int = 1, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """CPU seconds of new processes that find no compiled kernels: this checkout, and in turns with it another one."""
+    checkouts = {"cpu_seconds": PACKAGE, **({} if baseline is None else {"baseline_cpu_seconds": baseline})}
+    rows: list[dict[str, Any]] = [{"what": name, **{key: [] for key in checkouts}} for name in names]
+    with tempfile.TemporaryDirectory() as bytecode:
+        for row in rows:
+            for _ in range(repeats):
+                for key, checkout in checkouts.items():
+                    say(f"first answer, {row['what']}: {key.removesuffix('_cpu_seconds')}")
+                    with tempfile.TemporaryDirectory() as cache:
+                        there = {"PYTHONPATH": str(checkout / "src"), "WHICHVARS_CACHE_DIR": cache}
+                        command = [sys.executable, "-c", FIRST_ANSWER, row["what"]]
+                        row[key].append(times(command, Path(bytecode), **there).cpu)
+    return {"first_answers": rows}
+
+
+def times(command: list[str], bytecode: Path, **more: str) -> Times:
     """Of a process that keeps its bytecode there; one that fails for want of accuracy (exit code 3) is as good as any."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    environment |= {"PYTHONPYCACHEPREFIX": str(bytecode), **more}
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -96,4 +133,10 @@ def tables(result: dict[str, Any]) -> list[Table]:
         table.rows.append(
             [row["what"], number(wall), number(max(row["seconds"])), number(cpu), number(sampling), limit]
         )
-    return [table]
+    first = Table("CPU seconds of a first answer, nothing compiled", ["sampler", "CPU", "baseline", "ratio"])
+    for row in result.get("first_answers", []):
+        own = statistics.median(row["cpu_seconds"])
+        other = statistics.median(row["baseline_cpu_seconds"]) if "baseline_cpu_seconds" in row else None
+        ratio = ["", ""] if other is None else [number(other), number(own / other)]
+        first.rows.append([row["what"], number(own), *ratio])
+    return [table, first] if first.rows else [table]

@@ -268,7 +268,7 @@ def test_results_name_no_machine() -> None:
 
 
 def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monkeypatch):
-    def in_this_process(command: list[str], _) -> startup.Times:
+    def in_this_process(command: list[str], _, **environment: str) -> startup.Times:
         if command[1:3] == ["-m", "whichvars"]:
             assert CliRunner().invoke(whichvars_main, command[3:]).exit_code in (0, 3), command
         return startup.Times(float(len(command)), 2.0)
@@ -283,6 +283,24 @@ def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monk
     assert "| import whichvars | 3.00 | 3.00 | 2.00 | 0 | < 1 |" in result.output
     rows = {row["what"]: row for row in json.loads(out.read_text())["rows"]}
     assert 0 < rows["second whichvars fit, 41 variables"]["sampling_cpu_seconds"][0] < 60
+
+
+def test_first_answers_take_turns_with_a_baseline(tmp_path, monkeypatch):
+    seen: list[tuple[str, str]] = []
+
+    def instead(command: list[str], _, **there: str) -> startup.Times:
+        assert not list(Path(there["WHICHVARS_CACHE_DIR"]).iterdir())
+        seen.append((command[-1], there["PYTHONPATH"]))
+        return startup.Times(0.0, 40.0 if str(tmp_path) in there["PYTHONPATH"] else 10.0)
+
+    monkeypatch.setattr(startup, "times", instead)
+    found = startup.first_answers(("default", "exact"), tmp_path, 2, lambda text: None)
+    own, other = str(startup.PACKAGE / "src"), str(tmp_path / "src")
+    assert seen == [(name, where) for name in ("default", "exact") for where in (own, other) * 2]
+    _, table = startup.tables({"rows": [], **found})
+    assert table.rows == [["default", "10.0", "40.0", "0.250"], ["exact", "10.0", "40.0", "0.250"]]
+    (alone,) = startup.first_answers(("exact",), None, 1, lambda text: None)["first_answers"]
+    assert alone == {"what": "exact", "cpu_seconds": [10.0]}
 
 
 def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):

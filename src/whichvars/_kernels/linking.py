@@ -11,7 +11,6 @@ import contextlib
 import gc
 import hashlib
 import uuid
-import weakref
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
@@ -55,8 +54,7 @@ class _Part:
     """A module to be linked: a kernel's own, or one of Numba's that it calls; in memory, or in a file until it is needed."""
 
     _in_files: ClassVar[dict[Path, "_Part"]] = {}
-    _of_numba: ClassVar[Any] = weakref.WeakKeyDictionary()
-
+    _of_numba: ClassVar[dict[Any, "_Part"]] = {}
     _reload_init: ClassVar[Any] = frozenset()  # Numba asks every library what to do when it is loaded
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -89,19 +87,19 @@ class _Part:
         """Write it to a file of that folder, if it is in none; the file's name, which tells its content."""
         if self.path is None:
             bitcode = self.module.as_bitcode()
-            self.path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
-            if not self.path.exists():
-                new = folder / f"{self.path.name}.{uuid.uuid4().hex[:12]}"
+            path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
+            if not path.exists():
+                new = path.with_suffix(f".{uuid.uuid4().hex[:12]}")
                 new.write_bytes(bitcode)
-                new.replace(self.path)  # another process may read, or write the same
-            self._in_files[self.path] = self
+                new.replace(path)  # another process may read, or write the same
+            self.path, self._in_files[path] = path, self
         return self.path.name
 
 
 class KernelLibrary(JITCodeLibrary):
     """What one kernel was lowered to, and what it needs."""
 
-    _needs: list[_Part] | None = None  # of a kernel from the disk
+    _needs: list[_Part] | None = None  # see parts
     _closure: Any = None  # the module with all that the kernel can reach, once it was asked for
 
     @classmethod
@@ -122,6 +120,11 @@ class KernelLibrary(JITCodeLibrary):
     def finalize(self) -> None:
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
+        for library in self._linking_libraries:
+            _inherit(self, getattr(library, "_reload_init", ()))
+            self._dynamic_globals.extend(
+                library._dynamic_globals
+            )  # with one, nothing above it can be kept on the disk
         for function in self._final_module.functions:
             # may be there several times, and go once it has been inlined everywhere
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
@@ -159,15 +162,22 @@ class EntryLibrary(JITCodeLibrary):
 
     def add_linking_library(self, library: Any) -> None:
         if isinstance(library, KernelLibrary):
-            self._reload_init.update(library._reload_init)
+            _inherit(self, getattr(library, "_reload_init", ()))
             self._linking_libraries.extend(library.parts())  # which Numba links once each
         else:
             super().add_linking_library(library)
 
     def _optimize_final_module(self) -> None:
         """Once. Numba goes over it twice, so as to find reference counts that cancel; kernels have none."""
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        manager = self._codegen._module_pass_manager()
+        passes, *options = manager if isinstance(manager, tuple) else [manager]  # of Numba before 0.62: alone
+        passes.run(self._final_module, *options)
+
+
+def _inherit(library: Any, to_do: Any) -> None:
+    """What is to be done when the library is loaded. Numba 0.61 knows of no such thing."""
+    if to_do:
+        library._reload_init.update(to_do)
 
 
 class _KernelFiles(CompileResultCacheImpl):
@@ -177,19 +187,20 @@ class _KernelFiles(CompileResultCacheImpl):
     folder: Path
 
     def reduce(self, result: Any) -> Any:
-        names = [part.save(self.folder) for part in result.library.parts()]
+        files = [part.save(self.folder) for part in result.library.parts()]
         described = result.fndesc
         described.typemap = described.calltypes = None  # as Numba does: not needed, and may fail to pickle
-        return names, result.library.name, described, result.environment, result.signature, result.reload_init
+        return files, result.library.name, described, result.environment, result.signature, result.reload_init
 
     def rebuild(self, target_context: Any, reduced: Any) -> Any:
-        names, name, described, environment, signature, reload_init = reduced
-        paths = [self.folder / name for name in names]
+        files, name, described, environment, signature, reload_init = reduced
+        paths = [self.folder / file for file in files]
         if not all(path.exists() for path in paths):
             return None  # and it is compiled anew
         for function in reload_init:
             function()
         library = KernelLibrary.from_files(target_context.codegen(), name, paths)
+        _inherit(library, reload_init)
         return compile_result(
             typing_context=target_context.typing_context,
             target_context=target_context,

@@ -80,7 +80,7 @@ def register_several(cls: type) -> None:
     typeof_impl.register(cls)(lambda value, context: References(typeof_impl(value[0], context)))
 
 
-def _by_value(value: Any, context: Any) -> types.Type:
+def _by_value(value: Any, context: Any) -> Any:
     """The type by which Numba itself would pass `value`."""
     if hasattr(value, "_fields"):
         return types.NamedTuple([_by_value(field, context) for field in value], type(value))
@@ -116,7 +116,7 @@ def _at(builder: ir.IRBuilder, block: ir.Value, word: int) -> ir.Value:
 class _Fields(AttributeTemplate):
     key = Reference
 
-    def generic_resolve(self, reference: Reference, name: str) -> types.Type | None:
+    def generic_resolve(self, reference: Reference, name: str) -> types.Type | None:  # type: ignore[override]
         fields = reference.fields
         if name not in fields.fields:
             return None
