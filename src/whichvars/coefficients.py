@@ -35,7 +35,7 @@ from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.designs import gram_of
 from whichvars.errors import DataError
-from whichvars.mixtures import posterior_nodes
+from whichvars.mixtures import nodes_between, where_large
 from whichvars.problem import Problem
 from whichvars.t_mixture import TMixture, heaviest, t_cdf
 from whichvars.targets import MIXTURES
@@ -43,7 +43,13 @@ from whichvars.targets import MIXTURES
 INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together
 HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second look
-STEP, DROP = 0.4, 28.0  # nodes of g: the trapezoid rule's longest step in log g; it ends at exp(−DROP)
+# Nodes of g. The trapezoid rule in log g ends where the density of log g is exp(−drop) of its maximum, and its error is of
+# that order too if the step is at most STEP_TIMES_DROP / drop and there are NODES_PER_DROP · drop nodes or more. `drop`
+# is DROP less the logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
+DROP, LEAST_DROP, DROP_STEP = 27.0, 11.0, 4.0
+STEP_TIMES_DROP, NODES_PER_DROP = 10.8, 1.0
+FEW_MODELS, WASTE = 64, 1.1  # models that share a number of nodes: so many, or within this factor of what they need
+SPAN_POINTS = 65  # values of R² for which the ends of the rule are looked for, where there are many more models
 
 
 @dataclass(frozen=True)
@@ -225,10 +231,24 @@ def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
     return ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all(axis=1)
 
 
-def fits(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
-    """The posterior of every kept model, those with equally many columns together."""
+def fits(problem: Problem, kept: KeptModels, least_drop: float = LEAST_DROP) -> Iterator[Fits]:
+    """The posterior of every kept model, those with equally many columns, and values of g, together. `least_drop`:
+    see DROP; the error of any one model's average over g is of the order of exp(−least_drop) at most, and that of
+    averages over models of the order of exp(−DROP)."""
+    drop = _drops(kept.weight, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
-        yield _fit(problem, index, columns, kept.weight[index])
+        yield from _fit(problem, index, columns, kept.weight[index], None if drop is None else drop[index])
+
+
+def _drops(weight: np.ndarray, least: float) -> np.ndarray:
+    """The `drop` of each model (see DROP), (models,): one of a few values, so that many share it."""
+    order = np.argsort(weight, kind="stable")
+    lighter = np.empty(len(weight))
+    lighter[order] = np.cumsum(weight[order])  # itself included
+    with np.errstate(divide="ignore", invalid="ignore"):
+        less = -np.log(lighter / lighter.max(initial=0.0))
+    less = np.where(np.isnan(less), 0.0, less)
+    return DROP - DROP_STEP * np.floor(np.clip(less, 0.0, DROP - least) / DROP_STEP)
 
 
 class Refits:
@@ -245,12 +265,15 @@ class Refits:
 def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
     """``fits`` to go through more than once: a list if that takes no more than HELD_BYTES."""
     k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
-    nodes = 150 if type(problem.slab) in MIXTURES else 1
+    nodes = 60 if type(problem.slab) in MIXTURES else 1
     again = Refits(problem, kept)
     return list(again) if 8 * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
 
 
-def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Fits:
+def _fit(
+    problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray, drop: np.ndarray | None
+) -> Iterator[Fits]:
+    """Of models of equally many columns; `drop` as by ``_drops``, for mixtures of g."""
     design, slab = problem.target(0).design, problem.target(0).slab
     m, k = columns.shape
     independent = slab.code == codes.INDEPENDENT
@@ -274,7 +297,7 @@ def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.nd
     explained = np.einsum("mk,mk->m", b, right)
     degrees, null = slab.nu, slab.s_null
     one = np.ones((m, 1))
-    node_weight, q, t = one, one, one
+    q, t = one, one
     if slab.code == codes.BIC:
         degrees = slab.nu - k
     elif not independent and k:
@@ -285,20 +308,56 @@ def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.nd
             ratio = (1 - residual) * (degrees - k) / (k * residual)
             q = np.maximum(1 - 1 / np.maximum(ratio, 1.0), 0.0)[:, None]
         else:
-            q, node_weight = _shrinkage_nodes(problem, k, residual)
+            assert drop is not None
+            for some, q, node_weight in _shrinkage_nodes(problem, k, residual, drop):
+                s = _noise_scale(null, q, explained[some], degrees)
+                one_g = (index[some], columns[some], weight[some], b[some], V[some])
+                yield Fits(*one_g, node_weight, q, q, s, float(degrees))
+            return
         t = q
-    s = np.maximum(null - q * explained[:, None], SMALLEST_RESIDUAL * null) / degrees
-    return Fits(index, columns, weight, b, V, np.broadcast_to(node_weight, q.shape), q, t, s, float(degrees))
+    s = _noise_scale(null, q, explained, degrees)
+    yield Fits(index, columns, weight, b, V, np.broadcast_to(one, q.shape), q, t, s, float(degrees))
 
 
-def _shrinkage_nodes(problem: Problem, k: int, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values of g/(1 + g) and their weights given the data, (m, J), for models of k columns with 1 − R² =
-    residual."""
+def _noise_scale(null: float, q: np.ndarray, explained: np.ndarray, degrees: float) -> np.ndarray:
+    """Scale of the noise variance, (m, J)."""
+    return np.maximum(null - q * explained[:, None], SMALLEST_RESIDUAL * null) / degrees
+
+
+def _shrinkage_nodes(
+    problem: Problem, k: int, residual: np.ndarray, drop: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Values of g/(1 + g) and their weights given the data, for models of k columns with 1 − R² = residual: which
+    models (m,), values and weights (m, J). Models that need about equally many values go together."""
     slab = problem.target(0).slab
     kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
+    law = (kind, slab.nu, slab.rows, a, int(k))
     u = -np.log(residual)
-    _, x, weight = posterior_nodes(kind, slab.nu, slab.rows, a, int(k), u, drop=DROP, step=STEP)
-    return expit(x), weight
+    low, high = np.empty_like(u), np.empty_like(u)
+    for level in np.unique(drop):
+        here = np.flatnonzero(drop == level)
+        low[here], high[here] = _spans(law, u[here], float(level))
+    needed = np.maximum(np.ceil((high - low) * drop / STEP_TIMES_DROP), np.ceil(NODES_PER_DROP * drop)) + 1
+    order = np.argsort(-needed, kind="stable")
+    falling = -needed[order]
+    first = 0
+    while first < len(order):
+        alike = int(np.searchsorted(falling, falling[first] / WASTE, side="right"))
+        some = np.sort(order[first : max(alike, first + FEW_MODELS)])
+        first += len(some)
+        _, x, weight = nodes_between(*law, u[some], low[some], high[some], int(needed[some].max()))
+        yield some, expit(x), weight
+
+
+def _spans(law: tuple[str, float, float, float, int], u: np.ndarray, drop: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the rule for each model, (m,): where there are many, the outermost of those of the next smaller and the
+    next larger of a few values of u."""
+    if len(u) <= 2 * SPAN_POINTS:
+        return where_large(*law, u, drop)
+    grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS))
+    low, high = where_large(*law, grid, drop)
+    right = np.clip(np.searchsorted(grid, u), 1, SPAN_POINTS - 1)
+    return np.minimum(low[right - 1], low[right]), np.maximum(high[right - 1], high[right])
 
 
 # --- the table
