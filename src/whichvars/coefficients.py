@@ -231,16 +231,18 @@ def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
     return ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all(axis=1)
 
 
-def fits(problem: Problem, kept: KeptModels, least_drop: float = LEAST_DROP) -> Iterator[Fits]:
-    """The posterior of every kept model, those with equally many columns, and values of g, together. `least_drop`:
-    see DROP; the error of any one model's average over g is of the order of exp(−least_drop) at most, and that of
-    averages over models of the order of exp(−DROP)."""
-    drop = _drops(kept.weight, least_drop) if type(problem.slab) in MIXTURES else None
+def fits(
+    problem: Problem, kept: KeptModels, *, drop: float = DROP, least_drop: float = LEAST_DROP
+) -> Iterator[Fits]:
+    """The posterior of every kept model, those with equally many columns and values of g together. With mixtures of g the
+    error of averages over models is of the order of exp(−drop), and of one model's average over g exp(−least_drop)
+    (see DROP)."""
+    drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
-        yield from _fit(problem, index, columns, kept.weight[index], None if drop is None else drop[index])
+        yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
 
 
-def _drops(weight: np.ndarray, least: float) -> np.ndarray:
+def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:
     """The `drop` of each model (see DROP), (models,): one of a few values, so that many share it."""
     order = np.argsort(weight, kind="stable")
     lighter = np.empty(len(weight))
@@ -248,7 +250,7 @@ def _drops(weight: np.ndarray, least: float) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         less = -np.log(lighter / lighter.max(initial=0.0))
     less = np.where(np.isnan(less), 0.0, less)
-    return DROP - DROP_STEP * np.floor(np.clip(less, 0.0, DROP - least) / DROP_STEP)
+    return most - DROP_STEP * np.floor(np.clip(less, 0.0, max(most - least, 0.0)) / DROP_STEP)
 
 
 class Refits:
@@ -368,7 +370,8 @@ def coefficient_table(
 ) -> pd.DataFrame:
     """What ``Posterior.coefficients`` returns."""
     z_index = problem.flat.z_index
-    moments = coefficient_moments(problem, kept)
+    batches = held_fits(problem, kept)
+    moments = coefficient_moments(problem, kept, batches)
     if exact:
         none = np.zeros(len(moments.mean_mcse))
         moments = moments._replace(mean_mcse=none, sd_mcse=none)
@@ -388,7 +391,7 @@ def coefficient_table(
     )
     if interval is None:
         return table
-    table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, interval)
+    table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, batches, interval)
     return table
 
 
@@ -407,9 +410,14 @@ class Moments(NamedTuple):
     sd_mcse: np.ndarray
 
 
-def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
-    """Means and standard deviations of all coefficients; NaN where no kept model has the column."""
-    found = _moments(problem, kept, _fixed(problem))
+def coefficient_moments(
+    problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
+) -> Moments:
+    """Means and standard deviations of all coefficients; NaN where no kept model has the column. `batches` are the
+    models' posteriors, if they have been worked out."""
+    found = _moments(
+        problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem)
+    )
     factor = problem._y_scale / problem.column_units
     units = np.concatenate([np.full(len(found.fixed_mean), problem._y_scale), factor])
     return found._replace(
@@ -419,12 +427,14 @@ def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
     )
 
 
-def positive_probabilities(problem: Problem, kept: KeptModels) -> np.ndarray:
+def positive_probabilities(
+    problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
+) -> np.ndarray:
     """P(β > 0 | in) of each column, (P,); NaN where no kept model has it. Where ĝ = 0 there is nothing but 0, which
     counts half."""
     P = len(problem.columns_used)
     positive, mass = np.zeros(P), np.zeros(P)
-    for fit in fits(problem, kept):
+    for fit in Refits(problem, kept) if batches is None else batches:
         if not fit.b.shape[1]:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -469,7 +479,9 @@ class _Sums:
         self.values += self.weights[:, fit.models] @ value.T
 
 
-def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
+def _moments(
+    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals
+) -> Moments:
     """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
     functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
     problem's units.
@@ -478,7 +490,7 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     and to first order that m is itself estimated makes no difference to it."""
     P, unit = len(problem.columns_used), problem._y_scale
     masses, totals = _Sums(kept, P), _Sums(kept, P)
-    for fit in fits(problem, kept):
+    for fit in batches:
         location = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
         masses.add(fit, np.ones(fit.b.shape))
         totals.add(fit, location)
@@ -487,7 +499,7 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
-    for fit in fits(problem, kept):
+    for fit in batches:
         variance = _t_variance(fit.degrees)
         q1, s1 = (np.einsum("mj,mj->m", fit.node_weight, v) for v in (fit.q, fit.s))  # averages over g
         q_variance = np.einsum("mj,mj->m", fit.node_weight, (fit.q - q1[:, None]) ** 2)
@@ -518,16 +530,18 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     )
 
 
-def _tails(problem: Problem, kept: KeptModels, interval: float) -> np.ndarray:
+def _tails(
+    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, interval: float
+) -> np.ndarray:
     """P(β > 0 | in) and both ends of the interval, (3, functionals + P), in the user's units."""
     fixed, n_fixed = _fixed(problem), len(problem.flat.z_index) + 1
     columns, always = _Components(), [_Components() for _ in fixed.centre]
-    for fit in fits(problem, kept):
+    for fit in batches:
         columns.add(fit, fit.columns.ravel(), fit.b, np.einsum("mkk->mk", fit.V))
         b, v = along(fit, fixed)
         for r, part in enumerate(always):
             part.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
-    positive = positive_probabilities(problem, kept)
+    positive = positive_probabilities(problem, kept, batches)
     factor = problem._y_scale / problem.column_units
     out = np.zeros((3, n_fixed + len(factor)))
     out[0, n_fixed:] = positive

@@ -57,14 +57,18 @@ def _log_constant(degrees: float) -> float:
     return float(gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi))
 
 
-def _pieces(problem: Problem, kept: KeptModels, lines: Functionals) -> Iterator[Piece]:
-    """All models and rows, in pieces."""
-    for fit in fits(problem, kept, LEAST_DROP):
+def _pieces(
+    problem: Problem, kept: KeptModels, lines: Functionals, weights: np.ndarray | None = None
+) -> Iterator[Piece]:
+    """All models and rows, in pieces; with b times the root of a row's weight and v times the weight, if there are any."""
+    for fit in fits(problem, kept, least_drop=LEAST_DROP):
         models, nodes = np.flatnonzero(fit.weight > 0), fit.q.shape[1]
         rows = max(1, min(ROWS, SCORE_BYTES // (16 * max(fit.columns.size, 1))))
         for first in range(0, len(lines.centre), rows):
             part = slice(first, first + rows)
             b, v = along(fit, lines.some(part))
+            if weights is not None:
+                b, v = b * np.sqrt(weights[part, None]), v * weights[part, None]
             together = max(1, CELLS // (nodes * len(b)))
             for at in range(0, len(models), together):
                 some = models[at : at + together]
@@ -112,49 +116,50 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
     lines = functionals(problem, np.ones(len(x)), z, x, columns)
     residual = (y - lines.centre) / problem._y_scale  # of the flat part alone, in the problem's units
     _check_same(problem, residual * np.sqrt(w))
-    # log Σ w/p, Σ w/p·location, Σ w/p·cdf and Σ w/p², all relative to a running maximum of w/p
+    # Σ a/p, Σ a/p·√w_i e_i/(1 − h_i), Σ a/p·cdf and Σ a/p², a being shares, all relative to a running maximum of a/p
     top, total = np.full(len(y), -np.inf), np.zeros((4, len(y)))
-    for rows, b, v, share, q, t, s, degrees in _pieces(problem, kept, lines):
-        heavy = w[rows, None]
-        left = v  # 1 − h_i
-        left *= -t * heavy
-        left += 1 - heavy * lines.variance[rows, None]
-        np.maximum(left, LEAST_LEFT, out=left)
-        e = residual[rows, None] - q * b
-        r = e / np.sqrt(left)
-        r *= np.sqrt(heavy / (degrees * s))  # z/√(d − 1 + z²), of the row's own t distribution
-        rest = 1 - r * r  # d − 1 times s without the row, beside d·s
+    root_w = np.sqrt(w)
+    for rows, b, v, share, q, t, s, degrees in _pieces(problem, kept, lines, w):
+        v *= -t
+        v += (1 - w * lines.variance)[rows, None]
+        left = np.sqrt(np.maximum(v, LEAST_LEFT, out=v), out=v)  # √(1 − h_i)
+        b *= -q
+        b += (root_w * residual)[rows, None]
+        b /= left  # √w_i e_i/√(1 − h_i)
+        r = b / np.sqrt(degrees * s)  # z/√(d − 1 + z²), z of the row's own t distribution
+        rest = r * r
+        np.subtract(1.0, rest, out=rest)  # (d − 1) s without the row, beside d·s with it
         least = LEAST_LEFT * (degrees - 1) / degrees
-        if rest.min() < least:
-            over = np.maximum(r * r, 1.0)
+        if rest.min() < least:  # a model fits the row by itself
+            whole = np.maximum(rest, least) + r * r
+            r /= np.sqrt(whole)
             np.maximum(rest, least, out=rest)
-            r /= np.sqrt(np.maximum(over, 1.0))
-            extra = degrees / 2 * np.log(over)
+            more: Any = degrees / 2 * np.log(whole)
         else:
-            extra = 0.0
+            more = 0.0
         log_ratio = np.log(rest, out=rest)
         log_ratio *= -(degrees - 1) / 2
         log_ratio += np.log(share) + 0.5 * np.log(s * degrees / (degrees - 1)) - _log_constant(degrees - 1)
-        log_ratio += extra - 0.5 * np.log(heavy)
+        log_ratio += more
         new_top = np.maximum(top[rows], log_ratio.max(axis=1))
         total[:, rows] *= np.exp(top[rows] - new_top)
         total[3, rows] *= np.exp(top[rows] - new_top)
         top[rows] = new_top
         log_ratio -= new_top[:, None]
         ratio = np.exp(log_ratio, out=log_ratio)
-        ratio /= np.sqrt(left)
-        e /= left
+        ratio /= left
+        b /= left
         cdf = t_cdf_by_share(degrees - 1, r.ravel()).reshape(r.shape)
         total[0, rows] += ratio.sum(axis=1)
-        total[1, rows] += np.einsum("rc,rc->r", ratio, residual[rows, None] - e)
+        total[1, rows] += np.einsum("rc,rc->r", ratio, b)
         total[2, rows] += np.einsum("rc,rc->r", ratio, cdf)
         ratio *= ratio
         total[3, rows] += np.einsum("rc,c->r", ratio, 1 / np.maximum(share, 1e-290))
     unit = problem._y_scale
     return pd.DataFrame(
         {
-            "log_density": -top - np.log(total[0]) - np.log(unit),
-            "mean": lines.centre + unit * total[1] / total[0],
+            "log_density": 0.5 * np.log(w) - top - np.log(total[0]) - np.log(unit),
+            "mean": lines.centre + unit * (residual - total[1] / total[0] / root_w),
             "pit": total[2] / total[0],
             "share": total[0] ** 2 / total[3],
         },
