@@ -44,10 +44,12 @@ INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together
 HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second look
 # Nodes of g. The trapezoid rule in log g ends where the density of log g is exp(−drop) of its maximum, and its error is of
-# that order too if the step is at most STEP_TIMES_DROP / drop and there are NODES_PER_DROP · drop nodes or more. `drop`
-# is DROP less the logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
+# that order too if the step is at most STEP_TIMES_DROP / drop, for the tails (less under priors that end like
+# exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
+# logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
 DROP, LEAST_DROP, DROP_STEP = 27.0, 11.0, 4.0
-STEP_TIMES_DROP, NODES_PER_DROP = 10.8, 1.0
+STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
+STEP_IN_SDS = 3.4  # 4.4 for the normal density itself: its Fourier transform is exp(−drop) at 2π over the step
 FEW_MODELS, WASTE = 64, 1.1  # models that share a number of nodes: so many, or within this factor of what they need
 SPAN_POINTS = 65  # values of R² for which the ends of the rule are looked for, where there are many more models
 
@@ -335,11 +337,12 @@ def _shrinkage_nodes(
     kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
     law = (kind, slab.nu, slab.rows, a, int(k))
     u = -np.log(residual)
-    low, high = np.empty_like(u), np.empty_like(u)
+    low, high, sd = (np.empty_like(u) for _ in range(3))
     for level in np.unique(drop):
         here = np.flatnonzero(drop == level)
-        low[here], high[here] = _spans(law, u[here], float(level))
-    needed = np.maximum(np.ceil((high - low) * drop / STEP_TIMES_DROP), np.ceil(NODES_PER_DROP * drop)) + 1
+        low[here], high[here], sd[here] = _spans(law, u[here], float(level))
+    step = np.minimum(STEP_TIMES_DROP[kind] / drop, STEP_IN_SDS / np.sqrt(drop) * sd)
+    needed = np.ceil((high - low) / step) + 1
     order = np.argsort(-needed, kind="stable")
     falling = -needed[order]
     first = 0
@@ -351,15 +354,25 @@ def _shrinkage_nodes(
         yield some, expit(x), weight
 
 
-def _spans(law: tuple[str, float, float, float, int], u: np.ndarray, drop: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the rule for each model, (m,): where there are many, the outermost of those of the next smaller and the
-    next larger of a few values of u."""
-    if len(u) <= 2 * SPAN_POINTS:
-        return where_large(*law, u, drop)
-    grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS))
+def _spans(
+    law: tuple[str, float, float, float, int], u: np.ndarray, drop: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). Where
+    there are many, the outermost, and the smallest, of those of the next smaller and the next larger of a few values of u."""
+    many = len(u) > 2 * SPAN_POINTS
+    grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS)) if many else u
     low, high = where_large(*law, grid, drop)
-    right = np.clip(np.searchsorted(grid, u), 1, SPAN_POINTS - 1)
-    return np.minimum(low[right - 1], low[right]), np.maximum(high[right - 1], high[right])
+    left, right = where_large(*law, grid, 1.0)
+    sd = (right - left) / np.sqrt(8.0)  # of a normal density, where it is above 1/e of its maximum
+    if not many:
+        return low, high, sd
+    after = np.clip(np.searchsorted(grid, u), 1, SPAN_POINTS - 1)
+    before = after - 1
+    return (
+        np.minimum(low[before], low[after]),
+        np.maximum(high[before], high[after]),
+        np.minimum(sd[before], sd[after]),
+    )
 
 
 # --- the table
@@ -602,20 +615,28 @@ class _Components:
         self, rows: np.ndarray, flat_variance: float, unit: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights, locations, scales and degrees of freedom of the t components at these places."""
-        out: list[tuple[np.ndarray, ...]] = []
         batch = self._batch[rows]
-        for i in np.unique(batch):
-            fit, here = self._fits[i], rows[batch == i]
-            m, b, v = self._model[here], self._b[here][:, None], self._v[here][:, None]
-            weight = fit.weight[m][:, None] * fit.node_weight[m]
-            location = unit * fit.q[m] * b
-            scale = unit * np.sqrt(fit.s[m] * (flat_variance + fit.t[m] * v))
-            parts = (weight, location, scale, np.full(weight.shape, fit.degrees))
-            out.append(tuple(part.ravel() for part in parts))
-        weight, location, scale, degrees = (np.concatenate(x) for x in zip(*out))
+        order = np.argsort(batch, kind="stable")
+        used, first = np.unique(batch[order], return_index=True)
+        groups = [(self._fits[i], here) for i, here in zip(used, np.split(rows[order], first[1:]))]
+        shares = []
+        for fit, here in groups:
+            m = self._model[here]
+            shares.append(fit.weight[m][:, None] * np.take(fit.node_weight, m, axis=0))
+        weight = np.concatenate([share.ravel() for share in shares])
         heavy = heaviest(weight)
-        weight = weight[heavy] * (weight.sum() / weight[heavy].sum())
-        return weight, location[heavy], scale[heavy], degrees[heavy]
+        parts, start = [], 0
+        for (fit, here), share in zip(groups, shares):
+            stop = start + share.size
+            near, far = np.searchsorted(heavy, (start, stop))
+            place, node = np.divmod(heavy[near:far] - start, share.shape[1])
+            one, start = here[place], stop
+            node += self._model[one] * share.shape[1]
+            q, t, s = (np.take(value, node) for value in (fit.q, fit.t, fit.s))
+            scale = unit * np.sqrt(s * (flat_variance + t * self._v[one]))
+            parts.append((unit * q * self._b[one], scale, np.full(len(q), fit.degrees)))
+        location, scale, degrees = (np.concatenate(part) for part in zip(*parts))
+        return weight[heavy] * (weight.sum() / weight[heavy].sum()), location, scale, degrees
 
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
