@@ -49,9 +49,16 @@ HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second loo
 # logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
 DROP, LEAST_DROP, DROP_STEP = 27.0, 11.0, 4.0
 STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
-STEP_IN_SDS = 3.4  # 4.4 for the normal density itself: its Fourier transform is exp(−drop) at 2π over the step
-FEW_MODELS, WASTE = 64, 1.1  # models that share a number of nodes: so many, or within this factor of what they need
-SPAN_POINTS = 65  # values of R² for which the ends of the rule are looked for, where there are many more models
+STEP_IN_SDS = (
+    3.4  # 4.4 for the normal density itself: its Fourier transform is exp(−drop) at 2π over the step
+)
+FEW_MODELS, WASTE = (
+    64,
+    1.1,
+)  # models that share a number of nodes: so many, or within this factor of what they need
+SPAN_POINTS = (
+    65  # values of R² for which the ends of the rule are looked for, where there are many more models
+)
 
 
 @dataclass(frozen=True)
@@ -428,9 +435,7 @@ def coefficient_moments(
 ) -> Moments:
     """Means and standard deviations of all coefficients; NaN where no kept model has the column. `batches` are the
     models' posteriors, if they have been worked out."""
-    found = _moments(
-        problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem)
-    )
+    found = _moments(problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem))
     factor = problem._y_scale / problem.column_units
     units = np.concatenate([np.full(len(found.fixed_mean), problem._y_scale), factor])
     return found._replace(
@@ -492,9 +497,7 @@ class _Sums:
         self.values += self.weights[:, fit.models] @ value.T
 
 
-def _moments(
-    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals
-) -> Moments:
+def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals) -> Moments:
     """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
     functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
     problem's units.
@@ -543,9 +546,7 @@ def _moments(
     )
 
 
-def _tails(
-    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, interval: float
-) -> np.ndarray:
+def _tails(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, interval: float) -> np.ndarray:
     """P(β > 0 | in) and both ends of the interval, (3, functionals + P), in the user's units."""
     fixed, n_fixed = _fixed(problem), len(problem.flat.z_index) + 1
     columns, always = _Components(), [_Components() for _ in fixed.centre]

@@ -39,7 +39,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, wrightomega
 
-__all__ = ["KINDS", "log_bayes_factor", "mixture_nodes", "mixture_table", "nodes_between", "posterior_nodes", "read_table", "where_large"]
+__all__ = [
+    "KINDS",
+    "log_bayes_factor",
+    "mixture_nodes",
+    "mixture_table",
+    "nodes_between",
+    "posterior_nodes",
+    "read_table",
+    "where_large",
+]
 
 KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
 
@@ -97,9 +106,7 @@ def _log_integrand(kind: str, nu: float, n: float, a: float, k: int, u: Array, x
     return log_bf + np.log(0.5 * (a - 2.0) / n) + x - 0.5 * a * _log1p_exp(x - np.log(n))
 
 
-def posterior_nodes(
-    kind: str, nu: float, n: float, a: float, k: int, u: Array
-) -> tuple[Array, Array, Array]:
+def posterior_nodes(kind: str, nu: float, n: float, a: float, k: int, u: Array) -> tuple[Array, Array, Array]:
     """For every element of u [m], u = -log(1 - R²): log BF [m], and FINE nodes x = log g and weights [m, FINE] of the
     posterior of g. Parameters are those of :func:`log_bayes_factor`."""
     return nodes_between(kind, nu, n, a, k, u, *where_large(kind, nu, n, a, k, u, DROP), FINE)

@@ -34,7 +34,10 @@ from whichvars.rows import check_same_rows
 from whichvars.t_mixture import t_cdf_by_share
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
-ROWS, CELLS = 128, 1 << 15  # rows, and rows times models times g, looked at together: what stays in the processor's cache
+ROWS, CELLS = (
+    128,
+    1 << 15,
+)  # rows, and rows times models times g, looked at together: what stays in the processor's cache
 LEAST_LEFT = 1e-12  # of 1 − h_i and of s: below, a model fits a row by itself
 LEAST_DROP = 19.0  # see `fits`: a row far out can make much of models that weigh little
 
@@ -73,9 +76,9 @@ def _pieces(
             for at in range(0, len(models), together):
                 some = models[at : at + together]
                 share = fit.weight[some][:, None] * fit.node_weight[some]
-                of_g = (value[some].ravel() for value in (fit.q, fit.t, fit.s))
-                long = (np.repeat(value[:, some], nodes, axis=1) for value in (b, v))
-                yield Piece(part, *long, share.ravel(), *of_g, fit.degrees)
+                long_b, long_v = (np.repeat(value[:, some], nodes, axis=1) for value in (b, v))
+                q, t, s = (value[some].ravel() for value in (fit.q, fit.t, fit.s))
+                yield Piece(part, long_b, long_v, share.ravel(), q, t, s, fit.degrees)
 
 
 def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.ndarray:

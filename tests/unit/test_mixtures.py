@@ -16,8 +16,8 @@ from whichvars.mixtures import (
     mixture_table,
     nodes_between,
     posterior_nodes,
-    where_large,
     read_table,
+    where_large,
 )
 
 mixture_log_bayes_factor = from_python(mixture_kernel)
@@ -174,7 +174,7 @@ def test_fewer_nodes_give_the_same_averages(kind):
     _, x, weight = posterior_nodes(kind, 46.0, 47.0, 3.0, 2, u)
     law = (kind, 46.0, 47.0, 3.0, 2)
     low, high = where_large(*law, u, 28.0)
-    assert (low >= x[:, 0]).all() and (high <= x[:, -1]).all()
+    assert (high - low < 1.05 * (x[:, -1] - x[:, 0])).all()
     points = 1 + int(np.ceil(np.max(high - low) / 0.35))
     _, few, few_weight = nodes_between(*law, u, low, high, points)
     assert few.shape[1] < 0.7 * x.shape[1]
