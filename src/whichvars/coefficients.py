@@ -47,7 +47,7 @@ HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second loo
 # that order too if the step is at most STEP_TIMES_DROP / drop, for the tails (less under priors that end like
 # exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
 # logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
-DROP, LEAST_DROP, DROP_STEP = 27.0, 11.0, 4.0
+DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
 STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
 STEP_IN_SDS = (
     3.4  # 4.4 for the normal density itself: its Fourier transform is exp(−drop) at 2π over the step
