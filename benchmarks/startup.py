@@ -1,4 +1,5 @@
-"""What a user waits for besides sampling: import, help, the second fit of a small problem, and the first answer of each sampler.
+"""What a user waits for besides sampling: import, help, the second fit of a small problem, averages over many models, and the
+first answer of each sampler.
 
 But for the first answers, kernels and bytecode are compiled beforehand, as they are when a user does something for the second
 time. Wall time depends on what else the machine does; CPU time, of the process and its threads, much less.
@@ -20,6 +21,15 @@ from benchmarks import common
 from benchmarks.common import Table, number
 
 DRAWS = 1000  # so few that sampling takes hardly any time
+EVERY_MODEL = """import matplotlib; matplotlib.use("Agg"); import whichvars as wv
+data = wv.datasets.load_uscrime(); posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.ZellnerSiow()))
+"""
+AVERAGES = {  # over 32,768 models and g
+    "coefficients": "posterior.coefficients(interval=0.95)",
+    "loo": "posterior.loo(data.X, data.y)",
+    "log_score": "posterior.log_score(data.X, data.y)",
+    "plot_coefficients": "wv.plot_coefficients(posterior)",
+}
 WHICHVARS = [sys.executable, "-m", "whichvars"]
 PACKAGE = Path(__file__).resolve().parent.parent
 FIRST = (
@@ -67,6 +77,8 @@ def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, A
             ("second whichvars fit, 41 variables", fit, 3.0),
             ("the same without a report", [*fit, "--no-report"], 3.0),
             ("the same with --quiet too: without a pilot", [*fit, "--no-report", "--quiet"], 3.0),
+            ("exact, US crime under ZellnerSiow", [sys.executable, "-c", EVERY_MODEL], None),
+            *((f"the same and {name}", [sys.executable, "-c", EVERY_MODEL + call], None) for name, call in AVERAGES.items()),
         ]:  # fmt: skip
             say(what)
             times(command, bytecode)  # compiles, if need be

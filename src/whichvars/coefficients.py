@@ -35,7 +35,7 @@ from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.designs import gram_of
 from whichvars.errors import DataError
-from whichvars.mixtures import posterior_nodes
+from whichvars.mixtures import nodes_between, where_large
 from whichvars.problem import Problem
 from whichvars.t_mixture import TMixture, heaviest, t_cdf
 from whichvars.targets import MIXTURES
@@ -43,7 +43,22 @@ from whichvars.targets import MIXTURES
 INTERCEPT = "(intercept)"
 BATCH_BYTES = 64 << 20  # of the Gram matrices, columns or nodes looked at together
 HELD_BYTES = 256 << 20  # of the posteriors of all models, held for a second look
-STEP, DROP = 0.4, 28.0  # nodes of g: the trapezoid rule's longest step in log g; it ends at exp(−DROP)
+# Nodes of g. The trapezoid rule in log g ends where the density of log g is exp(−drop) of its maximum, and its error is of
+# that order too if the step is at most STEP_TIMES_DROP / drop, for the tails (less under priors that end like
+# exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
+# logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
+DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
+STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
+STEP_IN_SDS = (
+    3.4  # 4.4 for the normal density itself: its Fourier transform is exp(−drop) at 2π over the step
+)
+FEW_MODELS, WASTE = (
+    64,
+    1.1,
+)  # models that share a number of nodes: so many, or within this factor of what they need
+SPAN_POINTS = (
+    65  # values of R² for which the ends of the rule are looked for, where there are many more models
+)
 
 
 @dataclass(frozen=True)
@@ -225,10 +240,26 @@ def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
     return ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all(axis=1)
 
 
-def fits(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
-    """The posterior of every kept model, those with equally many columns together."""
+def fits(
+    problem: Problem, kept: KeptModels, *, drop: float = DROP, least_drop: float = LEAST_DROP
+) -> Iterator[Fits]:
+    """The posterior of every kept model, those with equally many columns and values of g together. With mixtures of g the
+    error of averages over models is of the order of exp(−drop), and of one model's average over g exp(−least_drop)
+    (see DROP)."""
+    drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
-        yield _fit(problem, index, columns, kept.weight[index])
+        yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
+
+
+def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:
+    """The `drop` of each model (see DROP), (models,): one of a few values, so that many share it."""
+    order = np.argsort(weight, kind="stable")
+    lighter = np.empty(len(weight))
+    lighter[order] = np.cumsum(weight[order])  # itself included
+    with np.errstate(divide="ignore", invalid="ignore"):
+        less = -np.log(lighter / lighter.max(initial=0.0))
+    less = np.where(np.isnan(less), 0.0, less)
+    return most - DROP_STEP * np.floor(np.clip(less, 0.0, max(most - least, 0.0)) / DROP_STEP)
 
 
 class Refits:
@@ -245,12 +276,15 @@ class Refits:
 def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
     """``fits`` to go through more than once: a list if that takes no more than HELD_BYTES."""
     k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
-    nodes = 150 if type(problem.slab) in MIXTURES else 1
+    nodes = 60 if type(problem.slab) in MIXTURES else 1
     again = Refits(problem, kept)
     return list(again) if 8 * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
 
 
-def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Fits:
+def _fit(
+    problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray, drop: np.ndarray | None
+) -> Iterator[Fits]:
+    """Of models of equally many columns; `drop` as by ``_drops``, for mixtures of g."""
     design, slab = problem.target(0).design, problem.target(0).slab
     m, k = columns.shape
     independent = slab.code == codes.INDEPENDENT
@@ -274,7 +308,7 @@ def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.nd
     explained = np.einsum("mk,mk->m", b, right)
     degrees, null = slab.nu, slab.s_null
     one = np.ones((m, 1))
-    node_weight, q, t = one, one, one
+    q, t = one, one
     if slab.code == codes.BIC:
         degrees = slab.nu - k
     elif not independent and k:
@@ -285,20 +319,67 @@ def _fit(problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.nd
             ratio = (1 - residual) * (degrees - k) / (k * residual)
             q = np.maximum(1 - 1 / np.maximum(ratio, 1.0), 0.0)[:, None]
         else:
-            q, node_weight = _shrinkage_nodes(problem, k, residual)
+            assert drop is not None
+            for some, q, node_weight in _shrinkage_nodes(problem, k, residual, drop):
+                s = _noise_scale(null, q, explained[some], degrees)
+                one_g = (index[some], columns[some], weight[some], b[some], V[some])
+                yield Fits(*one_g, node_weight, q, q, s, float(degrees))
+            return
         t = q
-    s = np.maximum(null - q * explained[:, None], SMALLEST_RESIDUAL * null) / degrees
-    return Fits(index, columns, weight, b, V, np.broadcast_to(node_weight, q.shape), q, t, s, float(degrees))
+    s = _noise_scale(null, q, explained, degrees)
+    yield Fits(index, columns, weight, b, V, np.broadcast_to(one, q.shape), q, t, s, float(degrees))
 
 
-def _shrinkage_nodes(problem: Problem, k: int, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values of g/(1 + g) and their weights given the data, (m, J), for models of k columns with 1 − R² =
-    residual."""
+def _noise_scale(null: float, q: np.ndarray, explained: np.ndarray, degrees: float) -> np.ndarray:
+    """Scale of the noise variance, (m, J)."""
+    return np.maximum(null - q * explained[:, None], SMALLEST_RESIDUAL * null) / degrees
+
+
+def _shrinkage_nodes(
+    problem: Problem, k: int, residual: np.ndarray, drop: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Values of g/(1 + g) and their weights given the data, for models of k columns with 1 − R² = residual: which
+    models (m,), values and weights (m, J). Models that need about equally many values go together."""
     slab = problem.target(0).slab
     kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
+    law = (kind, slab.nu, slab.rows, a, int(k))
     u = -np.log(residual)
-    _, x, weight = posterior_nodes(kind, slab.nu, slab.rows, a, int(k), u, drop=DROP, step=STEP)
-    return expit(x), weight
+    low, high, sd = (np.empty_like(u) for _ in range(3))
+    for level in np.unique(drop):
+        here = np.flatnonzero(drop == level)
+        low[here], high[here], sd[here] = _spans(law, u[here], float(level))
+    step = np.minimum(STEP_TIMES_DROP[kind] / drop, STEP_IN_SDS / np.sqrt(drop) * sd)
+    needed = np.ceil((high - low) / step) + 1
+    order = np.argsort(-needed, kind="stable")
+    falling = -needed[order]
+    first = 0
+    while first < len(order):
+        alike = int(np.searchsorted(falling, falling[first] / WASTE, side="right"))
+        some = np.sort(order[first : max(alike, first + FEW_MODELS)])
+        first += len(some)
+        _, x, weight = nodes_between(*law, u[some], low[some], high[some], int(needed[some].max()))
+        yield some, expit(x), weight
+
+
+def _spans(
+    law: tuple[str, float, float, float, int], u: np.ndarray, drop: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). Where
+    there are many, the outermost, and the smallest, of those of the next smaller and the next larger of a few values of u."""
+    many = len(u) > 2 * SPAN_POINTS
+    grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS)) if many else u
+    low, high = where_large(*law, grid, drop)
+    left, right = where_large(*law, grid, 1.0)
+    sd = (right - left) / np.sqrt(8.0)  # of a normal density, where it is above 1/e of its maximum
+    if not many:
+        return low, high, sd
+    after = np.clip(np.searchsorted(grid, u), 1, SPAN_POINTS - 1)
+    before = after - 1
+    return (
+        np.minimum(low[before], low[after]),
+        np.maximum(high[before], high[after]),
+        np.minimum(sd[before], sd[after]),
+    )
 
 
 # --- the table
@@ -309,7 +390,8 @@ def coefficient_table(
 ) -> pd.DataFrame:
     """What ``Posterior.coefficients`` returns."""
     z_index = problem.flat.z_index
-    moments = coefficient_moments(problem, kept)
+    batches = held_fits(problem, kept)
+    moments = coefficient_moments(problem, kept, batches)
     if exact:
         none = np.zeros(len(moments.mean_mcse))
         moments = moments._replace(mean_mcse=none, sd_mcse=none)
@@ -329,7 +411,7 @@ def coefficient_table(
     )
     if interval is None:
         return table
-    table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, interval)
+    table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, batches, interval)
     return table
 
 
@@ -348,9 +430,12 @@ class Moments(NamedTuple):
     sd_mcse: np.ndarray
 
 
-def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
-    """Means and standard deviations of all coefficients; NaN where no kept model has the column."""
-    found = _moments(problem, kept, _fixed(problem))
+def coefficient_moments(
+    problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
+) -> Moments:
+    """Means and standard deviations of all coefficients; NaN where no kept model has the column. `batches` are the
+    models' posteriors, if they have been worked out."""
+    found = _moments(problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem))
     factor = problem._y_scale / problem.column_units
     units = np.concatenate([np.full(len(found.fixed_mean), problem._y_scale), factor])
     return found._replace(
@@ -360,12 +445,14 @@ def coefficient_moments(problem: Problem, kept: KeptModels) -> Moments:
     )
 
 
-def positive_probabilities(problem: Problem, kept: KeptModels) -> np.ndarray:
+def positive_probabilities(
+    problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
+) -> np.ndarray:
     """P(β > 0 | in) of each column, (P,); NaN where no kept model has it. Where ĝ = 0 there is nothing but 0, which
     counts half."""
     P = len(problem.columns_used)
     positive, mass = np.zeros(P), np.zeros(P)
-    for fit in fits(problem, kept):
+    for fit in Refits(problem, kept) if batches is None else batches:
         if not fit.b.shape[1]:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -410,7 +497,7 @@ class _Sums:
         self.values += self.weights[:, fit.models] @ value.T
 
 
-def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
+def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals) -> Moments:
     """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
     functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
     problem's units.
@@ -419,7 +506,7 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     and to first order that m is itself estimated makes no difference to it."""
     P, unit = len(problem.columns_used), problem._y_scale
     masses, totals = _Sums(kept, P), _Sums(kept, P)
-    for fit in fits(problem, kept):
+    for fit in batches:
         location = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
         masses.add(fit, np.ones(fit.b.shape))
         totals.add(fit, location)
@@ -428,7 +515,7 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
-    for fit in fits(problem, kept):
+    for fit in batches:
         variance = _t_variance(fit.degrees)
         q1, s1 = (np.einsum("mj,mj->m", fit.node_weight, v) for v in (fit.q, fit.s))  # averages over g
         q_variance = np.einsum("mj,mj->m", fit.node_weight, (fit.q - q1[:, None]) ** 2)
@@ -459,16 +546,16 @@ def _moments(problem: Problem, kept: KeptModels, fixed: Functionals) -> Moments:
     )
 
 
-def _tails(problem: Problem, kept: KeptModels, interval: float) -> np.ndarray:
+def _tails(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, interval: float) -> np.ndarray:
     """P(β > 0 | in) and both ends of the interval, (3, functionals + P), in the user's units."""
     fixed, n_fixed = _fixed(problem), len(problem.flat.z_index) + 1
     columns, always = _Components(), [_Components() for _ in fixed.centre]
-    for fit in fits(problem, kept):
+    for fit in batches:
         columns.add(fit, fit.columns.ravel(), fit.b, np.einsum("mkk->mk", fit.V))
         b, v = along(fit, fixed)
         for r, part in enumerate(always):
             part.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
-    positive = positive_probabilities(problem, kept)
+    positive = positive_probabilities(problem, kept, batches)
     factor = problem._y_scale / problem.column_units
     out = np.zeros((3, n_fixed + len(factor)))
     out[0, n_fixed:] = positive
@@ -529,20 +616,28 @@ class _Components:
         self, rows: np.ndarray, flat_variance: float, unit: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Weights, locations, scales and degrees of freedom of the t components at these places."""
-        out: list[tuple[np.ndarray, ...]] = []
         batch = self._batch[rows]
-        for i in np.unique(batch):
-            fit, here = self._fits[i], rows[batch == i]
-            m, b, v = self._model[here], self._b[here][:, None], self._v[here][:, None]
-            weight = fit.weight[m][:, None] * fit.node_weight[m]
-            location = unit * fit.q[m] * b
-            scale = unit * np.sqrt(fit.s[m] * (flat_variance + fit.t[m] * v))
-            parts = (weight, location, scale, np.full(weight.shape, fit.degrees))
-            out.append(tuple(part.ravel() for part in parts))
-        weight, location, scale, degrees = (np.concatenate(x) for x in zip(*out))
+        order = np.argsort(batch, kind="stable")
+        used, first = np.unique(batch[order], return_index=True)
+        groups = [(self._fits[i], here) for i, here in zip(used, np.split(rows[order], first[1:]))]
+        shares = []
+        for fit, here in groups:
+            m = self._model[here]
+            shares.append(fit.weight[m][:, None] * np.take(fit.node_weight, m, axis=0))
+        weight = np.concatenate([share.ravel() for share in shares])
         heavy = heaviest(weight)
-        weight = weight[heavy] * (weight.sum() / weight[heavy].sum())
-        return weight, location[heavy], scale[heavy], degrees[heavy]
+        parts, start = [], 0
+        for (fit, here), share in zip(groups, shares):
+            stop = start + share.size
+            near, far = np.searchsorted(heavy, (start, stop))
+            place, node = np.divmod(heavy[near:far] - start, share.shape[1])
+            one, start = here[place], stop
+            node += self._model[one] * share.shape[1]
+            q, t, s = (np.take(value, node) for value in (fit.q, fit.t, fit.s))
+            scale = unit * np.sqrt(s * (flat_variance + t * self._v[one]))
+            parts.append((unit * q * self._b[one], scale, np.full(len(q), fit.degrees)))
+        location, scale, degrees = (np.concatenate(part) for part in zip(*parts))
+        return weight[heavy] * (weight.sum() / weight[heavy].sum()), location, scale, degrees
 
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:

@@ -39,7 +39,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, wrightomega
 
-__all__ = ["KINDS", "log_bayes_factor", "mixture_nodes", "mixture_table", "posterior_nodes", "read_table"]
+__all__ = [
+    "KINDS",
+    "log_bayes_factor",
+    "mixture_nodes",
+    "mixture_table",
+    "nodes_between",
+    "posterior_nodes",
+    "read_table",
+    "where_large",
+]
 
 KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
 
@@ -48,7 +57,6 @@ Array = NDArray[np.float64]
 DROP = 32.0  # the integrand is dropped where it is below exp(-DROP) of its maximum
 ZOOMS, COARSE = 3, 25  # rounds of the search for where it is not, and points in each
 FINE = 240  # points of the quadrature there
-FEWEST = 40  # where a step is given: enough for the narrowest
 U_END = 33.0  # last node: 1 - R² = 5e-15
 PER_LOG, PER_UNIT = 2.0, 1.0  # intervals per factor e in t, and per unit of u
 POINTS = np.array([-1.0, 1.0 - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])  # per interval
@@ -98,12 +106,16 @@ def _log_integrand(kind: str, nu: float, n: float, a: float, k: int, u: Array, x
     return log_bf + np.log(0.5 * (a - 2.0) / n) + x - 0.5 * a * _log1p_exp(x - np.log(n))
 
 
-def posterior_nodes(
-    kind: str, nu: float, n: float, a: float, k: int, u: Array, drop: float = DROP, step: float | None = None
-) -> tuple[Array, Array, Array]:
-    """For every element of u [m], u = -log(1 - R²): log BF [m], and J nodes x = log g and weights [m, J] of the
-    posterior of g. Parameters are those of :func:`log_bayes_factor`; J is FINE, or what a `step` in x needs at
-    most, where the integrand is above exp(-drop) of its maximum."""
+def posterior_nodes(kind: str, nu: float, n: float, a: float, k: int, u: Array) -> tuple[Array, Array, Array]:
+    """For every element of u [m], u = -log(1 - R²): log BF [m], and FINE nodes x = log g and weights [m, FINE] of the
+    posterior of g. Parameters are those of :func:`log_bayes_factor`."""
+    return nodes_between(kind, nu, n, a, k, u, *where_large(kind, nu, n, a, k, u, DROP), FINE)
+
+
+def where_large(
+    kind: str, nu: float, n: float, a: float, k: int, u: Array, drop: float
+) -> tuple[Array, Array]:
+    """Between which x = log g the integrand is above exp(-drop) of its maximum: lower and upper ends [m]."""
     n, a = _effective(kind, nu, n, a, k)
     u = u[:, None]
     # A bracket to begin with: below g = exp(-3) / (k + a), f' is almost 1 or more; above
@@ -118,7 +130,15 @@ def posterior_nodes(
         after = np.minimum(COARSE - np.argmax(inside[:, ::-1], axis=1)[:, None], COARSE - 1)
         cell = (high - low) / (COARSE - 1)
         low, high = low + before * cell, low + after * cell
-    points = FINE if step is None else max(FEWEST, 1 + int(np.ceil(np.max(high - low) / step)))
+    return low[:, 0], high[:, 0]
+
+
+def nodes_between(
+    kind: str, nu: float, n: float, a: float, k: int, u: Array, low: Array, high: Array, points: int
+) -> tuple[Array, Array, Array]:
+    """As :func:`posterior_nodes`, with so many points evenly between given ends [m]."""
+    n, a = _effective(kind, nu, n, a, k)
+    u, low, high = u[:, None], low[:, None], high[:, None]
     x = low + (high - low) * np.linspace(0.0, 1.0, points)
     f = _log_integrand(kind, nu, n, a, k, u, x)
     top = np.max(f, axis=1, keepdims=True)

@@ -19,11 +19,11 @@ have no likelihood of their own for one row; the same formulas are applied to th
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from whichvars.coefficients import Functionals, KeptModels, along, fits, functionals
 from whichvars.errors import DataError
@@ -31,25 +31,54 @@ from whichvars.inputs import read_vector
 from whichvars.prediction import read_new
 from whichvars.problem import Problem
 from whichvars.rows import check_same_rows
-from whichvars.t_mixture import t_cdf
+from whichvars.t_mixture import t_cdf_by_share
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
+ROWS, CELLS = (
+    128,
+    1 << 15,
+)  # rows, and rows times models times g, looked at together: what stays in the processor's cache
 LEAST_LEFT = 1e-12  # of 1 − h_i and of s: below, a model fits a row by itself
+LEAST_DROP = 19.0  # see `fits`: a row far out can make much of models that weigh little
 
 
-def log_t(z: np.ndarray, scale: np.ndarray, degrees: float) -> np.ndarray:
-    """Log density of location + scale·t at a point z scales away."""
-    constant = gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi)
-    return constant - np.log(scale) - (degrees + 1) / 2 * np.log1p(z**2 / degrees)
+class Piece(NamedTuple):
+    """C pairs of a model and a value of g, all with the same degrees of freedom, and R rows."""
+
+    rows: slice
+    b: np.ndarray  # (R, C) rowᵀb
+    v: np.ndarray  # (R, C) rowᵀV row
+    share: np.ndarray  # (C,) weight, of both; positive
+    q: np.ndarray  # (C,), as t and s
+    t: np.ndarray
+    s: np.ndarray
+    degrees: float
 
 
-def _batches(problem: Problem, kept: KeptModels, lines: Functionals) -> Iterator[tuple[slice, Any, Any, Any]]:
-    """Models and rows, so many at a time that (rows, models, g) stays small: rows, fit, rowᵀb, rowᵀV row."""
-    for fit in fits(problem, kept):
-        step = max(1, SCORE_BYTES // (8 * max(fit.q.size, 2 * fit.columns.size, 1)))
-        for first in range(0, len(lines.centre), step):
-            part = slice(first, first + step)
-            yield part, fit, *along(fit, lines.some(part))
+def _log_constant(degrees: float) -> float:
+    """Of the density of t."""
+    return float(gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi))
+
+
+def _pieces(
+    problem: Problem, kept: KeptModels, lines: Functionals, weights: np.ndarray | None = None
+) -> Iterator[Piece]:
+    """All models and rows, in pieces; with b times the root of a row's weight and v times the weight, if there are any."""
+    for fit in fits(problem, kept, least_drop=LEAST_DROP):
+        models, nodes = np.flatnonzero(fit.weight > 0), fit.q.shape[1]
+        rows = max(1, min(ROWS, SCORE_BYTES // (16 * max(fit.columns.size, 1))))
+        for first in range(0, len(lines.centre), rows):
+            part = slice(first, first + rows)
+            b, v = along(fit, lines.some(part))
+            if weights is not None:
+                b, v = b * np.sqrt(weights[part, None]), v * weights[part, None]
+            together = max(1, CELLS // (nodes * len(b)))
+            for at in range(0, len(models), together):
+                some = models[at : at + together]
+                share = fit.weight[some][:, None] * fit.node_weight[some]
+                long_b, long_v = (np.repeat(value[:, some], nodes, axis=1) for value in (b, v))
+                q, t, s = (value[some].ravel() for value in (fit.q, fit.t, fit.s))
+                yield Piece(part, long_b, long_v, share.ravel(), q, t, s, fit.degrees)
 
 
 def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.ndarray:
@@ -58,16 +87,25 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
     check_same_rows(len(x), X, y=y)
     y = read_vector(y, len(x), "y")
     lines = functionals(problem, np.ones(len(x)), z, x, columns)
-    out, unit = np.full(len(y), -np.inf), problem._y_scale
-    for part, fit, b, v in _batches(problem, kept, lines):
-        away = (y - lines.centre)[part][:, None, None] - unit * fit.q * b[:, :, None]
-        inner = 1 + lines.variance[part][:, None, None] + fit.t * v[:, :, None]
-        scale = unit * np.sqrt(fit.s * inner)
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(fit.weight[:, None] * fit.node_weight)
-        terms = log_weight + log_t(away / scale, scale, fit.degrees)
-        out[part] = np.logaddexp(out[part], logsumexp(terms, axis=(1, 2)))
-    return out
+    residual = (y - lines.centre) / problem._y_scale  # in the problem's units
+    top, total = np.full(len(y), -np.inf), np.zeros(len(y))  # the density is total · exp(top)
+    for rows, b, v, share, q, t, s, degrees in _pieces(problem, kept, lines):
+        inner = t * v
+        inner += 1 + lines.variance[rows, None]
+        away = residual[rows, None] - q * b
+        away *= away
+        away /= (degrees * s) * inner
+        away += 1
+        log_p = np.log(away, out=away)
+        log_p *= -(degrees + 1) / 2
+        log_p += np.log(share) - 0.5 * np.log(s) + _log_constant(degrees)
+        new_top = np.maximum(top[rows], log_p.max(axis=1))
+        log_p -= new_top[:, None]
+        p = np.exp(log_p, out=log_p)
+        p /= np.sqrt(inner, out=inner)
+        total[rows] = total[rows] * np.exp(top[rows] - new_top) + p.sum(axis=1)
+        top[rows] = new_top
+    return top + np.log(total) - np.log(problem._y_scale)
 
 
 def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.DataFrame:
@@ -81,40 +119,50 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
     lines = functionals(problem, np.ones(len(x)), z, x, columns)
     residual = (y - lines.centre) / problem._y_scale  # of the flat part alone, in the problem's units
     _check_same(problem, residual * np.sqrt(w))
-    # log Σ w/p, Σ w/p·location, Σ w/p·cdf and Σ w/p², all relative to a running maximum of w/p
+    # Σ a/p, Σ a/p·√w_i e_i/(1 − h_i), Σ a/p·cdf and Σ a/p², a being shares, all relative to a running maximum of a/p
     top, total = np.full(len(y), -np.inf), np.zeros((4, len(y)))
-    for part, fit, b, v in _batches(problem, kept, lines):
-        if not fit.weight.any():  # no maximum to be relative to
-            continue
-        e = residual[part][:, None, None] - fit.q * b[:, :, None]
-        heavy = w[part][:, None, None]
-        left = np.maximum(
-            1 - heavy * (lines.variance[part][:, None, None] + fit.t * v[:, :, None]), LEAST_LEFT
-        )
-        degrees = fit.degrees - 1
-        s = (fit.degrees * fit.s - heavy * e**2 / left) / degrees
-        scale = np.sqrt(np.maximum(s, LEAST_LEFT * fit.s) / (heavy * left))
-        away = e / left / scale
-        log_p = log_t(away, scale, degrees)
-        share = fit.weight[:, None] * fit.node_weight
-        with np.errstate(divide="ignore"):
-            ratio = np.log(share) - log_p
-        new_top = np.maximum(top[part], ratio.max(axis=(1, 2)))
-        total[:, part] *= np.exp(top[part] - new_top)
-        total[3, part] *= np.exp(top[part] - new_top)
-        top[part] = new_top
-        ratio = np.exp(ratio - new_top[:, None, None])
-        cdf = t_cdf(degrees, away.ravel()).reshape(away.shape)
-        parts = (np.ones_like(ratio), residual[part][:, None, None] - e / left, cdf)
-        total[:3, part] += [np.sum(ratio * value, axis=(1, 2)) for value in parts]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            square = np.where(share > 0, ratio**2 / share, 0.0)
-        total[3, part] += square.sum(axis=(1, 2))
+    root_w = np.sqrt(w)
+    for rows, b, v, share, q, t, s, degrees in _pieces(problem, kept, lines, w):
+        v *= -t
+        v += (1 - w * lines.variance)[rows, None]
+        left = np.sqrt(np.maximum(v, LEAST_LEFT, out=v), out=v)  # √(1 − h_i)
+        b *= -q
+        b += (root_w * residual)[rows, None]
+        b /= left  # √w_i e_i/√(1 − h_i)
+        r = b / np.sqrt(degrees * s)  # z/√(d − 1 + z²), z of the row's own t distribution
+        rest = r * r
+        np.subtract(1.0, rest, out=rest)  # (d − 1) s without the row, beside d·s with it
+        least = LEAST_LEFT * (degrees - 1) / degrees
+        if rest.min() < least:  # a model fits the row by itself
+            whole = np.maximum(rest, least) + r * r
+            r /= np.sqrt(whole)
+            np.maximum(rest, least, out=rest)
+            more: Any = degrees / 2 * np.log(whole)
+        else:
+            more = 0.0
+        log_ratio = np.log(rest, out=rest)
+        log_ratio *= -(degrees - 1) / 2
+        log_ratio += np.log(share) + 0.5 * np.log(s * degrees / (degrees - 1)) - _log_constant(degrees - 1)
+        log_ratio += more
+        new_top = np.maximum(top[rows], log_ratio.max(axis=1))
+        total[:, rows] *= np.exp(top[rows] - new_top)
+        total[3, rows] *= np.exp(top[rows] - new_top)
+        top[rows] = new_top
+        log_ratio -= new_top[:, None]
+        ratio = np.exp(log_ratio, out=log_ratio)
+        ratio /= left
+        b /= left
+        cdf = t_cdf_by_share(degrees - 1, r.ravel()).reshape(r.shape)
+        total[0, rows] += ratio.sum(axis=1)
+        total[1, rows] += np.einsum("rc,rc->r", ratio, b)
+        total[2, rows] += np.einsum("rc,rc->r", ratio, cdf)
+        ratio *= ratio
+        total[3, rows] += np.einsum("rc,c->r", ratio, 1 / np.maximum(share, 1e-290))
     unit = problem._y_scale
     return pd.DataFrame(
         {
-            "log_density": -top - np.log(total[0]) - np.log(unit),
-            "mean": lines.centre + unit * total[1] / total[0],
+            "log_density": 0.5 * np.log(w) - top - np.log(total[0]) - np.log(unit),
+            "mean": lines.centre + unit * (residual - total[1] / total[0] / root_w),
             "pit": total[2] / total[0],
             "share": total[0] ** 2 / total[3],
         },

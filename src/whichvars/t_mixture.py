@@ -10,14 +10,19 @@ import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
 T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
-PIECE = 1 << 13  # components of a mixture looked at together
+R_CELLS, R_REACH = (
+    8192,
+    30.0,
+)  # of the table over z/√(d + z²): intervals, and how many scales it reaches where d is large
+LEAST_FOR_R = 12.0  # degrees of freedom, so that it is smooth up to both ends
+PIECE = 1 << 14  # components of a mixture looked at together
 FEW = 8192  # components of a sample that a quantile is first looked for in
 NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all together
 
 
 @lru_cache(maxsize=64)
 def _t_table(degrees: float) -> np.ndarray:
-    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (T_CELLS, 4)."""
+    """Cubics through value and slope of the t distribution function on even steps of asinh(z): (4, T_CELLS)."""
     u = np.linspace(-T_END, T_END, T_CELLS + 1)
     h = u[1] - u[0]
     z = np.sinh(u)
@@ -26,29 +31,80 @@ def _t_table(degrees: float) -> np.ndarray:
     slope = h * np.cosh(u) * np.exp(log_density - (degrees + 1) / 2 * np.log1p(z**2 / degrees))
     rise = np.diff(value)
     left, right = slope[:-1], slope[1:]
-    return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise], axis=1)
+    return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
 
 
-def _t_cell(degrees: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The cubics for these z, and the place within their cells."""
-    place = np.clip((np.arcsinh(z) + T_END) * (T_CELLS / (2 * T_END)), 0.0, T_CELLS * (1 - 1e-12))
+def _t_cell(degrees: float, z: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The cubics for these z, by power, and the place within their cells."""
+    place = np.arcsinh(z)
+    place += T_END
+    place *= T_CELLS / (2 * T_END)
+    np.clip(place, 0.0, T_CELLS * (1 - 1e-12), out=place)
     cell = place.astype(np.int64)
     place -= cell
-    return _t_table(degrees)[cell], place
+    return [np.take(power, cell) for power in _t_table(degrees)], place  # ten times as fast as [cell]
+
+
+def _cubic(c: list[np.ndarray], at: np.ndarray) -> np.ndarray:
+    value = c[3] * at
+    for lower in (c[2], c[1]):
+        value += lower
+        value *= at
+    value += c[0]
+    return value
 
 
 def t_cdf(degrees: float, z: np.ndarray) -> np.ndarray:
-    """Distribution function of t, to about 1e-11: twenty times faster than by the incomplete beta function.
+    """Distribution function of t, to about 1e-11: a hundred times faster than by the incomplete beta function.
     Shape (n,)."""
-    c, at = _t_cell(degrees, z)
-    return c[:, 0] + at * (c[:, 1] + at * (c[:, 2] + at * c[:, 3]))
+    return _cubic(*_t_cell(degrees, z))
+
+
+@lru_cache(maxsize=64)
+def _r_table(degrees: float) -> tuple[float, np.ndarray]:
+    """How far the table over r = z/√(degrees + z²) reaches, and its cubics through value and slope, (4, R_CELLS)."""
+    reach = min(1.0, R_REACH / np.sqrt(degrees))
+    r = np.linspace(-reach, reach, R_CELLS + 1)
+    rest = np.maximum(1 - r * r, 0.0)
+    with np.errstate(divide="ignore"):
+        value = stdtr(degrees, r * np.sqrt(degrees / rest))
+    constant = np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2)) / np.sqrt(np.pi)
+    slope = (r[1] - r[0]) * constant * rest ** (degrees / 2 - 1)
+    rise = np.diff(value)
+    left, right = slope[:-1], slope[1:]
+    return reach, np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
+
+
+def t_cdf_by_share(degrees: float, r: np.ndarray) -> np.ndarray:
+    """Distribution function of t at the z of which r = z/√(degrees + z²) in [-1, 1] is given, to about 1e-11; no
+    function but a table is needed. Shape (n,).
+
+    >>> print(t_cdf_by_share(20.0, np.array([0.0, 2 / np.sqrt(24)])).round(6))
+    [0.5      0.970367]
+    """
+    if degrees < LEAST_FOR_R:
+        with np.errstate(divide="ignore"):
+            return t_cdf(degrees, r * np.sqrt(degrees / np.maximum(1 - r * r, 0.0)))
+    reach, table = _r_table(degrees)
+    at = r * (R_CELLS / (2 * reach))
+    at += R_CELLS / 2
+    np.clip(at, 0.0, R_CELLS * (1 - 1e-12), out=at)
+    cell = at.astype(np.int64)
+    at -= cell
+    return _cubic([np.take(power, cell) for power in table], at)
 
 
 def _t_cdf_and_density(degrees: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``t_cdf`` and its derivative."""
     c, at = _t_cell(degrees, z)
-    slope = (c[:, 1] + at * (2 * c[:, 2] + at * (3 * c[:, 3]))) * (T_CELLS / (2 * T_END))
-    return c[:, 0] + at * (c[:, 1] + at * (c[:, 2] + at * c[:, 3])), slope / np.sqrt(1 + z * z)
+    slope = 3 * c[3]
+    slope *= at
+    slope += 2 * c[2]
+    slope *= at
+    slope += c[1]
+    slope *= T_CELLS / (2 * T_END)
+    slope /= np.sqrt(1 + z * z)
+    return _cubic(c, at), slope
 
 
 def heaviest(weight: np.ndarray) -> np.ndarray:
