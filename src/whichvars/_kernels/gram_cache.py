@@ -59,8 +59,13 @@ def dot_product(design, a, b):
 @inlined
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
-    if design.gram.shape[0] > 0:
+    if design.gram.shape[0] > 0:  # in a function so small that it costs no call
         return design.gram[entering, present]  # one row for all that are present
+    return _product_of_columns(design, cache, entering, present)
+
+
+@kernel
+def _product_of_columns(design, cache, entering, present):
     if cache.kept.shape[0] == 0:
         return dot_product(design, entering, present)
     place = cache.place[present]
