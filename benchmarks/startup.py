@@ -104,22 +104,23 @@ def first_answers(
     """CPU seconds of new processes that find no compiled kernels: this checkout, and in turns with it another one."""
     checkouts = {"cpu_seconds": PACKAGE, **({} if baseline is None else {"baseline_cpu_seconds": baseline})}
     rows: list[dict[str, Any]] = [{"what": name, **{key: [] for key in checkouts}} for name in names]
-    with tempfile.TemporaryDirectory() as bytecode:
-        for row in rows:
-            for _ in range(repeats):
-                for key, checkout in checkouts.items():
-                    say(f"first answer, {row['what']}: {key.removesuffix('_cpu_seconds')}")
-                    with tempfile.TemporaryDirectory() as cache:
-                        there = {"PYTHONPATH": str(checkout / "src"), "WHICHVARS_CACHE_DIR": cache}
-                        command = [sys.executable, "-c", FIRST_ANSWER, row["what"]]
-                        row[key].append(times(command, Path(bytecode), **there).cpu)
+    for row in rows:
+        for _ in range(repeats):
+            for key, checkout in checkouts.items():
+                say(f"first answer, {row['what']}: {key.removesuffix('_cpu_seconds')}")
+                with tempfile.TemporaryDirectory() as cache:
+                    there = {"PYTHONPATH": str(checkout / "src"), "WHICHVARS_CACHE_DIR": cache}
+                    command = [sys.executable, "-c", FIRST_ANSWER, row["what"]]
+                    row[key].append(times(command, None, **there).cpu)
     return {"first_answers": rows}
 
 
-def times(command: list[str], bytecode: Path, **more: str) -> Times:
-    """Of a process that keeps its bytecode there; one that fails for want of accuracy (exit code 3) is as good as any."""
+def times(command: list[str], bytecode: Path | None, **more: str) -> Times:
+    """Of a process that keeps its bytecode there, or where it is kept anyway (else the first process of a comparison would make it
+    for all); one that fails for want of accuracy (exit code 3) is as good as any."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPYCACHEPREFIX": str(bytecode), **more}
+    environment |= {} if bytecode is None else {"PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment |= more
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
