@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -276,7 +276,7 @@ def test_a_function_is_told(problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def pilot(monkeypatch: pytest.MonkeyPatch, screen: Terminal, impatient: None) -> Iterator[threading.Event]:
+def pilot(monkeypatch: pytest.MonkeyPatch, screen: Terminal, impatient: None) -> threading.Event:
     """A pilot that compiles until something happened; and click writes where it always does."""
     happened = screen.written
 
@@ -285,7 +285,7 @@ def pilot(monkeypatch: pytest.MonkeyPatch, screen: Terminal, impatient: None) ->
         return Cost(1.0, 1e6)
 
     monkeypatch.setattr("whichvars.cli.cost.estimate_cost", estimate)
-    yield happened
+    return happened
 
 
 def fit(problem: wv.Problem, quiet: bool) -> None:

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,8 +92,9 @@ def compile_one(name: str) -> float:
             posterior = wv.exact(problem)
         else:
             sampler = make_sampler(name)
-            size = {"draws": TINY} if getattr(sampler, "by_draws", True) else {}
-            posterior = wv.sample(problem, sampler, replicates=2, **size)
+            usual = getattr(sampler, "by_draws", True)
+            options: dict[str, Any] = {"draws": TINY, "start": "forward"} if usual else {}
+            posterior = wv.sample(problem, sampler, replicates=2, **options)
         posterior.summary()
         posterior.top_models(3)
         posterior.coefficients()
