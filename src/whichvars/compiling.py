@@ -75,9 +75,10 @@ class Meter:
 
     def work(self) -> Work:
         """What was compiled so far, by all threads; as for ``clock``, not by the one that asks now."""
-        seconds = time.monotonic() - self.clock()  # which takes lost ends away
+        self.clock()  # takes lost ends away
         with self.lock:
-            return Work(bool(self.depths), seconds, self.finished)
+            since = time.monotonic() - self.since if self.depths else 0.0
+            return Work(bool(self.depths), self.total + since, self.finished)
 
 
 def listen(meter: Meter, kind: str = KIND) -> bool:

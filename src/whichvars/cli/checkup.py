@@ -79,6 +79,8 @@ def compile_one(name: str) -> float:
     import numpy as np
 
     import whichvars as wv
+    from whichvars.announcing import Announcer
+    from whichvars.choosing import SAMPLERS
     from whichvars.cli.options import make_sampler
     from whichvars.compiling import work
 
@@ -86,15 +88,15 @@ def compile_one(name: str) -> float:
     X = rng.normal(size=(30, 6))
     problem = wv.Problem(X, X[:, 0] + rng.normal(size=30))
     before = work().seconds
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), Announcer(True, SAMPLERS.get(name, name)):
         warnings.simplefilter("ignore")  # nobody is going to use the numbers
         if name == "exact":
-            posterior = wv.exact(problem)
+            posterior = wv.exact(problem, progress=False)
         else:
             sampler = make_sampler(name)
             usual = getattr(sampler, "by_draws", True)
             options: dict[str, Any] = {"draws": TINY, "start": "forward"} if usual else {}
-            posterior = wv.sample(problem, sampler, replicates=2, **options)
+            posterior = wv.sample(problem, sampler, replicates=2, progress=False, **options)
         posterior.summary()
         posterior.top_models(3)
         posterior.coefficients()
