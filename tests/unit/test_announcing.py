@@ -20,8 +20,8 @@ from whichvars import announcing, compiling
 from whichvars.announcing import EFFORTS, LOWERING, Announcer, Effort, Forecast
 from whichvars.choosing import SAMPLERS
 from whichvars.cli import main
-from whichvars.cli.cost import Cost
-from whichvars.compiling import WORK, Work
+from whichvars.cli.cost import Cost, _pilot
+from whichvars.compiling import KIND, WORK, Work
 from whichvars.progress import Progress, Report
 
 LINE = r"compiling the sampler, once per version"
@@ -309,6 +309,20 @@ def test_fit_says_nothing_if_quiet(problem: wv.Problem, screen: Terminal, pilot:
     pilot.set()
     fit(problem, quiet=True)
     assert screen.getvalue() == ""
+
+
+def test_pilots_count_no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
+
+    def sample(*_: Any, **__: Any) -> None:
+        event.start_event(KIND)
+        now[0] += 50
+        event.end_event(KIND)
+        now[0] += 2
+
+    monkeypatch.setattr(wv, "sample", sample)
+    assert _pilot(problem=None, sampler=None, draws=1) == pytest.approx(2)  # type: ignore[arg-type]
 
 
 # --- ahead of time
