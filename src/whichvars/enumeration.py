@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from whichvars._kernels.enumeration import enumerate_models, trie_marginals
 from whichvars._kernels.gram_cache import new_gram_cache
 from whichvars._kernels.linalg import factor_arrays
+from whichvars.announcing import Announcer
 from whichvars.coefficients import KeptModels
 from whichvars.diagnostics import lost_arithmetic
 from whichvars.errors import DataWarning, TooLargeError
@@ -43,7 +44,9 @@ def number_of_models(problem: Problem) -> int:
     return count_models(problem.p, problem.max_size)
 
 
-def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS) -> Posterior:
+def exact(
+    problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS, progress: bool = True
+) -> Posterior:
     r"""Enumerate all models: exact inclusion probabilities, model probabilities and evidence.
 
     Every one of the :math:`\sum_{k \le \mathrm{max\_size}} \binom pk` models is visited once, depth first, at
@@ -56,6 +59,8 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
         How many of the best models the result keeps.
     max_models : int
         Refuse to visit more than this (2²⁵ models take about a minute and 1 GB).
+    progress : bool
+        Say in a terminal or notebook when this has to be compiled first, which happens once per version.
 
     Returns
     -------
@@ -92,23 +97,24 @@ def exact(problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS)
     cache = new_gram_cache(target.design, 0)
     path, sums = np.zeros((5, problem.p + 1), np.int64), np.zeros((4, problem.p + 1))
     column = np.zeros(depth + 1, np.int64)
-    n = enumerate_models(
-        target,
-        cache,
-        depth,
-        factor,
-        inverse,
-        solved,
-        work,
-        path,
-        sums,
-        column,
-        parent,
-        last,
-        marginal,
-        prior,
-        troubles,
-    )
+    with Announcer(progress, "exact"):
+        n = enumerate_models(
+            target,
+            cache,
+            depth,
+            factor,
+            inverse,
+            solved,
+            work,
+            path,
+            sums,
+            column,
+            parent,
+            last,
+            marginal,
+            prior,
+            troubles,
+        )
     parent, last, marginal, prior = parent[:n], last[:n], marginal[:n], prior[:n]
     log_posterior = marginal + prior
     log_total = logsumexp(log_posterior)

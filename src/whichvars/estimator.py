@@ -161,7 +161,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
             heredity=self.heredity,
         )
         if isinstance(self.sampler, str) and self.sampler == "exact":
-            posterior = exact(problem)
+            posterior = exact(problem, progress=bool(self.verbose))
         else:
             by_draws = getattr(self.sampler, "by_draws", True)
             posterior = sample(

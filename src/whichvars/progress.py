@@ -1,13 +1,14 @@
 """Progress of a run: rate, time left, how accurate it is by now, and whether its replicates agree."""
 
 import html
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from whichvars import compiling
+from whichvars.announcing import Announcer
 from whichvars.estimates import Look, combine_pips, look_at
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ class Report(NamedTuple):
     rate: float = 0.0  # iterations a second, compilation not counted
     seconds_left: float | None = None
     disagreement: float | None = None  # largest difference between two replicates' PIPs of one variable
+    compiling: bool = False  # nothing is sampled yet, as kernels are being compiled
 
 
 class Progress:
     """A line in a terminal or notebook, a callback, or nothing. The line appears only if the run takes longer
-    than a second, and vanishes when it is done."""
+    than a second, and vanishes when it is done. While kernels are compiled, that of the announcer is there instead."""
 
     def __init__(
         self,
@@ -42,16 +44,16 @@ class Progress:
         total: int | None,
         sampler: Any = None,
         budget: float | None = None,
+        announcer: Announcer | None = None,
     ) -> None:
         self.callback = mode if callable(mode) else None
-        self.notebook = in_notebook()
-        self.show = mode is True and (sys.stderr.isatty() or self.notebook)
+        self.announcer = Announcer(mode, type(sampler).__name__) if announcer is None else announcer
+        self.show = self.announcer.show
         self.total, self.sampler, self.budget = total, sampler, budget
         self.started = time.monotonic()
         self.next_look = self.started + (0.0 if self.callback else 1.0)
         self.first: tuple[float, int, float] | None = None  # when something was first done, and how much
         self.line: Any = None
-        self.told = False
         self.looks: dict[int, Look] = {}
 
     def __enter__(self) -> "Progress":
@@ -62,13 +64,16 @@ class Progress:
             self.line.stop()
 
     def waiting(self, runs: list["Run"]) -> None:
-        """Called while nothing is finished yet: on a first run, kernels are being compiled."""
-        if self.show and not self.told and not any(run.iterations for run in runs):
-            self.told = True
-            print(
-                "compiling kernels; this happens once after an installation and takes a minute or two …",
-                file=sys.stderr,
-            )
+        """Called every second while nothing is finished: on a first run, kernels are being compiled."""
+        if self.callback is not None and compiling.work().busy:
+            done = self._done(runs)
+            seconds = time.monotonic() - self.started
+            fraction = self._fraction(runs, done, 0.0)
+            status = runs[0].status
+            self.callback(Report(done, self.total, fraction, seconds, None, status, compiling=True))
+
+    def _done(self, runs: list["Run"]) -> int:
+        return sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
 
     def update(self, runs: list["Run"], idle: list["Run"], spent: float | None = None) -> None:
         """Called between chunks, with the seconds of the budget that are spent: of the wall time if not given. Only runs
@@ -76,7 +81,7 @@ class Progress:
         if self.callback is None and not self.show:
             return
         now = time.monotonic()
-        done = sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
+        done = self._done(runs)
         fraction = self._fraction(runs, done, now - self.started if spent is None else spent)
         if self.first is None and done:
             self.first = (now, done, fraction)
@@ -125,8 +130,8 @@ class Progress:
 
     def _draw(self, report: Report) -> None:
         if self.line is None:
-            self.line = _NotebookLine() if self.notebook else _TerminalLine()
-        self.line.update(report)
+            self.line = _NotebookLine() if self.announcer.notebook else _TerminalLine()
+        self.announcer.draw(self.line, report)
 
 
 def in_words(report: Report, whole: bool = True) -> list[str]:
@@ -148,15 +153,6 @@ def in_words(report: Report, whole: bool = True) -> list[str]:
     if report.disagreement is not None:
         parts.append(f"{'replicates differ by' if whole else 'apart'} {report.disagreement:.2g}")
     return [*parts, report.status] if report.status else parts
-
-
-def in_notebook() -> bool:
-    """Whether a notebook's kernel runs this. That its package is loaded is not enough: distributed loads it too."""
-    if "ipykernel" not in sys.modules:
-        return False
-    from IPython import get_ipython
-
-    return hasattr(get_ipython(), "kernel")
 
 
 def _clock(seconds: float) -> str:
@@ -189,11 +185,15 @@ class _TerminalLine:
             transient=True,
         )
         self.task = self.bar.add_task("", total=1.0, words="")
-        self.bar.start()
 
     def update(self, report: Report) -> None:
+        self.bar.start()  # if it is not there
         words = "  ".join(in_words(report, self.whole))
         self.bar.update(self.task, completed=report.fraction, words=words)
+
+    def pause(self) -> None:
+        """Make way for something else, until the next report."""
+        self.bar.stop()
 
     def stop(self) -> None:
         self.bar.stop()
@@ -214,6 +214,9 @@ class _NotebookLine:
             {"text/plain": f"sampling: {words}", "text/html": f"sampling {bar} {html.escape(words)}"},
             raw=True,
         )
+
+    def pause(self) -> None:
+        """There is room for both."""
 
     def stop(self) -> None:
         self.handle.update({"text/plain": "", "text/html": ""}, raw=True)

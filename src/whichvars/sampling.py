@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from whichvars import storage
+from whichvars.announcing import Announcer
 from whichvars.budgets import parse_budget
 from whichvars.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
 from whichvars.choosing import check_sampler, choose
@@ -96,7 +97,8 @@ def sample(
         anyway. They take up to half of the time and are usually worth far more.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
-        second.
+        second. While the sampler is being compiled, once per version, a line says so and about how long it will take;
+        a function is told by ``report.compiling``, every second from when chains are started.
     checkpoint : path
         Directory in which the run is kept while it goes on, so that it can be killed at any moment: ``resume`` goes on
         from there, and so does calling this function again with the same arguments. The numbers are the same, bit for
@@ -141,7 +143,7 @@ def sample(
     if isinstance(sampler, str) and sampler == "auto":
         chosen = choose(problem, draws, seconds)
         if chosen.sampler is None:
-            return replace(exact(problem), settings=asked, chosen=chosen.why)
+            return replace(exact(problem, progress=progress is True), settings=asked, chosen=chosen.why)
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
     sampler = check_sampler(sampler)
@@ -200,9 +202,10 @@ def carry_out(
     progress: bool | Callable[[Report], None],
 ) -> Posterior:
     """Start a run, or go on with the replicates that were `found`, and say what came of it."""
-    with executor.start(problem, settings.sampler, settings.replicates, chunk) as crew:
-        loop, stopped = _advance_all(problem, settings, keeper, found, crew, progress)
-    return _conclude(problem, settings, keeper, loop, stopped)
+    with Announcer(progress, type(settings.sampler).__name__) as announcer:
+        with executor.start(problem, settings.sampler, settings.replicates, chunk) as crew:
+            loop, stopped = _advance_all(problem, settings, keeper, found, crew, progress, announcer)
+        return _conclude(problem, settings, keeper, loop, stopped, announcer)
 
 
 def executor_of(executor: Executor | None, threads: int | None) -> Executor:
@@ -223,6 +226,7 @@ def _advance_all(
     found: dict[int, Replicate],
     crew: Crew,
     progress: bool | Callable[[Report], None],
+    announcer: Announcer,
 ) -> tuple["_Loop", str]:
     """Advance all replicates until there is a reason to stop; the loop that did it, and the reason."""
     sampler, plan = settings.sampler, settings.plan
@@ -239,7 +243,8 @@ def _advance_all(
         if getattr(sampler, "by_draws", True)
         else None
     )
-    with listen(keeper is not None) as asked, Progress(progress, total, sampler, plan.seconds) as bar:
+    bar = Progress(progress, total, sampler, plan.seconds, announcer)
+    with listen(keeper is not None) as asked, bar:
         loop = _Loop(problem, settings, replicates, crew, keeper, asked)
         if keeper is not None:
             keeper.start_clock(len(replicates))
@@ -251,7 +256,12 @@ def _advance_all(
 
 
 def _conclude(
-    problem: Problem, settings: Settings, keeper: Checkpoint | None, loop: "_Loop", stopped: str
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    loop: "_Loop",
+    stopped: str,
+    announcer: Announcer,
 ) -> Posterior:
     """What came of a run, with a warning of whatever is wrong with it."""
     sampler, runs = settings.sampler, loop.runs
@@ -267,6 +277,7 @@ def _conclude(
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     kept = {} if keeper is None else {"checkpoint": str(keeper.directory)}
     posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
+    announcer.stop()  # warnings need a line of their own
     posterior = replace(
         posterior,
         warnings=(*posterior.warnings, *_shortcomings(settings, loop, stopped, len(runs))),

@@ -14,7 +14,7 @@ from numba.core import event
 
 import whichvars
 from whichvars import compiling
-from whichvars.compiling import KIND, Meter, clock, listen
+from whichvars.compiling import KIND, WORK, Meter, clock, listen
 
 
 @pytest.fixture
@@ -139,3 +139,40 @@ def test_with_and_without_the_compiler(disabled: str, compiles: bool, tmp_path: 
     }
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", str(compiles)]
+
+
+def test_what_is_being_compiled(now: list[float]) -> None:
+    meter = Meter()
+    with Other() as other:
+        other(meter.begin)
+        now[0] += 5
+        other(meter.begin)
+        other(meter.end)
+        assert meter.work() == (True, 5.0, 1)
+        other(meter.end)
+        now[0] += 5
+        assert meter.work() == (False, 5.0, 2)
+
+
+def test_an_end_that_got_lost_is_no_work(now: list[float]) -> None:
+    meter = Meter()
+    meter.begin()
+    now[0] += 5
+    assert meter.work() == (False, 5.0, 0)
+
+
+def test_only_what_is_compiled_is_work(now: list[float]) -> None:
+    before = compiling.work()
+    with Other() as other:
+        other(lambda: event.start_event(KIND))  # it may be read from disk
+        assert not compiling.work().busy
+        other(lambda: event.start_event(WORK))
+        now[0] += 3
+        work = compiling.work()
+        assert work.busy
+        assert work.seconds - before.seconds == pytest.approx(3)
+        other(lambda: event.end_event(WORK))
+        other(lambda: event.end_event(KIND))
+    work = compiling.work()
+    assert not work.busy
+    assert work.finished == before.finished + 1

@@ -32,7 +32,7 @@ LAYERS = (
         "row_sums",
         "rows",
     ),
-    ("heredity", "formula", "arguments", "designs", "reduction"),
+    ("heredity", "formula", "arguments", "designs", "reduction", "announcing"),
     ("stored_columns", "targets"),
     ("problem", "replicates", "t_mixture"),
     ("samplers", "starts"),

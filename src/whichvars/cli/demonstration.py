@@ -71,19 +71,18 @@ def _compile_kernels(console: "Console") -> None:
     if directory is None:
         console.print(
             "\nThe compiled parts cannot be kept, as no cache directory can be written: they are compiled in "
-            "every process (a minute or two). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
+            "every process (half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
         )
     else:
         console.print(
-            "\nFirst run: the inner loops are compiled for this machine and kept. This takes a minute or two, once."
+            "\nFirst run: the inner loops are compiled for this machine and kept. This takes half a minute, once."
         )
     import whichvars as wv
 
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X, data.y, max_size=1)
-    with console.status("compiling"):
-        wv.exact(problem)
-        wv.sample(problem, draws=2000, replicates=1, progress=False)
+    wv.exact(problem)  # a line on standard error says how far it is
+    wv.sample(problem, draws=2000, replicates=1)
 
 
 def _show_crime(console: "Console") -> None:

@@ -176,7 +176,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run
-            posterior = _enumerate(problem, quiet)
+            posterior = _enumerate(problem, options["quiet"], quiet)
     except BaseException as error:
         if has_checkpoint(out):
             raise _with_advice(error, out) from error
@@ -357,6 +357,7 @@ def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
 
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
+    from whichvars.announcing import Announcer
 
     chosen = _chosen(problem, arguments)
     if chosen is None:
@@ -364,30 +365,32 @@ def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: 
     else:
         say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
         if not quiet and "executor" not in arguments:
-            _say_cost(problem, arguments | {"sampler": chosen})
+            with Announcer(True, type(chosen).__name__):  # what the pilots of it have to compile
+                expected = _expected(problem, arguments | {"sampler": chosen})
+            say(expected)
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)
 
 
-def _say_cost(problem: "Problem", arguments: dict[str, Any]) -> None:
+def _expected(problem: "Problem", arguments: dict[str, Any]) -> str:
+    """What a run will take, in words."""
     from whichvars.cli.cost import DEFAULT_DRAWS, estimate_cost, in_memory, in_time
 
     draws = arguments.get("draws", DEFAULT_DRAWS)
     cost = estimate_cost(problem, arguments["sampler"], draws, arguments["replicates"], arguments["threads"])
     if cost is None:
-        say("How long this sampler takes cannot be told beforehand.")
-        return
+        return "How long this sampler takes cannot be told beforehand."
     seconds = arguments.get("budget", cost.seconds)
     unless = ", or less if it is accurate before that" if "target_mcse" in arguments else ""
-    say(f"Expected, roughly: {in_time(seconds)}{unless}; {in_memory(cost.bytes)} of memory.")
+    return f"Expected, roughly: {in_time(seconds)}{unless}; {in_memory(cost.bytes)} of memory."
 
 
-def _enumerate(problem: "Problem", quiet: bool) -> "Posterior":
+def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
 
     _say_models(problem, quiet)
     with notes(quiet):
-        return wv.exact(problem)
+        return wv.exact(problem, progress=not silent)
 
 
 def _say_models(problem: "Problem", quiet: bool) -> None:
