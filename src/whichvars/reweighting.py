@@ -156,19 +156,23 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
     sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(masses > 0, sums / masses, pip)
-    if len(models.by_replicate) < 2 and new.record is not None:
-        mcse = scatter_of_batches(new.record, pip)
+    if len(models.by_replicate) < 2:
+        mcse = np.full(p, np.nan) if new.record is None else scatter_of_batches(new.record, pip)
     else:
-        squares = standard_error(sums - masses * pip) ** 2
-        spread = np.where(pip * (1 - pip) > 1e-12, pip * (1 - pip), np.nan)
-        degrees = len(models.by_replicate) - 1
-        with np.errstate(invalid="ignore"):
-            typical = (
-                spread * np.nan_to_num(np.nanmean(squares / spread)) if np.isfinite(spread).any() else squares
-            )
-        mcse = np.sqrt(np.fmax(squares, (POOLED * typical + degrees * squares) / (POOLED + degrees)))
+        mcse = moderated(standard_error(sums - masses * pip), pip, len(models.by_replicate) - 1)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
     return pip, np.where(still, np.nan, mcse), means
+
+
+def moderated(error: np.ndarray, pip: np.ndarray, degrees: int) -> np.ndarray:
+    """Standard errors of inclusion probabilities, (p,), that rest on few degrees of freedom, not below what they are in an
+    average with the other variables."""
+    squares, spread = error**2, pip * (1 - pip)
+    moved = spread > 1e-12
+    if not moved.any():
+        return error
+    typical = spread * float(np.mean(squares[moved] / spread[moved]))
+    return np.sqrt(np.maximum(squares, (POOLED * typical + degrees * squares) / (POOLED + degrees)))
 
 
 def scatter_of_batches(record: Record, pip: np.ndarray) -> np.ndarray:
