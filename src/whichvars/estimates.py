@@ -368,6 +368,8 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
             pip, variance = mix_with_visits(parts)
             mcse = error_of(variance, moved)
             means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
+        elif np.isnan(averaged[1]).all() and moved.any():
+            pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
             means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])

@@ -96,7 +96,7 @@ def scores(
     kinds = {"pips": ("pip", "mcse"), "frequencies": ("frequencies", "frequency_mcse")}
     if not conditional:
         kinds["pips"] = kinds["frequencies"]
-    elif posteriors[0].rao_blackwell is not None:
+    elif all(p.rao_blackwell is not None and not np.isnan(p.rao_blackwell_mcse).all() for p in posteriors):
         kinds["averages"] = ("rao_blackwell", "rao_blackwell_mcse")
     for kind, names in kinds.items():
         values, errors = ([getattr(p, name) for p in posteriors] for name in names)

@@ -5,7 +5,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, problem, truth
-from whichvars.estimates import combine_rao_blackwell, mix_with_visits
+from whichvars.estimates import Look, combine_pips, combine_rao_blackwell, mix_with_visits
 from whichvars.samplers.run import Estimate, RaoBlackwell
 
 VISITS = np.array([[90.0, 10.0], [80.0, 0.0], [100.0, 20.0]])
@@ -52,3 +52,15 @@ def test_a_run_that_ends_within_its_first_burst() -> None:
     np.testing.assert_allclose(posterior.pip, posterior.frequencies)
     np.testing.assert_allclose(posterior.pip, truth(case).pips, atol=0.1)
     assert np.nanmax(posterior.mcse) > 1e-3
+
+
+def test_averages_of_unknown_error_do_not_take_the_place_of_shares_with_a_known_one() -> None:
+    """A single scan says nothing of how accurate it is."""
+    one = RaoBlackwell(np.array([0.8, 0.3]), np.full(2, np.nan), 0)
+    look = Look(np.array([0.7, 0.2]), np.array([1e-4, 1e-4]), 31, one)
+    found = combine_pips([look])
+    np.testing.assert_array_equal(found.pip, look.pip)
+    np.testing.assert_allclose(found.mcse, 0.01)
+    still = combine_pips([look._replace(variance=np.zeros(2))])  # neither has an error: averages know more
+    np.testing.assert_array_equal(still.pip, one.pip)
+    assert np.isnan(still.mcse).all()
