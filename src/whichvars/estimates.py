@@ -30,6 +30,7 @@ from whichvars.problem import Problem
 from whichvars.samplers.run import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
+FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
 MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
@@ -55,8 +56,8 @@ def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def rao_blackwell(run: Run) -> RaoBlackwell | None:
-    """The replicate's means of conditional inclusion probabilities, with variances by groups of scans; None if
-    there were no scans."""
+    """The replicate's means of conditional inclusion probabilities, with variances by groups of scans, NaN where these are
+    too few; None if there were no scans."""
     parts = [getattr(unit, "averages", None) or unit.tally.averages for unit in run.units]
     scans = sum(int(a.ints[SCANS]) for a in parts)
     if scans == 0:
@@ -70,9 +71,9 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
             squares += (group - length * mean) ** 2
             complete += length
             groups += 1
-    variance = (
-        squares * groups / (groups - 1) / complete / scans if groups > 1 else np.full_like(mean, np.nan)
-    )
+    if groups < FEWEST_GROUPS:
+        return RaoBlackwell(mean, np.full_like(mean, np.nan), 0)
+    variance = squares * groups / (groups - 1) / complete / scans
     return RaoBlackwell(mean, variance, groups - 1)
 
 
