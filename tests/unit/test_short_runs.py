@@ -1,11 +1,14 @@
 """Runs too short for an event of every chain: conditional probabilities that are not there are not taken for 0."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import whichvars as wv
 from support.cases import Case, problem, truth
-from whichvars.estimates import Look, combine_pips, combine_rao_blackwell, mix_with_visits
+from whichvars._kernels.averages import GROUP, LENGTH, SCANS, no_averages
+from whichvars.estimates import Look, combine_pips, combine_rao_blackwell, mix_with_visits, rao_blackwell
 from whichvars.samplers.run import Estimate, RaoBlackwell
 
 VISITS = np.array([[90.0, 10.0], [80.0, 0.0], [100.0, 20.0]])
@@ -64,3 +67,21 @@ def test_averages_of_unknown_error_do_not_take_the_place_of_shares_with_a_known_
     still = combine_pips([look._replace(variance=np.zeros(2))])  # neither has an error: averages know more
     np.testing.assert_array_equal(still.pip, one.pip)
     assert np.isnan(still.mcse).all()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, 8, 20])
+def test_few_groups_of_scans_say_nothing_of_their_error(groups: int) -> None:
+    """Two groups may agree by chance: at n = 65,536 errors were 24 times too small."""
+    averages = no_averages()._replace(
+        ints=np.zeros(6, np.int64), running=np.zeros(2), groups=np.zeros((32, 2), np.float32)
+    )
+    averages.ints[[GROUP, LENGTH, SCANS]] = groups, 5, 5 * groups
+    averages.groups[:groups] = np.random.default_rng(0).random((groups, 2))
+    found = rao_blackwell(SimpleNamespace(units=[SimpleNamespace(averages=averages)]))  # type: ignore[arg-type]
+    assert found is not None
+    np.testing.assert_allclose(found.pip, averages.groups[:groups].mean(axis=0) / 5, rtol=1e-6)
+    if groups < 8:
+        assert np.isnan(found.variance).all()
+    else:
+        want = (averages.groups[:groups] / 5).var(axis=0, ddof=1) / groups
+        np.testing.assert_allclose(found.variance, want, rtol=1e-5)
