@@ -38,9 +38,8 @@ def within_pips(models: Any, pip: np.ndarray) -> Any:
     inside = sparse.csr_array((np.ones(len(place)), place, listed.start), shape=(len(listed), len(pip)))
     frequency = models.frequency.copy()
     _lower(inside, frequency, pip, STEPS)
-    frequency *= _worst(
-        inside, *_factors(inside, frequency, pip)
-    )  # whatever is left, each model by its worst
+    # whatever is left, each model by its worst
+    frequency *= _worst(inside, *_factors(inside, frequency, pip))
     order = np.lexsort((-models.log_posterior, -frequency))
     return replace(
         models,

@@ -131,12 +131,11 @@ def _contradictions(posterior: Any) -> list[str]:
         "the weighted models": by_models,
         "the exact ratios of the best models": renormalised_pips(posterior.models, p),
     }
-    if posterior.rao_blackwell is not None:
+    averaged_error = posterior.rao_blackwell_mcse
+    if averaged_error is not None and not np.isnan(averaged_error).all():  # of few scans it is not known
         averages = "averages of conditional probabilities"
         estimates[averages] = posterior.rao_blackwell
-        allowed[averages] = most * np.hypot(
-            np.hypot(error, draws_error), np.nan_to_num(posterior.rao_blackwell_mcse)
-        )
+        allowed[averages] = most * np.hypot(np.hypot(error, draws_error), np.nan_to_num(averaged_error))
     found = []
     for name, values in estimates.items():
         beyond = np.abs(values - pip) - np.maximum(allowed[name], NEGLIGIBLE)

@@ -87,7 +87,6 @@ def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Est
 def estimate_from_tallies(problem: Problem, run: Run, replicate: int, look: "Look", chains: int) -> Estimate:
     """The estimate of a replicate whose chains have counted."""
     tallies = [unit.tally for unit in run.units]
-    sizes = np.sum([t.sizes for t in tallies], axis=0)
     models, floor = _visited(tallies)
     known = known_models(tallies)
     evidence = None
@@ -96,7 +95,6 @@ def estimate_from_tallies(problem: Problem, run: Run, replicate: int, look: "Loo
         evidence = known.log_mass - float(np.log(known.share)) + constant
     return Estimate(
         **look._asdict(),
-        sizes=sizes / max(sizes.sum(), 1),
         models=models,
         floor=floor,
         trace=_trace(run, replicate),
@@ -175,7 +173,7 @@ def _longest_stage(tally: Tally) -> KnownModels | None:
     if not usable:
         return None
     log_mass, held, length = stages[max(usable)[1]]
-    return KnownModels(log_mass, held / length, int(held)) if held > 0 else None
+    return KnownModels(log_mass, held / length, int(held))
 
 
 def _trace(run: Run, replicate: int) -> pd.DataFrame:
@@ -369,7 +367,7 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
             pip, variance = mix_with_visits(parts)
             mcse = error_of(variance, moved)
             means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
-        elif np.isnan(averaged[1]).all() and moved.any():
+        elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
             pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged

@@ -233,6 +233,9 @@ def test_estimates_that_contradict_one_another_are_seen() -> None:
         assert len(doubts(wrong)) == 1, name
         assert "contradict one another: that of 'x0'" in doubts(wrong)[0]
         assert not wrong.converged
+    # the average of few scans has no error that is known, and contradicts nobody
+    unknown = np.full(len(off), np.nan)
+    assert doubts(replace(good, rao_blackwell=off, rao_blackwell_mcse=unknown)) == []
     # models alone: their exact ratios, where few were new, and their weights
     good = sampled("hybrid", draws=40_000)
     heavy = good.models.log_marginal.copy()

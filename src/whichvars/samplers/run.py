@@ -135,7 +135,6 @@ class Estimate:
     pip: np.ndarray
     variance: np.ndarray  # of each PIP as an estimate; 0 where it cannot be told from this replicate alone
     degrees: int  # of freedom of the variances
-    sizes: np.ndarray  # (p + 1,) weight of each model size
     # members → log marginal, log prior, share of the draws, by the best weights there are
     models: dict[tuple[int, ...], tuple[float, float, float]]
     floor: float  # log posterior above which every visited model is in `models`

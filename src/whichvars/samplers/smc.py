@@ -322,10 +322,9 @@ class SequentialMonteCarlo:
         """From the particles at t = 1, which have equal weights."""
         counts = self._counts(run)
         n = sum(number for *_, number in counts.values())
-        pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
+        pip = np.zeros(problem.p)
         for members, (_, _, number) in counts.items():
             pip[list(members)] += number / n
-            sizes[len(members)] += number / n
         groups: list[ParticleGroup] = run.units
         values = np.concatenate([g.values for g in groups])
         trace = pd.DataFrame(
@@ -345,7 +344,6 @@ class SequentialMonteCarlo:
             pip=pip,
             variance=np.zeros(problem.p),
             degrees=0,
-            sizes=sizes,
             models={m: (marginal, prior, number / n) for m, (marginal, prior, number) in counts.items()},
             floor=-np.inf,
             trace=trace,
