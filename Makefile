@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test test-slow test-browser lint bench paper docs clean
+.PHONY: demo test test-slow test-browser test-wheel lint bench paper wheel docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
@@ -22,8 +22,8 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m whichvars demo
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks papers
-	$(BIN)/ruff format --check src tests benchmarks papers
+	$(BIN)/ruff check src tests benchmarks papers wheels
+	$(BIN)/ruff format --check src tests benchmarks papers wheels
 	$(BIN)/mypy
 
 # one process more than CI has cores: some wait, for a kernel that another compiles or for a run that was killed
@@ -43,6 +43,15 @@ bench: $(VENV)/.installed
 # a quarter of an hour or more on two cores; the paper's own sizes: make paper ARGS=--full
 paper: $(VENV)/.installed
 	$(BIN)/python -m papers.individual_adaptation $(ARGS)
+
+# a wheel with machine code in dist/: nothing is compiled where it is installed
+wheel: $(VENV)/.installed
+	rm -rf build/objects dist
+	$(BIN)/python wheels/objects.py build/objects
+	WHICHVARS_OBJECTS=$(CURDIR)/build/objects $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+test-wheel: wheel
+	$(BIN)/pytest -m wheel tests/wheel
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html

@@ -176,7 +176,12 @@ def stopping_command(
 @click.option(
     "--baseline",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Another checkout, whose first answers are measured in turns with this one's.",
+    help="Another checkout, which is measured in turns with this one.",
+)
+@click.option(
+    "--wheel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The python of an environment in which a wheel of `make wheel` is installed: its first answers too.",
 )
 @click.option(
     "--first",
@@ -191,6 +196,7 @@ def stopping_command(
 def startup_command(
     repeats: int,
     baseline: Path | None,
+    wheel: Path | None,
     names: tuple[str, ...],
     first_repeats: int,
     out: Path | None,
@@ -198,7 +204,8 @@ def startup_command(
 ) -> None:
     """What one waits for before anything is computed: import, --help, a second fit of a small problem; and the first answer of each
     sampler, when nothing is compiled."""
-    result = startup.measure(repeats, say) | startup.first_answers(names, baseline, first_repeats, say)
+    result = startup.measure(repeats, say, baseline)
+    result |= startup.first_answers(names, baseline, first_repeats, say, wheel)
     where = common.write_result("startup", result, out)
     common.present(result, startup.tables, markdown)
     say(f"written to {where.name}")

@@ -16,6 +16,7 @@ from benchmarks import (
     engine,
     fuzz,
     soak,
+    startup,
     stopping,
     tall,
     tecator,
@@ -48,6 +49,7 @@ def _tecator(result: dict[str, Any]) -> str:
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
     "engine": (engine.tables, _engine),
+    "startup": (startup.tables, _shared),
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
     "peers": (contest.tables, contest.about),
@@ -59,7 +61,7 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
+PERFORMANCE = ("startup", "compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:

@@ -59,8 +59,10 @@ class Times(NamedTuple):
     cpu: float
 
 
-def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Seconds of new processes, `repeats` times each, and those that fits say they sampled."""
+def measure(
+    repeats: int = 5, say: Callable[[str], None] = print, baseline: Path | None = None
+) -> dict[str, Any]:
+    """Seconds of new processes, `repeats` times each, and those that fits say they sampled; in turns with another checkout."""
     import whichvars as wv
 
     rows = []
@@ -81,37 +83,54 @@ def measure(repeats: int = 5, say: Callable[[str], None] = print) -> dict[str, A
             *((f"the same and {name}", [sys.executable, "-c", EVERY_MODEL + call], None) for name, call in AVERAGES.items()),
         ]:  # fmt: skip
             say(what)
+            row: dict[str, Any] = {
+                "what": what,
+                "limit": limit,
+                "seconds": [],
+                "cpu_seconds": [],
+                "sampling_cpu_seconds": [],
+            }
+            there = {} if baseline is None else {"PYTHONPATH": str(baseline / "src")}
             times(command, bytecode)  # compiles, if need be
-            found, sampled = [], []
+            if baseline is not None:
+                row["baseline_cpu_seconds"] = []
+                times(command, bytecode, **there)
             for _ in range(repeats):
-                found.append(times(command, bytecode))
-                sampled.append(sampling_seconds(run) if "fit" in command else 0.0)
-            rows.append(
-                {
-                    "what": what,
-                    "limit": limit,
-                    "seconds": [one.wall for one in found],
-                    "cpu_seconds": [one.cpu for one in found],
-                    "sampling_cpu_seconds": sampled,
-                }
-            )
+                found = times(command, bytecode)
+                row["seconds"].append(found.wall)
+                row["cpu_seconds"].append(found.cpu)
+                row["sampling_cpu_seconds"].append(sampling_seconds(run) if "fit" in command else 0.0)
+                if baseline is not None:
+                    row["baseline_cpu_seconds"].append(times(command, bytecode, **there).cpu)
+            rows.append(row)
     return {"environment": common.environment(), "rows": rows}
 
 
 def first_answers(
-    names: tuple[str, ...], baseline: Path | None, repeats: int = 1, say: Callable[[str], None] = print
+    names: tuple[str, ...],
+    baseline: Path | None,
+    repeats: int = 1,
+    say: Callable[[str], None] = print,
+    wheel: Path | None = None,
 ) -> dict[str, Any]:
-    """CPU seconds of new processes that find no compiled kernels: this checkout, and in turns with it another one."""
-    checkouts = {"cpu_seconds": PACKAGE, **({} if baseline is None else {"baseline_cpu_seconds": baseline})}
-    rows: list[dict[str, Any]] = [{"what": name, **{key: [] for key in checkouts}} for name in names]
-    for row in rows:
+    """CPU seconds of new processes that find no compiled kernels: this checkout, and in turns with it another one and the Python of an
+    environment in which a wheel with machine code is installed."""
+    who: dict[str, tuple[str, dict[str, str]]] = {"": (sys.executable, {"PYTHONPATH": str(PACKAGE / "src")})}
+    if baseline is not None:
+        who["baseline_"] = (sys.executable, {"PYTHONPATH": str(baseline / "src")})
+    if wheel is not None:
+        who["wheel_"] = (str(wheel), {"PYTHONPATH": ""})
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        row: dict[str, Any] = {"what": name}
         for _ in range(repeats):
-            for key, checkout in checkouts.items():
-                say(f"first answer, {row['what']}: {key.removesuffix('_cpu_seconds')}")
+            for key, (python, there) in who.items():
+                say(f"first answer, {name}: {key.removesuffix('_') or 'here'}")
                 with tempfile.TemporaryDirectory() as cache:
-                    there = {"PYTHONPATH": str(checkout / "src"), "WHICHVARS_CACHE_DIR": cache}
-                    command = [sys.executable, "-c", FIRST_ANSWER, row["what"]]
-                    row[key].append(times(command, None, **there).cpu)
+                    took = times([python, "-c", FIRST_ANSWER, name], None, **there, WHICHVARS_CACHE_DIR=cache)
+                row.setdefault(f"{key}cpu_seconds", []).append(took.cpu)
+                row.setdefault(f"{key}seconds", []).append(took.wall)
+        rows.append(row)
     return {"first_answers": rows}
 
 
@@ -136,7 +155,8 @@ def sampling_seconds(run: Path) -> float:
 
 def tables(result: dict[str, Any]) -> list[Table]:
     table = Table(
-        "Seconds until something happens", ["what", "median", "longest", "CPU", "of it sampling", "wanted"]
+        "Seconds until something happens",
+        ["what", "median", "longest", "CPU", "of it sampling", "wanted", "CPU, baseline", "ratio"],
     )
     for row in result["rows"]:
         limit = "" if row["limit"] is None else f"< {row['limit']:g}"
@@ -144,12 +164,25 @@ def tables(result: dict[str, Any]) -> list[Table]:
             statistics.median(row[name]) for name in ("seconds", "cpu_seconds", "sampling_cpu_seconds")
         )
         table.rows.append(
-            [row["what"], number(wall), number(max(row["seconds"])), number(cpu), number(sampling), limit]
-        )
-    first = Table("CPU seconds of a first answer, nothing compiled", ["sampler", "CPU", "baseline", "ratio"])
+            [row["what"], number(wall), number(max(row["seconds"])), number(cpu), number(sampling), limit, *_ratio(row)]
+        )  # fmt: skip
+    first = Table(
+        "A first answer, nothing compiled before: CPU seconds of the whole process",
+        ["sampler", "checkout", "checkout, baseline", "ratio", "wheel", "wheel, by the clock"],
+    )
     for row in result.get("first_answers", []):
-        own = statistics.median(row["cpu_seconds"])
-        other = statistics.median(row["baseline_cpu_seconds"]) if "baseline_cpu_seconds" in row else None
-        ratio = ["", ""] if other is None else [number(other), number(own / other)]
-        first.rows.append([row["what"], number(own), *ratio])
+        wheel = [_median(row, "wheel_cpu_seconds"), _median(row, "wheel_seconds")]
+        first.rows.append([row["what"], _median(row, "cpu_seconds"), *_ratio(row), *wheel])
     return [table, first] if first.rows else [table]
+
+
+def _median(row: dict[str, Any], key: str) -> str:
+    return number(statistics.median(row[key])) if key in row else ""
+
+
+def _ratio(row: dict[str, Any]) -> list[str]:
+    """CPU seconds of the baseline, and what ours are of them."""
+    if "baseline_cpu_seconds" not in row:
+        return ["", ""]
+    own, other = (statistics.median(row[key]) for key in ("cpu_seconds", "baseline_cpu_seconds"))
+    return [number(other), number(own / other)]

@@ -240,9 +240,10 @@ def columns_at(design: Design, index: Any) -> np.ndarray:
     if design.stored.code == NOT_STORED:
         return design.columns[index]
     index = np.asarray(index, np.int64)
-    out = np.zeros((index.size, row_count(design.stored)))
+    rows = row_count(design.stored)
+    out = np.zeros((index.size, rows))
     fill_columns(design.stored, index.ravel(), out)
-    return out.reshape(*index.shape, -1)
+    return out.reshape(*index.shape, rows)  # of an empty model too
 
 
 def row_count(held: Stored) -> int:

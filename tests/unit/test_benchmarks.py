@@ -280,27 +280,30 @@ def test_startup_is_measured_and_failures_are_not_taken_for_speed(tmp_path, monk
     out = tmp_path / "startup.json"
     result = CliRunner().invoke(main, ["startup", "--repeats", "1", "--out", str(out), "--markdown"])
     assert result.exit_code == 0, result.output
-    assert "| import whichvars | 3.00 | 3.00 | 2.00 | 0 | < 1 |" in result.output
+    assert "| import whichvars | 3.00 | 3.00 | 2.00 | 0 | < 1 |  |  |" in result.output
     rows = {row["what"]: row for row in json.loads(out.read_text())["rows"]}
     assert 0 < rows["second whichvars fit, 41 variables"]["sampling_cpu_seconds"][0] < 60
 
 
-def test_first_answers_take_turns_with_a_baseline(tmp_path, monkeypatch):
-    seen: list[tuple[str, str]] = []
+def test_first_answers_take_turns_with_a_baseline_and_a_wheel(tmp_path, monkeypatch):
+    seen: list[tuple[str, str, str]] = []
 
     def instead(command: list[str], _, **there: str) -> startup.Times:
         assert not list(Path(there["WHICHVARS_CACHE_DIR"]).iterdir())
-        seen.append((command[-1], there["PYTHONPATH"]))
+        seen.append((command[0], command[-1], there["PYTHONPATH"]))
+        if command[0] == "installed":
+            return startup.Times(3.0, 2.0)
         return startup.Times(0.0, 40.0 if str(tmp_path) in there["PYTHONPATH"] else 10.0)
 
     monkeypatch.setattr(startup, "times", instead)
-    found = startup.first_answers(("default", "exact"), tmp_path, 2, lambda text: None)
-    own, other = str(startup.PACKAGE / "src"), str(tmp_path / "src")
-    assert seen == [(name, where) for name in ("default", "exact") for where in (own, other) * 2]
+    names, wheel = ("default", "exact"), Path("installed")
+    found = startup.first_answers(names, tmp_path, 2, lambda text: None, wheel)
+    who = [(sys.executable, str(startup.PACKAGE / "src")), (sys.executable, str(tmp_path / "src")), ("installed", "")]  # fmt: skip
+    assert seen == [(python, name, where) for name in names for python, where in who * 2]
     _, table = startup.tables({"rows": [], **found})
-    assert table.rows == [["default", "10.0", "40.0", "0.250"], ["exact", "10.0", "40.0", "0.250"]]
+    assert table.rows == [[name, "10.0", "40.0", "0.250", "2.00", "3.00"] for name in names]
     (alone,) = startup.first_answers(("exact",), None, 1, lambda text: None)["first_answers"]
-    assert alone == {"what": "exact", "cpu_seconds": [10.0]}
+    assert alone == {"what": "exact", "cpu_seconds": [10.0], "seconds": [0.0]}
 
 
 def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def write_package(folder: Path, *, plain: bool) -> None:
     if plain:
         (kernels / "jit.py").write_text("import numba\nentry = kernel = numba.njit(cache=True)\n")
     else:
-        for name in ("jit.py", "linking.py", "references.py"):
+        for name in ("jit.py", "linking.py", "locks.py", "references.py", "shipped.py"):
             source = (JIT_FILE.parent / name).read_text(encoding="utf-8")
             (kernels / name).write_text(source.replace("whichvars._kernels", "package._kernels"))
     (kernels / "caller.py").write_text(
@@ -347,6 +347,66 @@ def test_nothing_is_compiled_twice(tmp_path):
     for file in (tmp_path / "cache").rglob("small.all_of_them*"):
         file.unlink()
     assert run_python(code, **kept).splitlines() == [first, *answers, "(0, 1) (1, 0) (1, 0) (1, 0)"]
+
+
+def start_python(code: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_two_processes_compile_together_what_one_would(tmp_path):
+    """The second waits for each function that the first is at, and reads it."""
+    (tmp_path / "small.py").write_text(SMALL)
+    path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
+    kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
+    functions = "(small.one, small.all_of_them, small.add_up, small.bump)"
+    code = f"import small\nprint(*[sum(f.stats.cache_misses.values()) for f in {functions}])"
+    running = [start_python(code, **kept) for _ in range(3)]
+    outputs = [process.communicate(timeout=300)[0].splitlines() for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    counts = [list(map(int, lines[-1].split())) for lines in outputs]
+    assert [sum(each) for each in zip(*counts)] == [1, 1, 1, 1]
+    assert outputs[0][:-1] == outputs[1][:-1] == outputs[2][:-1]
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_was_stopped_is_not_waited_for(tmp_path, monkeypatch):
+    locks = jit.locks
+    path = tmp_path / "f.lock"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    with locks._locked(path):
+        assert path not in locks._held
+    holder.communicate("")  # it ends, and its lock with it
+    with locks._locked(path):
+        assert path in locks._held
+        with locks._locked(path):
+            pass
+    assert path not in locks._held
+
+
+def test_where_files_cannot_be_locked_everybody_compiles_alone(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("no locks on this file system")
+
+    with jit.locks._locked(Path(below_a_file(tmp_path)) / "f.lock"):
+        assert not jit.locks._held
+    monkeypatch.setattr(jit.locks.fcntl, "flock", refuse)
+    with jit.locks._locked(tmp_path / "f.lock"):
+        assert not jit.locks._held
 
 
 def test_every_named_tuple_of_kernels_goes_by_reference():

@@ -60,7 +60,13 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 KERNELS_MAY_IMPORT = {"numpy", "math", "numba", "typing", "whichvars"}
-COMPILE_KERNELS = {"_kernels.jit", "_kernels.linking", "_kernels.references"}  # and have none themselves
+COMPILE_KERNELS = {
+    "_kernels.jit",
+    "_kernels.linking",
+    "_kernels.locks",
+    "_kernels.references",
+    "_kernels.shipped",
+}  # and have none themselves
 
 
 def module_name(path: Path) -> str:

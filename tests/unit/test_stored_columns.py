@@ -248,6 +248,15 @@ def test_a_posterior_of_stored_columns_answers_every_question(name, tmp_path):
     np.testing.assert_allclose(*changed, atol=1e-10)
 
 
+def test_the_empty_model_of_stored_columns_has_coefficients():
+    """Models are refitted size by size, and that of size 0 has no columns."""
+    rng = np.random.default_rng(0)
+    X, y = np.abs(rng.normal(size=(30, 6))), rng.normal(size=30)
+    dense, stored = (quiet(form, y, engine="columns") for form in (X, sparse.csc_matrix(X)))
+    ours, theirs = (wv.exact(problem).coefficients() for problem in (stored, dense))
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+
+
 SAMPLERS = (
     wv.AddDeleteSwap(), wv.IndividualAdaptation(), wv.Lamnisos(), wv.ASI(), wv.PARNI(), wv.TemperedGibbs(),
     wv.SubsetGibbs(), wv.Hybrid(), wv.ParallelTempering(), wv.SequentialMonteCarlo(particles=400),

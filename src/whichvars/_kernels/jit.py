@@ -8,6 +8,9 @@ The cached files are pickles, which run code when read; a directory is therefore
 this user and nobody else can write to it. Order of choice: ``WHICHVARS_CACHE_DIR``, the user's cache
 directory, a private directory in the temporary directory, and if none can be written, no cache at all
 (kernels compile in every process).
+
+A wheel may hold the machine code of all entries (shipped.py); then nothing is compiled and nothing cached. With
+``WHICHVARS_COMPILE=1`` it is left alone.
 """
 
 import hashlib
@@ -23,9 +26,9 @@ from typing import Any, TypeVar
 import numba
 
 try:  # they use what Numba does not promise to keep
-    from whichvars._kernels import linking, references
+    from whichvars._kernels import linking, locks, references, shipped
 except (ImportError, AttributeError):
-    linking = references = None  # type: ignore[assignment]
+    linking = locks = references = shipped = None  # type: ignore[assignment]
 
 numba_config: Any = numba.config
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -49,14 +52,38 @@ if LINKED:
     ENTRY["pipeline_class"] = linking.EntryCompiler
 
 
-def source_stamp(folders: tuple[Path, ...] = (PACKAGE / "_kernels", PACKAGE / "samplers")) -> str:
-    """A hash of all kernel sources and of what compiles them."""
-    digest = hashlib.sha256(f"{platform.python_version()} numba {numba.__version__} {LINKED}".encode())
+SOURCES = (PACKAGE / "_kernels", PACKAGE / "samplers")
+
+
+def hash_of_sources(folders: tuple[Path, ...] = SOURCES) -> str:
+    """A hash of all kernel sources."""
+    digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.glob("*.py")):
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
+
+
+def source_stamp(folders: tuple[Path, ...] = SOURCES) -> str:
+    """A hash of all kernel sources and of what compiles them."""
+    compiler = f"{platform.python_version()} numba {numba.__version__} {LINKED}"
+    return hashlib.sha256(f"{compiler} {hash_of_sources(folders)}".encode()).hexdigest()[:16]
+
+
+def _find_shipped() -> tuple[Any, str]:
+    if numba_config.DISABLE_JIT:
+        return None, "NUMBA_DISABLE_JIT is set, so that kernels run as plain Python"
+    if not LINKED:
+        return None, "kernels are plain Numba functions"
+    if os.environ.get("WHICHVARS_COMPILE", "0") not in ("", "0"):
+        return None, "WHICHVARS_COMPILE is set"
+    return shipped.find(hash_of_sources())
+
+
+# machine code that came with the package, or why none is used
+SHIPPED, WHY_NOT_SHIPPED = _find_shipped()
+entries: list[Any] = []  # every entry, in the order in which they were defined
 
 
 def _candidates() -> list[Path]:
@@ -136,7 +163,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it alone counts references and unpacks named tuples. Let its body
     be a call of a ``kernel``."""
-    return _compile(function, **ENTRY)
+    compiled = _compile(function, **ENTRY)
+    if SHIPPED is not None:
+        compiled._cache = shipped.Cache(function, SHIPPED, compiled._cache)
+    entries.append(compiled)
+    return compiled
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
@@ -150,9 +181,10 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
     numba_config.CACHE_DIR = str(directory)  # read by Numba while it decorates
     try:
         if not LINKED or options.get("_nrt", True):
-            return numba.njit(cache=True, **options)(function)
-        compiled: Any = numba.njit(**options)(function)
-        compiled._cache = linking.KernelCache(function, directory)
-        return compiled
+            compiled: Any = numba.njit(cache=True, **options)(function)
+        else:
+            compiled = numba.njit(**options)(function)
+            compiled._cache = linking.KernelCache(function, directory)
+        return compiled if locks is None or SHIPPED is not None else locks.share(compiled)
     finally:
         numba_config.CACHE_DIR = before

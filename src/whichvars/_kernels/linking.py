@@ -1,5 +1,5 @@
-"""Kernels are lowered only; the entries that call them make machine code. One of the two files that know Numba from inside (the
-other: references.py).
+"""Kernels are lowered only; the entries that call them make machine code. One of three files that know Numba from inside (the
+others: references.py, shipped.py).
 
 By itself Numba optimises every function together with all that it calls, makes machine code of it, and does the same again for each
 caller: what is at the bottom is compiled as often as there are functions above it. Nobody but other kernels calls a kernel, so here it

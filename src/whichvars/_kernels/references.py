@@ -1,4 +1,4 @@
-"""Named tuples that kernels take as one pointer. One of the two files that know Numba from inside (the other: linking.py).
+"""Named tuples that kernels take as one pointer. One of three files that know Numba from inside (the others: linking.py, shipped.py).
 
 Numba passes a named tuple by value: a chain alone is some thirty arrays of seven to nine words each, an argument apiece of every
 function on the way down, and LLVM pays for each. Here an entry writes all fields of a named tuple, once a call, into one *block* of

@@ -17,6 +17,7 @@ DRAWS = 50_000
 TINY = 4_000  # draws, where only the way there matters
 FAILED = 1  # exit code
 LIMIT = 5.0  # standard errors
+STORED = "stored columns"
 
 
 @click.command(short_help="Say what is installed, and check that it works.")
@@ -43,7 +44,7 @@ def doctor(ahead: bool) -> None:
     for name, version in versions(OPTIONAL).items():
         table.add_row(f"[dim]{name}[/]", version or "[dim]not installed; optional[/]")
     table.add_row("cores", str(os.cpu_count()))
-    table.add_row("compiled code", _cache())
+    table.add_row("machine code", _compiled_code())
     console.print(table, soft_wrap=True)
     worst, seconds = self_test(console)
     if worst < LIMIT:
@@ -60,33 +61,35 @@ def doctor(ahead: bool) -> None:
 
 def compile_all(console: "Console") -> None:
     """Compile enumeration and every sampler, with a line each."""
-    from whichvars.choosing import SAMPLERS
-
-    names = ["exact", *SAMPLERS]
-    width, began = max(map(len, names)), time.perf_counter()
-    for i, name in enumerate(names, 1):
+    every = names()
+    width, began = max(map(len, every)), time.perf_counter()
+    for i, name in enumerate(every, 1):
         took = compile_one(name)
         words = "was there" if took == 0 else f"{took:.1f} s"
-        console.print(f"{i:>{len(str(len(names)))}}/{len(names)}  {name:<{width}}  {words}")
+        console.print(f"{i:>{len(str(len(every)))}}/{len(every)}  {name:<{width}}  {words}")
     seconds = time.perf_counter() - began
-    where = _cache()
-    console.print(f"\nDone in {seconds:.0f} s. Compiled code: {where}", markup=False, soft_wrap=True)
+    console.print(
+        f"\nDone in {seconds:.0f} s. Machine code: {_compiled_code()}", markup=False, soft_wrap=True
+    )
+
+
+def names() -> list[str]:
+    """What there is to compile: what all samplers together do not need of kernels is nowhere used."""
+    from whichvars.choosing import SAMPLERS
+
+    return ["exact", *SAMPLERS, STORED]
 
 
 def compile_one(name: str) -> float:
-    """Compile what a sampler needs, or "exact", by the use of it on a tiny problem; seconds of compiling, 0 where all was
-    there."""
-    import numpy as np
-
+    """Compile what one of these names needs by the use of it on a tiny problem; seconds of compiling, 0 where all was there."""
     import whichvars as wv
     from whichvars.announcing import Announcer
     from whichvars.choosing import SAMPLERS
     from whichvars.cli.options import make_sampler
     from whichvars.compiling import work
 
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 6))
-    problem = wv.Problem(X, X[:, 0] + rng.normal(size=30))
+    problem = _tiny_problem(stored=name == STORED)
+    name = "hybrid" if name == STORED else name
     before = work().seconds
     with warnings.catch_warnings(), Announcer(True, SAMPLERS.get(name, name)):
         warnings.simplefilter("ignore")  # nobody is going to use the numbers
@@ -100,17 +103,38 @@ def compile_one(name: str) -> float:
         posterior.summary()
         posterior.top_models(3)
         posterior.coefficients()
+        posterior.clusters()
     return work().seconds - before
 
 
-def _cache() -> str:
-    from whichvars._kernels.jit import cache_directory
+def _tiny_problem(stored: bool) -> Any:
+    import numpy as np
+    from scipy import sparse
 
+    import whichvars as wv
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 6))
+    y = X[:, 0] + rng.normal(size=30)
+    if not stored:
+        return wv.Problem(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of equal columns, which are meant to be there
+        return wv.Problem(sparse.csc_matrix(np.abs(X[:, [*range(6), 5]])), y, engine="columns")
+
+
+def _compiled_code() -> str:
+    """Where machine code comes from."""
+    from whichvars._kernels.jit import SHIPPED, WHY_NOT_SHIPPED, cache_directory
+
+    if SHIPPED is not None:
+        return f"came with the package, for {SHIPPED.level} processors"
+    made = f"made on this machine ({WHY_NOT_SHIPPED})"
     directory = cache_directory()
     if directory is None:
-        return "cannot be kept: no cache directory can be written; set WHICHVARS_CACHE_DIR"
+        return f"{made}; cannot be kept, as no cache directory can be written: set WHICHVARS_CACHE_DIR"
     size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    return f"{directory} ({size / 1e6:.0f} MB)"
+    return f"{made}; kept in {directory} ({size / 1e6:.0f} MB)"
 
 
 def self_test(console: "Console") -> tuple[float, float]:
@@ -119,10 +143,12 @@ def self_test(console: "Console") -> tuple[float, float]:
     import numpy as np
 
     import whichvars as wv
+    from whichvars._kernels.jit import SHIPPED
 
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X, data.y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5))
-    with console.status("checking; the first time, compiling takes half a minute"):
+    first = "; the first time, compiling takes half a minute" if SHIPPED is None else ""
+    with console.status(f"checking{first}"):
         started = time.perf_counter()
         truth = wv.exact(problem, progress=False)
         worst = 0.0
