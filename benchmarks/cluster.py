@@ -38,8 +38,8 @@ def samplers() -> dict[str, Any]:
 @contextlib.contextmanager
 def watched() -> Iterator[list[dict[str, Any]]]:
     """While this lasts, what every round took; rounds are as short as they are asked to be."""
-    from whichvars import cluster
-    from whichvars.workers import Answer, Order
+    from whichvars.sampling import cluster
+    from whichvars.sampling.workers import Answer, Order
 
     rounds: list[dict[str, Any]] = []
     ask, share = cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE

@@ -24,15 +24,15 @@ import whichvars as wv
 from benchmarks.common import Table, environment, number
 from benchmarks.problems import build
 from whichvars import datasets
-from whichvars._kernels import gram_cache
-from whichvars._kernels.adapt import Adaptation, new_adaptation
-from whichvars._kernels.averages import NEVER, NEXT_SCAN
 from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, change, clear, evaluate, new_chain
+from whichvars._kernels.count.averages import NEVER, NEXT_SCAN
+from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.model_table import new_memo
+from whichvars._kernels.products import gram_cache
+from whichvars._kernels.propose.adapt import Adaptation, new_adaptation
 from whichvars.samplers import estimated
-from whichvars.samplers.run import Run
-from whichvars.seeding import replicate_seeds
+from whichvars.samplers.contract import Run
+from whichvars.samplers.seeding import replicate_seeds
 
 ROWS = 60
 SIZES = (100, 1_000, 22_576, 1_000_000)

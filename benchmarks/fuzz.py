@@ -132,9 +132,9 @@ def _changed(content: bytes, rng: random.Random) -> bytes:
 
 def read_one_table(seed: int, i: int, path: Path) -> str:
     """Make, read and check file i."""
-    from whichvars.encoding import prepare
+    from whichvars.data.encoding import prepare
+    from whichvars.data.files import read_table
     from whichvars.errors import WhichvarsError
-    from whichvars.files import read_table
 
     content = table_mutant(seed, i)
     path.write_bytes(content)
@@ -263,7 +263,8 @@ class Checkpoints:
 
     def __init__(self, place: Path) -> None:
         import whichvars as wv
-        from whichvars import checkpoint, storage
+        from whichvars.problem import saving
+        from whichvars.sampling import checkpoint
 
         rng = np.random.default_rng(4)
         X = rng.normal(size=(20, 5))
@@ -273,7 +274,7 @@ class Checkpoints:
             wv.sample(
                 problem, wv.AddDeleteSwap(memo_slots=4), draws=50, warmup=10, replicates=1, checkpoint=place, progress=False
             )  # fmt: skip
-        self.known = {**checkpoint.classes(), **{c.__name__: c for c in storage.PROBLEM}}
+        self.known = {**checkpoint.classes(), **{c.__name__: c for c in saving.CLASSES}}
         self.path = place / "mutant"
         self.kinds = ("run", "replicate")
         self.contents = [(place / name).read_bytes() for name in ("run.npz", "replicate-0.npz")]
@@ -281,7 +282,7 @@ class Checkpoints:
 
     def _digest(self, content: bytes, kind: str) -> str:
         """What a file is read as."""
-        from whichvars import storage
+        from whichvars.data import storage
 
         self.path.write_bytes(content)
         return storage.digest_of(
@@ -347,7 +348,7 @@ def _repacked(content: bytes, rng: random.Random) -> bytes:
 
 def sealed(content: bytes) -> bytes:
     """A file with the checksum that it should have, where there is any."""
-    from whichvars import archives
+    from whichvars.data import archives
 
     try:
         return content[: -archives.DIGEST] + archives.digest_of(io.BytesIO(content), len(content))

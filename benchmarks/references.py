@@ -18,7 +18,7 @@ import numpy as np
 import whichvars as wv
 from benchmarks.common import ROOT, environment, number, plain
 from benchmarks.problems import build, fingerprint
-from whichvars.enumeration import count_models
+from whichvars.sampling.exact import count_models
 
 FOLDER = ROOT / "benchmarks" / "references"
 SEED = 7_000_001  # far from the seeds of runs that are compared

@@ -30,7 +30,7 @@ def resident() -> float:
 @contextmanager
 def watched_checkpoints(started: float) -> Iterator[tuple[list[dict[str, float]], list[dict[str, float]]]]:
     """While this lasts, what every file of a checkpoint took, and what every copy did, for which sampling stops."""
-    from whichvars.checkpoint import Checkpoint
+    from whichvars.sampling.checkpoint import Checkpoint
 
     files: list[dict[str, float]] = []
     copies: list[dict[str, float]] = []

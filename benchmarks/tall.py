@@ -111,8 +111,8 @@ def read_alone(paths: list[Path]) -> dict[str, Any]:
 def batches(paths: list[Path]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    from whichvars.moments import CELLS
-    from whichvars.streaming import IN_PORTIONS
+    from whichvars.data.moments import CELLS
+    from whichvars.data.streaming import IN_PORTIONS
 
     for path in paths:
         with pq.ParquetFile(path, **IN_PORTIONS) as file:

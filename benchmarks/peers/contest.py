@@ -19,8 +19,8 @@ from benchmarks import compare, problems, references, runs
 from benchmarks.common import Table, environment, number
 from benchmarks.peers import selection
 from benchmarks.peers.exchange import Outcome, Skipped, Workload, workload
-from whichvars.choosing import ENUMERATE
-from whichvars.enumeration import number_of_models
+from whichvars.sampling.choosing import ENUMERATE
+from whichvars.sampling.exact import number_of_models
 
 DEFAULT_WORKLOADS = ("uscrime", "fls", "tecator", "boston104")
 WORST = 0.02

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "problem": ["Problem"],
-    "sufficient": ["SufficientStatistics"],
-    "genotypes": ["Genotypes", "read_bed"],
-    "priors": [
+    "problem.problem": ["Problem"],
+    "data.statistics": ["SufficientStatistics"],
+    "data.genotypes": ["Genotypes", "read_bed"],
+    "problem.priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
     ],
-    "enumeration": ["exact"],
-    "sampling": ["sample"],
-    "continuing": ["resume", "extend"],
-    "executors": ["DaskExecutor"],
-    "posterior": ["Posterior"],
+    "sampling.exact": ["exact"],
+    "sampling.sample": ["sample"],
+    "sampling.continuing": ["resume", "extend"],
+    "sampling.executors": ["DaskExecutor"],
+    "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
@@ -47,8 +47,8 @@ __all__ = [*_WHERE, "datasets"]
 
 if TYPE_CHECKING:
     from whichvars import datasets
-    from whichvars.continuing import extend, resume
-    from whichvars.enumeration import exact
+    from whichvars.data.genotypes import Genotypes, read_bed
+    from whichvars.data.statistics import SufficientStatistics
     from whichvars.errors import (
         ArgumentTypeError,
         CheckpointWarning,
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
         WhichvarsError,
     )
     from whichvars.estimator import VariableSelector
-    from whichvars.executors import DaskExecutor
-    from whichvars.genotypes import Genotypes, read_bed
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
@@ -76,8 +74,8 @@ if TYPE_CHECKING:
         plot_models,
         plot_trace,
     )
-    from whichvars.posterior import Posterior
-    from whichvars.priors import (
+    from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.priors import (
         BIC,
         BetaBinomial,
         FixedInclusion,
@@ -90,7 +88,7 @@ if TYPE_CHECKING:
         LocalEmpiricalBayes,
         ZellnerSiow,
     )
-    from whichvars.problem import Problem
+    from whichvars.problem.problem import Problem
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.asi import ASI
     from whichvars.samplers.hybrid import Hybrid
@@ -101,8 +99,10 @@ if TYPE_CHECKING:
     from whichvars.samplers.subset_gibbs import SubsetGibbs
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
-    from whichvars.sampling import sample
-    from whichvars.sufficient import SufficientStatistics
+    from whichvars.sampling.continuing import extend, resume
+    from whichvars.sampling.exact import exact
+    from whichvars.sampling.executors import DaskExecutor
+    from whichvars.sampling.sample import sample
 
 
 def __getattr__(name: str) -> Any:

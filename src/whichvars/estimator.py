@@ -8,15 +8,15 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from whichvars.enumeration import exact
+from whichvars.data.formula import read_formula
+from whichvars.data.frames import refuse_words
+from whichvars.data.moments import Moments
+from whichvars.data.rows import check_same_rows
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.formula import read_formula
-from whichvars.inputs import refuse_words
-from whichvars.moments import Moments
-from whichvars.priors import BetaBinomial
-from whichvars.problem import Problem
-from whichvars.rows import check_same_rows
-from whichvars.sampling import sample
+from whichvars.problem.priors import BetaBinomial
+from whichvars.problem.problem import Problem
+from whichvars.sampling.exact import exact
+from whichvars.sampling.sample import sample
 
 
 class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):

@@ -15,7 +15,7 @@ import numpy as np
 import whichvars as wv
 from support.branching import draw_additions_by_coins
 from support.scores import RUNS
-from whichvars._kernels.informed import set_estimate, set_scale
+from whichvars._kernels.propose.informed import set_estimate, set_scale
 from whichvars.samplers import asi, parni
 
 

@@ -19,10 +19,10 @@ from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.kernels import evaluate_again
 from support.oracle import OraclePosterior, OracleSlab, enumerate_posterior
 from support.scores import scores
-from whichvars._kernels.adapt import ADD, DELETE, Adaptation, new_adaptation
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL
+from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.jit import entry
-from whichvars._kernels.model_table import new_memo
+from whichvars._kernels.propose.adapt import ADD, DELETE, Adaptation, new_adaptation
 from whichvars.errors import DataError
 from whichvars.samplers.individual import propose
 

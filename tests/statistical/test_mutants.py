@@ -28,10 +28,10 @@ class Mutant(NamedTuple):
 
 ADS = "samplers/add_delete_swap.py"
 CHAIN = "_kernels/chain.py"
-PRIOR = "_kernels/size_prior.py"
-RATES = "_kernels/rate_table.py"
-STAND_INS = "_kernels/stand_ins.py"
-SUBSET = "_kernels/subset_scan.py"
+PRIOR = "_kernels/prior.py"
+RATES = "_kernels/scan/rate_table.py"
+STAND_INS = "_kernels/products/stand_ins.py"
+SUBSET = "_kernels/scan/subset_scan.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
@@ -50,7 +50,7 @@ MUTANTS = {
     "wrong proposal probability at the full model": Mutant(
         ADS, "delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)", "delete = 0.5 * (1.0 - swap)", "check_transitions"
     ),
-    "n for ν": Mutant("targets.py", "nu=float(nu + 2 * a0)", "nu=float(n + 2 * a0)", "check_enumeration"),
+    "n for ν": Mutant("problem/target.py", "nu=float(nu + 2 * a0)", "nu=float(n + 2 * a0)", "check_enumeration"),
     "ν/2 cut to a whole number": Mutant(
         "_kernels/marginal.py",
         "- 0.5 * slab.nu * math.log(residual)",
@@ -77,13 +77,13 @@ MUTANTS = {
         CHAIN, "chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]", "pass", "check_walks"
     ),
     "memo answers for another model": Mutant(
-        "_kernels/model_table.py", "if memo.keys[entry] == key:", "if memo.keys[entry] != 0:", "check_walks"
+        "_kernels/count/model_table.py", "if memo.keys[entry] == key:", "if memo.keys[entry] != 0:", "check_walks"
     ),
     "Gram column given away but still used": Mutant(
-        "_kernels/gram_cache.py", "cache.place[cache.kept[place]] = -1", "pass", "check_walks"
+        "_kernels/products/gram_cache.py", "cache.place[cache.kept[place]] = -1", "pass", "check_walks"
     ),
     "sibling's factor used in the enumeration": Mutant(
-        "_kernels/enumeration.py", "n = columns[level]", "n = columns[level] if level == 0 else n", "check_enumeration"
+        "_kernels/enumerate.py", "n = columns[level]", "n = columns[level] if level == 0 else n", "check_enumeration"
     ),
     "a child of two flipped parents counted twice": Mutant(
         PRIOR, "if first == j and before != after:", "if before != after:", "check_heredity"
@@ -99,16 +99,16 @@ MUTANTS = {
         CHAIN, "ints[AVAILABLE] = ints[NEW_AVAILABLE]", "pass", "check_heredity"
     ),
     "children of a model of before, in the enumeration": Mutant(
-        "_kernels/enumeration.py", "inside[in_order(prior_terms, place[level], p)] = -1", "pass", "check_heredity"
+        "_kernels/enumerate.py", "inside[in_order(prior_terms, place[level], p)] = -1", "pass", "check_heredity"
     ),
     "all variables counted as available": Mutant(
-        "heredity.py", "roots = sum(not parents for parents in self.parents)\n        children", "roots = p\n        children", "check_heredity"
+        "problem/heredity.py", "roots = sum(not parents for parents in self.parents)\n        children", "roots = p\n        children", "check_heredity"
     ),
     "time before an entry counted": Mutant(
-        "_kernels/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
+        "_kernels/count/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
     ),
     "an interval between scans that follows the model": Mutant(
-        "_kernels/tally.py", "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + chain.ints[SIZE]", "check_averages"
+        "_kernels/count/tally.py", "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + chain.ints[SIZE]", "check_averages"
     ),
     "the same in ASI": Mutant(
         ASI, "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + ints[SIZE]", "check_averages"
@@ -117,7 +117,7 @@ MUTANTS = {
         CHAIN, "    if ints[SCANNED] > first:\n        ints[SCANNED] = first\n", "", "check_averages"
     ),
     "odds for probabilities in the averages": Mutant(
-        "_kernels/scan_work.py", "return odds / (1.0 + odds)", "return odds", "check_averages"
+        "_kernels/scan/scan_work.py", "return odds / (1.0 + odds)", "return odds", "check_averages"
     ),
     "wrong rate of included variables": Mutant(
         RATES, "1.0 + kappa * (1.0 + 1.0 / x)", "1.0 + kappa * (1.0 + x)", "check_jumps"
@@ -137,7 +137,7 @@ MUTANTS = {
         SUBSET, "    if steep:\n        _scale_rates", "    if False:\n        _scale_rates", "check_strong_subsets"
     ),
     "the same where some odds are products": Mutant(
-        "_kernels/scan.py", "if fast and work.steep[0] > 0:", "if False:", "check_strong_blocks"
+        "_kernels/scan/scan.py", "if fast and work.steep[0] > 0:", "if False:", "check_strong_blocks"
     ),
     "time spent in models of no mass": Mutant(
         GIBBS, "if table.rows[place, TOTAL] < 0.0:", "if False:", "check_strong_jumps"

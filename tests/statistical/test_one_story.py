@@ -16,9 +16,9 @@ import pytest
 
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
-from whichvars.consistency import with_mean, within_pips
-from whichvars.diagnostics import doubts, model_pips
-from whichvars.posterior import Models
+from whichvars.posterior.consistency import with_mean, within_pips
+from whichvars.posterior.diagnostics import doubts, model_pips
+from whichvars.posterior.posterior import Models
 
 REPLICATES = 4
 

@@ -10,7 +10,7 @@ import pytest
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, Case, data, priors, problem, truth
 from support.scores import AtTemperature, scores
-from whichvars.samplers.run import Sampler
+from whichvars.samplers.contract import Sampler
 
 DRAWS = {"quick": 10_000, "long": 30_000}  # ``make test-slow`` has long runs, of every case
 TEMPERED = [name for name, tested in SAMPLERS.items() if tested.tempers]

@@ -20,10 +20,10 @@ from whichvars._kernels.chain import (
     new_chain,
     set_model,
 )
+from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.jit import entry
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import scan, scan_odds
-from whichvars.problem import Problem
+from whichvars._kernels.scan.scan import scan, scan_odds
+from whichvars.problem.problem import Problem
 
 
 def from_python(kernel: Any) -> Callable[..., Any]:

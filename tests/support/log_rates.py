@@ -15,9 +15,9 @@ import numpy as np
 from support.kernels import chain_at
 from support.oracle import OraclePosterior
 from whichvars._kernels.jit import entry
-from whichvars._kernels.rate_table import RATES, TOTAL, find_rates, new_rate_table
-from whichvars._kernels.scan_work import new_scan
-from whichvars._kernels.subset_scan import new_subset, set_anchors, subset_rates_of
+from whichvars._kernels.scan.rate_table import RATES, TOTAL, find_rates, new_rate_table
+from whichvars._kernels.scan.scan_work import new_scan
+from whichvars._kernels.scan.subset_scan import new_subset, set_anchors, subset_rates_of
 
 UNDERFLOW = -690.0  # log of a rate relative to the largest, below which it may be 0 or have lost digits
 

@@ -25,7 +25,7 @@ def close(found: Any, expected: Any, what: str) -> None:
 def check_enumeration() -> None:
     """Exact posteriors are the oracle's."""
     from support.paired import make_paired, model_priors
-    from whichvars.enumeration import exact
+    from whichvars.sampling.exact import exact
 
     for slab in ("independent", "g-prior", "local empirical Bayes"):
         for parts in ({"n": 10}, {"n": 11, "weighted": True, "always": 1, "inverse_gamma": (0.6, 1.1)}):
@@ -42,7 +42,7 @@ def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) 
     """Proposals accepted and rejected in turn at random; the state is checked after each."""
     from support.kernels import accept_proposal, evaluate_again, propose_flips
     from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, NEEDED, SIZE, grow, new_chain
-    from whichvars._kernels.model_table import new_memo
+    from whichvars._kernels.count.model_table import new_memo
 
     rng = np.random.default_rng(slots)
     chain, memo, known = new_chain(problem.target(2), 2, cache_bytes), new_memo(slots), {}
@@ -90,10 +90,10 @@ def check_heredity() -> None:
     from support.kernels import accept_proposal, propose_flips
     from support.paired import make_paired, model_priors
     from whichvars._kernels.chain import new_chain
-    from whichvars._kernels.model_table import new_memo
-    from whichvars._kernels.scan import scan_model
-    from whichvars._kernels.scan_work import new_scan
-    from whichvars.enumeration import exact
+    from whichvars._kernels.count.model_table import new_memo
+    from whichvars._kernels.scan.scan import scan_model
+    from whichvars._kernels.scan.scan_work import new_scan
+    from whichvars.sampling.exact import exact
 
     case = make_paired(n=14, columns=5)
     parents = ((1, 2), (), (), (1,), (0, 3))
@@ -130,7 +130,7 @@ def check_proposals() -> None:
         new_chain,
         set_model,
     )
-    from whichvars._kernels.model_table import new_memo
+    from whichvars._kernels.count.model_table import new_memo
     from whichvars.samplers.add_delete_swap import propose
 
     problem = make_paired(n=12, columns=3).problem()
@@ -159,7 +159,7 @@ def check_proposals() -> None:
 def check_transitions() -> None:
     """π P = π for the transition matrix of one iteration of add/delete/swap on three variables."""
     from support.paired import make_paired, model_priors
-    from whichvars.samplers import run as runs
+    from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
     runs.MODELS = runs.RECORDS = 64
@@ -190,8 +190,8 @@ def check_counts() -> None:
     """A tally's counts are those of a look after every iteration."""
     from support.paired import make_paired
     from whichvars._kernels.chain import SIZE
-    from whichvars._kernels.tally import BATCH_LENGTH, new_tally, settle
-    from whichvars.samplers import run as runs
+    from whichvars._kernels.count.tally import BATCH_LENGTH, new_tally, settle
+    from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
     runs.MODELS = runs.RECORDS = 64
@@ -236,8 +236,8 @@ def three_variables() -> Any:
 
 def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
     """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
-    from whichvars._kernels.informed import set_estimate, set_scale
-    from whichvars._kernels.stand_ins import StandIns
+    from whichvars._kernels.products.stand_ins import StandIns
+    from whichvars._kernels.propose.informed import set_estimate, set_scale
     from whichvars.samplers import asi, hybrid
 
     asi.draw_additions = draw_additions_by_coins
@@ -340,9 +340,9 @@ def check_hybrid_moves() -> None:
 
 def check_estimated() -> None:
     """π P = π for one iteration of ASI and of PARNI with estimates as if learned."""
-    from whichvars._kernels.informed import set_estimate, set_scale
+    from whichvars._kernels.propose.informed import set_estimate, set_scale
     from whichvars.samplers import asi, parni
-    from whichvars.samplers import run as runs
+    from whichvars.samplers import contract as runs
 
     runs.MODELS = runs.RECORDS = 64
     asi.draw_additions = parni.draw_additions = draw_additions_by_coins
@@ -419,8 +419,8 @@ def check_strong_blocks() -> None:
     logarithm: log rates differ as log marginal likelihoods do."""
     from support.log_rates import one_row
     from support.oracle import OracleSlab, log_marginal
-    from whichvars.priors import IndependentNormal
-    from whichvars.problem import Problem
+    from whichvars.problem.priors import IndependentNormal
+    from whichvars.problem.problem import Problem
 
     rng = np.random.default_rng(3)
     n, p = 600, 300
@@ -441,14 +441,14 @@ def check_strong_blocks() -> None:
 def check_averages() -> None:
     """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
     from support.paired import make_paired
-    from whichvars._kernels.averages import EVERY, SCANS
     from whichvars._kernels.chain import SCANNED
-    from whichvars._kernels.scan import scan_model
-    from whichvars._kernels.scan_work import new_scan
-    from whichvars.estimates import rao_blackwell
-    from whichvars.samplers import run as runs
+    from whichvars._kernels.count.averages import EVERY, SCANS
+    from whichvars._kernels.scan.scan import scan_model
+    from whichvars._kernels.scan.scan_work import new_scan
+    from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.asi import ASI
+    from whichvars.sampling.estimates import rao_blackwell
 
     runs.MODELS = runs.RECORDS = 64
     problem = make_paired(n=15, columns=5).problem()

@@ -7,7 +7,7 @@ import numpy as np
 
 from support import oracle
 from support.oracle import OraclePosterior, OracleSlab
-from whichvars.priors import (
+from whichvars.problem.priors import (
     BIC,
     BetaBinomial,
     FixedInclusion,
@@ -19,7 +19,7 @@ from whichvars.priors import (
     LocalEmpiricalBayes,
     ZellnerSiow,
 )
-from whichvars.problem import Problem
+from whichvars.problem.problem import Problem
 
 SLABS: dict[str, tuple[Any, OracleSlab]] = {
     "independent": (IndependentNormal(2.5), OracleSlab("independent", g=2.5)),

@@ -16,8 +16,8 @@ from scipy import sparse
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, data, problem
-from whichvars._kernels.stored import pair_products
-from whichvars.designs import columns_at, products_with_all
+from whichvars._kernels.products.stored import pair_products
+from whichvars.problem.columns import columns_at, products_with_all
 
 ITERATIONS = 250
 CASES = [

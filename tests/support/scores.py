@@ -11,7 +11,7 @@ from scipy import stats
 import whichvars as wv
 from support.oracle import OraclePosterior
 from whichvars._kernels.chain import INVERSE_TEMPERATURE
-from whichvars.consistency import sizes_of
+from whichvars.posterior.consistency import sizes_of
 
 RUNS = 16
 RARE = 0.005  # sizes and models less probable than this are visited too seldom for a standard error

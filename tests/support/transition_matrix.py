@@ -20,7 +20,7 @@ from support.branching import Branching, law
 from support.cases import Case, problem
 from whichvars._kernels.chain import INVERSE_TEMPERATURE
 from whichvars.errors import DataError
-from whichvars.samplers import run as run_module
+from whichvars.samplers import contract as run_module
 
 
 def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list[list[float] | None]:

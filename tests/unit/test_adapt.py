@@ -9,7 +9,9 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, data, priors, problem, truth
-from whichvars._kernels.adapt import (
+from whichvars._kernels.chain import ADDED, DELETED
+from whichvars._kernels.jit import entry
+from whichvars._kernels.propose.adapt import (
     ADD,
     ADD_LOGIT,
     DELETE,
@@ -22,11 +24,9 @@ from whichvars._kernels.adapt import (
     new_shared,
     nudge,
 )
-from whichvars._kernels.bernoulli import new_buckets
-from whichvars._kernels.chain import ADDED, DELETED
-from whichvars._kernels.jit import entry
-from whichvars.samplers.run import Run
-from whichvars.workers import advance_run
+from whichvars._kernels.propose.bernoulli import new_buckets
+from whichvars.samplers.contract import Run
+from whichvars.sampling.workers import advance_run
 
 
 @entry

@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from numba.core import event
 
 import whichvars as wv
-from whichvars import announcing, compiling
-from whichvars.announcing import EFFORTS, LOWERING, Announcer, Effort, Forecast
-from whichvars.choosing import SAMPLERS
 from whichvars.cli import main
 from whichvars.cli.cost import Cost, _pilot
-from whichvars.compiling import KIND, WORK, Work
-from whichvars.progress import Progress, Report
+from whichvars.sampling import announcing, compiling
+from whichvars.sampling.announcing import EFFORTS, LOWERING, Announcer, Effort, Forecast
+from whichvars.sampling.choosing import SAMPLERS
+from whichvars.sampling.compiling import KIND, WORK, Work
+from whichvars.sampling.progress import Progress, Report
 
 LINE = r"compiling the sampler, once per version"
 
@@ -253,7 +253,7 @@ def test_exact_says_it(
     problem: wv.Problem, screen: Terminal, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen.turn_on()
-    slowly(monkeypatch, sys.modules["whichvars.enumeration"], "enumerate_models", screen.written)
+    slowly(monkeypatch, sys.modules["whichvars.sampling.exact"], "enumerate_models", screen.written)
     wv.exact(problem)
     assert "compiling the enumeration, once per version" in screen.getvalue()
 

@@ -9,8 +9,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import t
 
 import whichvars as wv
-from whichvars import coefficients, scores
-from whichvars.t_mixture import t_cdf_by_share
+from whichvars.posterior import coefficients, scores
+from whichvars.posterior.t_mixture import t_cdf_by_share
 
 N, P = 21, 5
 LOG_G = np.linspace(-36, 50, 2151)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import whichvars as wv
+from whichvars.data.files import read_table
 from whichvars.errors import WhichvarsError
-from whichvars.files import read_table
 
 QUICK = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
@@ -286,7 +286,7 @@ TABLE = "y,x,g,z\n" + "".join(f"{i * 7 % 5}.5,{i},{'uvw'[i % 3]},{i * i % 11}\n"
 
 
 def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whichvars.files.LARGEST_GZIP", 1000)
+    monkeypatch.setattr("whichvars.data.files.LARGEST_GZIP", 1000)
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(b"x,y\n" + b"0,0\n" * 1_000_000))
     with pytest.raises(WhichvarsError, match="unpacks to over"):

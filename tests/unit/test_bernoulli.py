@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from support.kernels import from_python
-from whichvars._kernels.adapt import ADD, new_adaptation, set_logits
-from whichvars._kernels.bernoulli import (
+from whichvars._kernels.jit import entry
+from whichvars._kernels.propose.adapt import ADD, new_adaptation, set_logits
+from whichvars._kernels.propose.bernoulli import (
     BUCKETS,
     SEGMENT,
     Buckets,
@@ -22,7 +23,6 @@ from whichvars._kernels.bernoulli import (
     move_between_buckets,
     new_buckets,
 )
-from whichvars._kernels.jit import entry
 
 MILLION = 1_000_000
 move = from_python(move_between_buckets)

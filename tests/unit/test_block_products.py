@@ -5,8 +5,8 @@ import pytest
 
 import whichvars as wv
 from support.kernels import from_python
-from whichvars._kernels.gram_cache import block_products, new_gram_cache, product
-from whichvars.designs import by_rows
+from whichvars._kernels.products.gram_cache import block_products, new_gram_cache, product
+from whichvars.problem.columns import by_rows
 
 blocks = from_python(block_products)
 one = from_python(product)
@@ -35,5 +35,5 @@ def test_same_bits_as_one_at_a_time(engine: str, n: int, rows: bool) -> None:
 def test_large_matrices_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(10, 20))
     assert by_rows(X).shape == (20, 10)
-    monkeypatch.setattr("whichvars.designs.ROWS_BYTES", X.nbytes - 1)
+    monkeypatch.setattr("whichvars.problem.columns.ROWS_BYTES", X.nbytes - 1)
     assert by_rows(X).shape == (0, 0)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from whichvars.budgets import parse_budget
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.sampling.budgets import parse_budget
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, problem
-from whichvars._kernels.changes import (
+from whichvars._kernels.jit import entry
+from whichvars._kernels.propose.changes import (
     BLOCK,
     BLOCK_LENGTH,
     BLOCKS,
@@ -18,7 +19,6 @@ from whichvars._kernels.changes import (
     new_changes,
     note_proposal,
 )
-from whichvars._kernels.jit import entry
 
 FIRST_LENGTH = 64
 

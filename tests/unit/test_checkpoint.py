@@ -25,12 +25,14 @@ from numba.core import event
 
 import whichvars as wv
 from support.cases import eight_variables
-from whichvars import archives, compiling, executors, sampling, storage, workers
-from whichvars import checkpoint as checkpoints
-from whichvars.checkpoint import Checkpoint, Replicate
-from whichvars.compiling import KIND
+from whichvars.data import archives, storage
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
+from whichvars.sampling import checkpoint as checkpoints
+from whichvars.sampling import compiling, executors, workers
+from whichvars.sampling import sample as sampling
+from whichvars.sampling.checkpoint import Checkpoint, Replicate
+from whichvars.sampling.compiling import KIND
 
 FEW = {"memo_slots": 1 << 10}
 SAMPLERS: dict[str, Any] = {
@@ -372,7 +374,7 @@ def test_an_interrupted_run_is_extended_from_where_it_is(problem: wv.Problem, tm
     )
     assert stopped.stopped == "interrupted"
     longer = wv.extend(stopped, draws=1000, progress=False)
-    assert stopped.iterations < longer.iterations < stopped.iterations + 3 * 20_000
+    assert stopped.iterations < longer.iterations < 1.5 * stopped.iterations
 
 
 # --- what is refused
@@ -703,7 +705,7 @@ def test_two_runs_on_one_directory(problem: wv.Problem, tmp_path: Path) -> None:
 
 
 def test_a_lock_of_a_dead_process_is_taken_over(problem: wv.Problem, tmp_path: Path) -> None:
-    code = "import os, sys; from whichvars.checkpoint import Checkpoint; c = Checkpoint(sys.argv[1]); os._exit(1)"
+    code = "import os, sys; from whichvars.sampling.checkpoint import Checkpoint; c = Checkpoint(sys.argv[1]); os._exit(1)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=environment())
     assert (tmp_path / "lock").read_text().isdigit()
     run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
@@ -950,7 +952,8 @@ VICTIM = """
 import os, sys, time, random, threading
 import numpy as np
 import whichvars as wv
-from whichvars import archives, checkpoint as checkpoints, sampling
+from whichvars.data import archives
+from whichvars.sampling import checkpoint as checkpoints, sample as sampling
 from unit import test_checkpoint as tests
 name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 checkpoints.SHARE = float("inf")

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 import whichvars as wv
-from whichvars.checkpoint import Passing
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
 from whichvars.cli.show import model_table, new_console, notes
 from whichvars.errors import DataError
+from whichvars.sampling.checkpoint import Passing
 
 Call = Callable[..., Result]
 

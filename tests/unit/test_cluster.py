@@ -23,14 +23,15 @@ import whichvars as wv
 from support.cases import eight_variables
 from support.cluster import SOURCE, Processes, cluster
 from unit.test_sampling import assert_same
-from whichvars import checkpoint as checkpoints
-from whichvars import cluster as client_side
-from whichvars import progress, storage, workers
-from whichvars.checkpoint import Checkpoint
 from whichvars.cli import main
-from whichvars.posterior import Posterior
-from whichvars.progress import Report
-from whichvars.samplers.run import Run
+from whichvars.data import storage
+from whichvars.posterior.posterior import Posterior
+from whichvars.samplers.contract import Run
+from whichvars.sampling import checkpoint as checkpoints
+from whichvars.sampling import cluster as client_side
+from whichvars.sampling import progress, workers
+from whichvars.sampling.checkpoint import Checkpoint
+from whichvars.sampling.progress import Report
 
 pytest.importorskip("distributed")
 

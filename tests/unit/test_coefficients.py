@@ -10,9 +10,9 @@ from scipy.special import stdtr
 import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
-from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
-from whichvars.t_mixture import TMixture, t_cdf
+from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.t_mixture import TMixture, t_cdf
 
 SITUATIONS = {
     "plain": {},

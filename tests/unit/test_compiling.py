@@ -13,8 +13,8 @@ import pytest
 from numba.core import event
 
 import whichvars
-from whichvars import compiling
-from whichvars.compiling import KIND, WORK, Meter, clock, listen
+from whichvars.sampling import compiling
+from whichvars.sampling.compiling import KIND, WORK, Meter, clock, listen
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from arviz_stats.base import array_stats
 
 import whichvars as wv
 from support.paired import make_paired
-from whichvars import diagnostics, sampling
-from whichvars.diagnostics import disagreement, r_hat_of_means, renormalised_pips
-from whichvars.replicates import combine_replicates
+from whichvars.posterior import diagnostics
+from whichvars.posterior.diagnostics import disagreement, r_hat_of_means, renormalised_pips
+from whichvars.posterior.replicates import combine_replicates
+from whichvars.sampling import sample as sampling
 
 
 @pytest.fixture(scope="module")

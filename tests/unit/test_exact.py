@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from support.paired import PRIORS, SLABS, Paired, make_paired, model_priors
-from whichvars._kernels.enumeration import trie_marginals
-from whichvars.enumeration import count_models, exact
+from whichvars._kernels.enumerate import trie_marginals
 from whichvars.errors import TooLargeError
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
+from whichvars.sampling.exact import count_models, exact
 
 SITUATIONS = {
     "duplicate": {"duplicate": True},

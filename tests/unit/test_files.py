@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whichvars.encoding import Encoding, prepare
+from whichvars.data.encoding import Encoding, prepare
+from whichvars.data.files import read_table
 from whichvars.errors import DataError
-from whichvars.files import read_table
 
 ROWS = "".join(f"{i},{i * i % 7},{'uv'[i % 2]}\n" for i in range(12))
 

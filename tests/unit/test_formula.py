@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 import whichvars as wv
 from support.oracle import OracleSlab, enumerate_posterior
+from whichvars.data.formula import read_formula
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.formula import read_formula
 
 N = 60
 

@@ -16,7 +16,7 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
 from benchmarks import common, fuzz, page  # noqa: E402
-from whichvars import archives, files  # noqa: E402
+from whichvars.data import archives, files  # noqa: E402
 
 
 @pytest.fixture(scope="module")

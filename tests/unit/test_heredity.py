@@ -10,12 +10,12 @@ import whichvars as wv
 from support.cases import PRIORS, Case, data, priors, problem, truth
 from support.kernels import accept_proposal, propose_flips
 from support.oracle import log_heredity_priors
-from whichvars import heredity as module
 from whichvars._kernels.chain import AVAILABLE, LOG_PRIOR, new_chain
-from whichvars._kernels.model_table import new_memo
+from whichvars._kernels.count.model_table import new_memo
 from whichvars.errors import ArgumentTypeError, DataError, TooLargeError
-from whichvars.heredity import ConditionalPrior, given_parents
-from whichvars.starts import prior_draws, starting_models
+from whichvars.problem import heredity as module
+from whichvars.problem.heredity import ConditionalPrior, given_parents
+from whichvars.samplers.starts import prior_draws, starting_models
 
 PARENTS = data("heredity").parents
 P = len(PARENTS)

@@ -8,7 +8,8 @@ import pytest
 from support.kernels import chain_at
 from support.paired import make_paired
 from unit.test_bernoulli import MILLION, chi_square, law_of
-from whichvars._kernels.informed import (
+from whichvars._kernels.jit import entry
+from whichvars._kernels.propose.informed import (
     ADD,
     DELETE,
     ENTER,
@@ -26,7 +27,6 @@ from whichvars._kernels.informed import (
     set_scale,
     set_zeta,
 )
-from whichvars._kernels.jit import entry
 from whichvars.samplers import asi, parni
 
 

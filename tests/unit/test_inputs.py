@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
+from whichvars.data.frames import check_finite, check_unique, find_columns, read_columns, read_vector
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.inputs import check_finite, check_unique, find_columns, read_columns, read_vector
 
 TABLE = np.array([[0, 1, 1], [1, 0, 3], [1, 1, 0], [0, 0, 2]])
 BITS = TABLE % 2

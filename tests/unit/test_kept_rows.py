@@ -8,12 +8,12 @@ import pytest
 import whichvars as wv
 from support.kernels import from_python
 from whichvars._kernels.chain import SCANNED, new_chain, set_model
-from whichvars._kernels.kept_rows import USED, claim_rows, empty_rows, new_kept_rows
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import scan_model
-from whichvars._kernels.scan_work import new_scan
-from whichvars.checkpoint import needed, with_products
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.products.kept_rows import USED, claim_rows, empty_rows, new_kept_rows
+from whichvars._kernels.scan.scan import scan_model
+from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.samplers import tempered_gibbs
+from whichvars.sampling.checkpoint import needed, with_products
 
 claim = from_python(claim_rows)
 P = 600  # more than two blocks of columns

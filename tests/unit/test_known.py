@@ -10,7 +10,7 @@ import pytest
 import whichvars as wv
 from support.kernels import from_python
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain, set_model
-from whichvars._kernels.known import (
+from whichvars._kernels.count.known import (
     BEFORE,
     MODELS,
     STAGE,
@@ -23,9 +23,9 @@ from whichvars._kernels.known import (
     meet_model,
     new_known,
 )
-from whichvars._kernels.model_table import new_memo
+from whichvars._kernels.count.model_table import new_memo
 from whichvars.datasets import simulate_blocks
-from whichvars.samplers.run import ratio_of_sums
+from whichvars.samplers.contract import ratio_of_sums
 
 met = from_python(meet)
 met_model = from_python(meet_model)

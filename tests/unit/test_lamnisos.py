@@ -14,9 +14,9 @@ import whichvars as wv
 from support.cases import Case, problem, truth
 from support.kernels import from_python
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, SIZE, Chain, change, clear, new_chain
-from whichvars._kernels.changes import ITERATION
 from whichvars._kernels.jit import entry
-from whichvars._kernels.moves import draw_new_excluded, draw_new_included
+from whichvars._kernels.propose.changes import ITERATION
+from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
 from whichvars.samplers.lamnisos import BOUND, log_add_ratio, propose
 
 

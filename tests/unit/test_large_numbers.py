@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
-from whichvars.heredity import given_parents
-from whichvars.reweighting import Draws, change_weights
+from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.reweighting import Draws, change_weights
+from whichvars.problem.heredity import given_parents
 
 ROWS = 10_000_000
 PARENTS = ((), (), (), (0, 1), (1, 2), (0, 2))

@@ -8,11 +8,11 @@ import pytest
 from support.kernels import accept_proposal, evaluate_again, log_marginal_of, propose_flips
 from support.paired import SLABS, Paired, make_paired
 from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, LOG_PRIOR, NEEDED, SIZE, Chain, grow, new_chain
-from whichvars._kernels.gram_cache import new_gram_cache
-from whichvars._kernels.model_table import ALL_HITS, Memo, new_memo
-from whichvars.enumeration import exact
-from whichvars.problem import Problem
-from whichvars.samplers.run import make_room, new_unit
+from whichvars._kernels.count.model_table import ALL_HITS, Memo, new_memo
+from whichvars._kernels.products.gram_cache import new_gram_cache
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import make_room, new_unit
+from whichvars.sampling.exact import exact
 
 SITUATIONS = {
     "plain, even ν": {"n": 21},

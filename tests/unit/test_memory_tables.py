@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from support.kernels import from_python
 from support.paired import make_paired, model_priors
-from whichvars._kernels import model_table, tally
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, NULL_KEY, SIZE
-from whichvars._kernels.model_table import (
+from whichvars._kernels.count import model_table, tally
+from whichvars._kernels.count.model_table import (
     ALL_HITS,
     ALL_LOOKUPS,
     HITS,
@@ -23,10 +23,10 @@ from whichvars._kernels.model_table import (
     WINDOW,
     new_memo,
 )
-from whichvars._kernels.tally import new_tally, settle
-from whichvars.problem import Problem
+from whichvars._kernels.count.tally import new_tally, settle
+from whichvars.problem.problem import Problem
 from whichvars.samplers.add_delete_swap import AddDeleteSwap
-from whichvars.samplers.run import Run, begin_counting, new_unit
+from whichvars.samplers.contract import Run, begin_counting, new_unit
 
 recall = from_python(model_table.recall)
 remember = from_python(model_table.remember)

@@ -9,7 +9,7 @@ from scipy.special import hyp2f1
 
 from support.kernels import from_python
 from whichvars._kernels.mixture import mixture_log_bayes_factor as mixture_kernel
-from whichvars.mixtures import (
+from whichvars.problem.mixtures import (
     KINDS,
     log_bayes_factor,
     mixture_nodes,

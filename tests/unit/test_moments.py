@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whichvars import moments
+from whichvars.data import moments
+from whichvars.data.moments import Accumulator, Moments, add_all, no_rows
 from whichvars.errors import DataError
-from whichvars.moments import Accumulator, Moments, add_all, no_rows
 
 NAMES = ["a", "b", "c"]
 

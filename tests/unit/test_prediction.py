@@ -7,9 +7,9 @@ import pytest
 import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
-from whichvars.coefficients import held_fits
 from whichvars.errors import DataError
-from whichvars.prediction import best_predictive
+from whichvars.posterior.coefficients import held_fits
+from whichvars.posterior.prediction import best_predictive
 
 PARTS = {"columns": 6, "groups": [[0], [1, 4], [2], [3, 5]], "weighted": True, "always": 2}
 
@@ -82,7 +82,7 @@ def test_many_rows_are_the_same_as_one_by_one(monkeypatch):
     posterior = wv.exact(case.problem())
     X = new_rows(case, 7)
     together = posterior.predict(X, return_std=True)
-    monkeypatch.setattr("whichvars.prediction.ROWS_BYTES", 1)
+    monkeypatch.setattr("whichvars.posterior.prediction.ROWS_BYTES", 1)
     for one, other in zip(posterior.predict(X, return_std=True), together):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
@@ -192,7 +192,7 @@ def test_more_models_than_memory_should_hold(monkeypatch, slab):
     posterior = wv.exact(case.problem())
     X = new_rows(case, 4)
     held = [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
-    monkeypatch.setattr("whichvars.coefficients.HELD_BYTES", 0)
+    monkeypatch.setattr("whichvars.posterior.coefficients.HELD_BYTES", 0)
     for one, other in zip(
         held, [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
     ):

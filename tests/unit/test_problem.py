@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import whichvars as wv
-from whichvars import designs
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning, WhichvarsError
+from whichvars.problem import columns as designs
 
 N, P = 20, 5
 RNG = np.random.default_rng(8)
@@ -523,7 +523,7 @@ def test_engine_is_chosen_by_size(monkeypatch):
     assert wv.Problem(wide, Y[:12]).engine == "columns"
     assert wv.Problem(wide[:, :2048], Y[:12]).engine == "gram"
     assert wv.Problem(X, Y, engine="columns").engine == "columns"
-    monkeypatch.setattr("whichvars.problem.GRAM_BYTES", 8 * P * P - 1)
+    monkeypatch.setattr("whichvars.problem.problem.GRAM_BYTES", 8 * P * P - 1)
     assert wv.Problem(X, Y).engine == "columns"
     assert wv.Problem(X, Y, engine="gram").engine == "gram"
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from whichvars import progress
-from whichvars.progress import Progress, Report, in_words
+from whichvars.sampling import progress
+from whichvars.sampling.progress import Progress, Report, in_words
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.kernels import chain_at
 from unit.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.jit import entry
-from whichvars._kernels.rate_table import (
+from whichvars._kernels.scan.rate_table import (
     BLOCKS,
     ENTRIES,
     HITS,
@@ -29,8 +29,8 @@ from whichvars._kernels.rate_table import (
     forget_rates,
     new_rate_table,
 )
-from whichvars._kernels.scan_work import new_scan
-from whichvars.workers import advance_run
+from whichvars._kernels.scan.scan_work import new_scan
+from whichvars.sampling.workers import advance_run
 
 LARGER = [
     *(Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)),

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
-from whichvars.arguments import remark_on_response
 from whichvars.cli import main
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.arguments import remark_on_response
 
 N = 40
 RNG = np.random.default_rng(5)

@@ -10,7 +10,7 @@ from scipy import stats
 import whichvars as wv
 from support.paired import SLABS, make_paired, model_priors
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
-from whichvars.reweighting import log_posteriors
+from whichvars.posterior.reweighting import log_posteriors
 
 SITUATIONS = {
     "plain": {},

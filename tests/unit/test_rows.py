@@ -9,8 +9,8 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 import whichvars as wv
+from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.rows import check_same_rows
 
 N = 12
 RNG = np.random.default_rng(3)

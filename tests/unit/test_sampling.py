@@ -12,8 +12,8 @@ import pytest
 import whichvars as wv
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import eight_variables
-from whichvars.posterior import Posterior, combine_replicates
-from whichvars.progress import Report
+from whichvars.posterior.posterior import Posterior, combine_replicates
+from whichvars.sampling.progress import Report
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_watching_changes_nothing(problem: wv.Problem, monkeypatch: pytest.Monke
     """Looking at the counts between chunks does not disturb them."""
     calls: list[Report] = []
     ticks = iter(range(10**9))
-    monkeypatch.setattr("whichvars.progress.time.monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr("whichvars.sampling.progress.time.monotonic", lambda: float(next(ticks)))
     watched = run(problem, chunk=3, progress=calls.append)
     assert len(calls) > 20
     assert_same(watched, run(problem))

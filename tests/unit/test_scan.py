@@ -30,9 +30,9 @@ from whichvars._kernels.chain import (
     new_chain,
     set_model,
 )
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import scan_model, tempered_scan_model
-from whichvars._kernels.scan_work import BLOCK, Scan, new_scan
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.scan.scan import scan_model, tempered_scan_model
+from whichvars._kernels.scan.scan_work import BLOCK, Scan, new_scan
 from whichvars._kernels.target import Target
 
 TESTS = Path(__file__).resolve().parent.parent

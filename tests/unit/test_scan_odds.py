@@ -22,8 +22,8 @@ from unit.test_scan import (
     setting,
 )
 from whichvars._kernels.chain import SCANNED
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan_work import BLOCK, STEEPEST, new_scan
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.scan.scan_work import BLOCK, STEEPEST, new_scan
 
 
 def odds_of(s: Setting) -> np.ndarray:

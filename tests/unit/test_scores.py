@@ -87,7 +87,7 @@ def test_rows_in_pieces_are_the_same(monkeypatch):
     case = make_paired("zellner-siow")
     posterior = wv.exact(case.problem())
     together, score = posterior.loo(case.X, case.y), posterior.log_score(case.X, case.y)
-    monkeypatch.setattr("whichvars.scores.SCORE_BYTES", 1)
+    monkeypatch.setattr("whichvars.posterior.scores.SCORE_BYTES", 1)
     pd.testing.assert_frame_equal(posterior.loo(case.X, case.y), together, rtol=1e-12)
     assert posterior.log_score(case.X, case.y) == pytest.approx(score, rel=1e-12)
 

@@ -7,9 +7,15 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, problem, truth
-from whichvars._kernels.averages import GROUP, LENGTH, SCANS, no_averages
-from whichvars.estimates import Look, combine_pips, combine_rao_blackwell, mix_with_visits, rao_blackwell
-from whichvars.samplers.run import Estimate, RaoBlackwell
+from whichvars._kernels.count.averages import GROUP, LENGTH, SCANS, no_averages
+from whichvars.samplers.contract import Estimate, RaoBlackwell
+from whichvars.sampling.estimates import (
+    Look,
+    combine_pips,
+    combine_rao_blackwell,
+    mix_with_visits,
+    rao_blackwell,
+)
 
 VISITS = np.array([[90.0, 10.0], [80.0, 0.0], [100.0, 20.0]])
 DRAWS = np.full(3, 100.0)

@@ -11,14 +11,14 @@ import pytest
 import whichvars as wv
 from support.cases import Case, problem
 from support.kernels import from_python
-from whichvars._kernels.adapt import ADD, ADD_LOGIT, DELETE, DELETE_LOGIT
 from whichvars._kernels.chain import EVALUATIONS
+from whichvars._kernels.propose.adapt import ADD, ADD_LOGIT, DELETE, DELETE_LOGIT
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.samplers import any_move
-from whichvars.samplers.any_move import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.lamnisos import BOUND
+from whichvars.samplers.moves import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.smc import next_step, systematic
-from whichvars.workers import advance_run
+from whichvars.sampling.workers import advance_run
 
 PLAIN = Case("plain", "g", "fixed")
 MOVES: dict[str, Any] = {

@@ -5,9 +5,9 @@ import pytest
 
 import whichvars as wv
 from support.paired import make_paired
-from whichvars.coefficients import KeptModels
 from whichvars.errors import DataError
-from whichvars.stand_ins import cluster_table, correlations
+from whichvars.posterior.clusters import cluster_table, correlations
+from whichvars.posterior.coefficients import KeptModels
 
 
 def problem_with(correlation, n=400, seed=0, **settings):

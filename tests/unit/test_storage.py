@@ -18,9 +18,10 @@ from scipy import sparse
 
 import whichvars as wv
 from support.cases import SLABS
-from whichvars import archives, storage
+from whichvars.data import archives, storage
 from whichvars.errors import DataError
-from whichvars.posterior import Models
+from whichvars.posterior.posterior import Models
+from whichvars.problem import saving
 
 SAMPLERS = {
     "asi": wv.ASI(chains=2),
@@ -299,9 +300,9 @@ def test_deep_nesting_is_refused(tmp_path: Any) -> None:
 def test_a_problem_that_contradicts_itself_is_refused(data: Any, tmp_path: Any) -> None:
     problem = make(data)
     problem.offsets = problem.offsets + 1
-    storage.save(tmp_path / "x", "test", problem, storage.PROBLEM)
+    storage.save(tmp_path / "x", "test", problem, saving.CLASSES)
     with pytest.raises(DataError, match="do not fit"):
-        storage.load(tmp_path / "x", "test", storage.PROBLEM)
+        storage.load(tmp_path / "x", "test", saving.CLASSES)
 
 
 def test_a_text_file_is_not_a_posterior(tmp_path: Any) -> None:

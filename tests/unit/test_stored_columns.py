@@ -19,13 +19,13 @@ from scipy import sparse
 import whichvars as wv
 from support.kernels import chain_at, log_marginal_of
 from whichvars._kernels.chain import SIZE, new_chain
+from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.forward import select_forward
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import scan_model
-from whichvars._kernels.scan_work import new_scan
-from whichvars._kernels.stored import MISSING, pair_products
-from whichvars.checkpoint import fingerprint
-from whichvars.designs import columns_at, gram_of, products_with_all
+from whichvars._kernels.products.stored import MISSING, pair_products
+from whichvars._kernels.scan.scan import scan_model
+from whichvars._kernels.scan.scan_work import new_scan
+from whichvars.problem.columns import columns_at, gram_of, products_with_all
+from whichvars.sampling.checkpoint import fingerprint
 
 N, P = 150, 14
 FORMS = ("csc", "coo", "mapped", "mapped float32", "mapped by rows", "bed", "genotypes", "npy")
@@ -464,7 +464,7 @@ def test_variants_without_a_name_of_their_own_go_by_their_place(tmp_path):
 
 
 def test_a_large_map_by_rows_is_copied_with_a_word_about_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("whichvars.stored_columns.BLOCK_BYTES", 8 * N * P - 1)
+    monkeypatch.setattr("whichvars.problem.stored_columns.BLOCK_BYTES", 8 * N * P - 1)
     X = form("mapped by rows", tmp_path)
     with pytest.warns(wv.DataWarning, match=r"row by row.*asfortranarray"):
         problem = wv.Problem(X, Y, engine="columns")
@@ -478,7 +478,7 @@ def test_a_large_map_by_rows_is_copied_with_a_word_about_it(tmp_path, monkeypatc
 def test_a_few_columns_or_rows_at_a_time_come_to_the_same(name, tmp_path, monkeypatch):
     X = form(name, tmp_path)
     whole = [quiet(X, engine=engine, **SETTINGS["both"]).target(0).design for engine in ("columns", "gram")]
-    monkeypatch.setattr("whichvars.stored_columns.BLOCK_BYTES", 8 * N * 3)
+    monkeypatch.setattr("whichvars.problem.stored_columns.BLOCK_BYTES", 8 * N * 3)
     parts = [quiet(X, engine=engine, **SETTINGS["both"]).target(0).design for engine in ("columns", "gram")]
     for one, other in zip(whole, parts):
         close(one.xty, other.xty)
@@ -508,7 +508,7 @@ def test_predictions_need_the_same_columns(tmp_path):
 
 
 def test_too_many_draws_are_refused(monkeypatch):
-    monkeypatch.setattr("whichvars.prediction.DRAWS_BYTES", 16 * P * 100)
+    monkeypatch.setattr("whichvars.posterior.prediction.DRAWS_BYTES", 16 * P * 100)
     posterior = wv.exact(quiet(sparse.csc_array(COUNTS)))
     assert len(posterior.draw(100, seed=1)) == 100
     with pytest.raises(wv.TooLargeError, match="draw fewer: 100 are possible"):

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import whichvars as wv
+from whichvars.data.streaming import find_sources, read_portions
 from whichvars.errors import DataError, WhichvarsError
-from whichvars.streaming import find_sources, read_portions
 
 Statistics = wv.SufficientStatistics
 N = 300

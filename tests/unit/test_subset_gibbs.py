@@ -12,10 +12,10 @@ import pytest
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from whichvars._kernels.chain import SCANNED, new_chain, set_model
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.scan import scan_model
-from whichvars._kernels.scan_work import new_scan
-from whichvars._kernels.subset_scan import Subset, new_subset, set_anchors, subset_rates_of
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.scan.scan import scan_model
+from whichvars._kernels.scan.scan_work import new_scan
+from whichvars._kernels.scan.subset_scan import Subset, new_subset, set_anchors, subset_rates_of
 from whichvars.samplers.subset_gibbs import correlations
 
 KAPPA = 0.3

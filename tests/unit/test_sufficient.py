@@ -16,7 +16,7 @@ from distributed import Client
 
 import whichvars as wv
 from support.cases import SLABS
-from whichvars import moments, row_sums
+from whichvars.data import moments, row_sums
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 
 Statistics = wv.SufficientStatistics

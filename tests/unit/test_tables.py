@@ -12,8 +12,9 @@ import whichvars as wv
 import whichvars.samplers
 from support.averages import components, moments
 from support.paired import SLABS, make_paired, model_priors
-from whichvars import choosing, methods
-from whichvars.tables import escape
+from whichvars.posterior import methods
+from whichvars.posterior.tables import escape
+from whichvars.sampling import choosing
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
 
@@ -98,7 +99,7 @@ def test_what_never_moved_and_what_is_very_accurate_is_said(run):
 
 
 def test_what_is_shown_unasked_takes_no_time(run, monkeypatch):
-    monkeypatch.setattr("whichvars.posterior.AT_A_GLANCE", 10)
+    monkeypatch.setattr("whichvars.posterior.posterior.AT_A_GLANCE", 10)
     assert "sign_probability" not in repr(run)
 
 

@@ -12,12 +12,12 @@ import pytest
 import whichvars as wv
 from support.cases import Case, problem
 from whichvars._kernels.chain import LOG_MARGINAL, NEEDED
-from whichvars._kernels.tally import settle
+from whichvars._kernels.count.tally import settle
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.samplers import tempering
-from whichvars.samplers.run import begin_counting
+from whichvars.samplers.contract import begin_counting
 from whichvars.samplers.tempering import NARROWEST, TRIPS, WIDEST
-from whichvars.workers import advance_run
+from whichvars.sampling.workers import advance_run
 
 MOVES: dict[str, Any] = {
     "rapa": wv.IndividualAdaptation(tau=0.35),

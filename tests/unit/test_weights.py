@@ -5,9 +5,9 @@ import pytest
 
 import whichvars as wv
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain, set_model
-from whichvars._kernels.model_table import new_memo
-from whichvars._kernels.tally import FIRST_STAGE, NOW, STAGE, new_tally, note_draw, start_counting_draws
-from whichvars.estimates import known_models, model_weights
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.count.tally import FIRST_STAGE, NOW, STAGE, new_tally, note_draw, start_counting_draws
+from whichvars.sampling.estimates import known_models, model_weights
 
 P = 5
 

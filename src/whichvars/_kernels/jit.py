@@ -59,8 +59,8 @@ def hash_of_sources(folders: tuple[Path, ...] = SOURCES) -> str:
     """A hash of all kernel sources."""
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted(folder.glob("*.py")):
-            digest.update(path.name.encode())
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -1,6 +1,6 @@
 """The log Bayes factor under a mixture of g-priors, read from a table made at set-up.
 
-Layout of ``table`` [K + 1, 1 + intervals, 14] (made by :func:`whichvars.mixtures.mixture_table`): row k is of
+Layout of ``table`` [K + 1, 1 + intervals, 14] (made by :func:`whichvars.problem.mixtures.mixture_table`): row k is of
 models with k columns. Its record 0 describes the map from u to the interval's number and the last node,
 
     0 centre, 1 inverse scale, 2 weight of the logarithm, 3 weight of the linear part, 4 number at u = 0,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference
-from whichvars._kernels.stored import Stored, new_stored
+from whichvars._kernels.products.stored import Stored, new_stored
 
 # Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
 INDEPENDENT = 0

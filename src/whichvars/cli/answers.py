@@ -36,8 +36,8 @@ def predict(
     import pandas as pd
 
     from whichvars.cli.runs import read_run, write_csv
-    from whichvars.encoding import Encoding
-    from whichvars.files import read_table
+    from whichvars.data.encoding import Encoding
+    from whichvars.data.files import read_table
 
     saved = read_run(run)
     X = Encoding(**saved.settings["encoding"]).apply(read_table(new))

@@ -75,7 +75,7 @@ def compile_all(console: "Console") -> None:
 
 def names() -> list[str]:
     """What there is to compile: what all samplers together do not need of kernels is nowhere used."""
-    from whichvars.choosing import SAMPLERS
+    from whichvars.sampling.choosing import SAMPLERS
 
     return ["exact", *SAMPLERS, STORED]
 
@@ -83,10 +83,10 @@ def names() -> list[str]:
 def compile_one(name: str) -> float:
     """Compile what one of these names needs by the use of it on a tiny problem; seconds of compiling, 0 where all was there."""
     import whichvars as wv
-    from whichvars.announcing import Announcer
-    from whichvars.choosing import SAMPLERS
     from whichvars.cli.options import make_sampler
-    from whichvars.compiling import work
+    from whichvars.sampling.announcing import Announcer
+    from whichvars.sampling.choosing import SAMPLERS
+    from whichvars.sampling.compiling import work
 
     problem = _tiny_problem(stored=name == STORED)
     name = "hybrid" if name == STORED else name

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from whichvars.problem import Problem
+    from whichvars.problem.problem import Problem
 
 FIRST = 500  # iterations of the first pilot
 ENOUGH = 0.25  # seconds of the last
@@ -54,7 +54,7 @@ def memory_now(problem: "Problem") -> float:
     try:
         import resource
     except ImportError:  # Windows
-        from whichvars.designs import data_bytes
+        from whichvars.problem.columns import data_bytes
 
         return float(data_bytes(problem.target(0).design))
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (
@@ -65,7 +65,7 @@ def memory_now(problem: "Problem") -> float:
 def _pilot(problem: "Problem", sampler: Any, draws: int) -> float:
     """Wall seconds of a run of so many draws, compiling not counted: longer ones need kernels that shorter ones do not."""
     import whichvars as wv
-    from whichvars.compiling import clock
+    from whichvars.sampling.compiling import clock
 
     started = clock()
     with warnings.catch_warnings():

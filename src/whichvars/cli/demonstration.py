@@ -65,7 +65,7 @@ def _compile_kernels(console: "Console") -> None:
 
     directory = cache_directory()
     if directory is not None and all(
-        any(directory.rglob(f"{module}.*.nbi")) for module in ("enumeration", "hybrid")
+        any(directory.rglob(f"{module}.*.nbi")) for module in ("enumerate", "hybrid")
     ):
         return
     if directory is None:

@@ -22,8 +22,8 @@ from whichvars.cli.show import (
 )
 
 if TYPE_CHECKING:
-    from whichvars.posterior import Posterior
-    from whichvars.problem import Problem
+    from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.problem import Problem
 
 NOT_ACCURATE, INTERRUPTED = 3, 130  # exit codes
 SHOWN = 15  # variables in the table
@@ -119,8 +119,8 @@ def resume(
     DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
     """
     import whichvars as wv
-    from whichvars.checkpoint import Passing
     from whichvars.cli.runs import CHECKPOINT, read_unfinished
+    from whichvars.sampling.checkpoint import Passing
 
     settings = read_unfinished(directory)
     started = time.perf_counter()
@@ -146,7 +146,6 @@ def exact(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any], sampled: bool) -> None:
-    from whichvars.checkpoint import Passing
     from whichvars.cli.runs import (
         CHECKPOINT,
         check_directory,
@@ -155,6 +154,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint,
         write_unfinished,
     )
+    from whichvars.sampling.checkpoint import Passing
 
     data: Path = options["data"]
     quiet = options["quiet"] or options["as_json"]
@@ -241,8 +241,8 @@ def _executor(dask: str | None) -> Any:
 
 def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """What ``sample`` is called with; only what was given, so that its own defaults hold."""
-    from whichvars.budgets import parse_budget
     from whichvars.errors import DataError
+    from whichvars.sampling.budgets import parse_budget
 
     found = {name: options[name] for name in ("replicates", "threads", "seed")}
     if options["dask"] is not None:
@@ -316,8 +316,8 @@ class _Data(NamedTuple):
 def _load(options: dict[str, Any]) -> _Data:
     """A file as a whole."""
     from whichvars.cli.runs import fingerprint
-    from whichvars.encoding import prepare
-    from whichvars.files import read_table
+    from whichvars.data.encoding import prepare
+    from whichvars.data.files import read_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
@@ -331,9 +331,9 @@ def _stream(options: dict[str, Any]) -> _Data:
     """A file or a folder in portions, as sufficient statistics."""
     import whichvars as wv
     from whichvars.cli.runs import stream_fingerprint
-    from whichvars.encoding import Encoding
+    from whichvars.data.encoding import Encoding
+    from whichvars.data.streaming import find_sources
     from whichvars.errors import DataError
-    from whichvars.streaming import find_sources
 
     if options["drop_missing"]:
         raise DataError("--drop-missing needs the whole table; leave it or --stream out")
@@ -348,7 +348,7 @@ def _stream(options: dict[str, Any]) -> _Data:
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
     """The sampler that a run will take; None where every model is looked at."""
-    from whichvars.choosing import choose
+    from whichvars.sampling.choosing import choose
 
     if arguments["sampler"] != "auto":
         return arguments["sampler"]
@@ -357,7 +357,7 @@ def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
 
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
-    from whichvars.announcing import Announcer
+    from whichvars.sampling.announcing import Announcer
 
     chosen = _chosen(problem, arguments)
     if chosen is None:
@@ -395,7 +395,7 @@ def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
 
 def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.cli.cost import in_memory, in_time
-    from whichvars.enumeration import MAX_MODELS, number_of_models
+    from whichvars.sampling.exact import MAX_MODELS, number_of_models
 
     total = number_of_models(problem)
     say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, all of which are looked at.", quiet)
@@ -447,7 +447,7 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
 def verdict(posterior: "Posterior", target: float | None = None) -> str:
     """One sentence on how far the numbers can be trusted."""
     from whichvars.cli.runs import largest_error
-    from whichvars.diagnostics import ACCEPTABLE, doubts
+    from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
 
     reasons = doubts(posterior, ACCEPTABLE if target is None else target)
     if reasons:

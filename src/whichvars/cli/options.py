@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from whichvars.choosing import SAMPLERS
 from whichvars.errors import DataError
+from whichvars.sampling.choosing import SAMPLERS
 
 if TYPE_CHECKING:
-    from whichvars.priors import Slab
+    from whichvars.problem.priors import Slab
 
 SLABS = {
     "independent": "IndependentNormal",

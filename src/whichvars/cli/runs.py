@@ -19,8 +19,8 @@ from whichvars.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from whichvars.posterior import Posterior
-    from whichvars.sufficient import SufficientStatistics
+    from whichvars.data.statistics import SufficientStatistics
+    from whichvars.posterior.posterior import Posterior
 
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
@@ -49,7 +49,7 @@ def largest_error(posterior: "Posterior") -> float:
 
 def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
     """Whether every inclusion probability is as accurate as was asked for, or as ``converged`` asks."""
-    from whichvars.diagnostics import ACCEPTABLE, doubts
+    from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
 
     return not doubts(posterior, ACCEPTABLE if target is None else target)
 
@@ -173,7 +173,7 @@ def protect(text: str) -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    from whichvars.archives import replacing
+    from whichvars.data.archives import replacing
 
     with replacing(path) as stream:
         stream.write(text.encode("utf-8", "replace"))
@@ -192,7 +192,7 @@ def fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
 
 def stream_fingerprint(path: Path, files: list[Path], statistics: "SufficientStatistics") -> dict[str, Any]:
     """The same of data too large to be read twice: the digest is that of their statistics."""
-    from whichvars.storage import digest_of
+    from whichvars.data.storage import digest_of
 
     return {
         "file": path.resolve().name,
@@ -253,7 +253,7 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
 
 def read_run(directory: str | os.PathLike[str]) -> SavedRun:
     """A run that ``fit`` or ``exact`` wrote."""
-    from whichvars.posterior import Posterior
+    from whichvars.posterior.posterior import Posterior
 
     place = Path(directory)
     if not place.exists():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from whichvars.posterior import Posterior
+    from whichvars.posterior.posterior import Posterior
 
 WIDEST = 100  # columns; longer lines are hard to read
 IN_OPTIONS = {  # what warnings name, and what it is on the command line

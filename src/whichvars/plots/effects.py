@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from whichvars.coefficients import KeptModels, fits
-from whichvars.designs import gram_of
+from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
-from whichvars.inputs import find_columns
 from whichvars.plots.drawing import (
     BLUE,
     ERROR_BAR,
@@ -26,8 +24,10 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_count, check_posterior, doubt, most_probable, one_blas_thread
-from whichvars.posterior import Posterior
-from whichvars.problem import Problem
+from whichvars.posterior.coefficients import KeptModels, fits
+from whichvars.posterior.posterior import Posterior
+from whichvars.problem.columns import gram_of
+from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

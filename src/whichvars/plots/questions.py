@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.plots.drawing import NothingToDrawError
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
 
 
 def one_blas_thread() -> Any:

@@ -17,7 +17,7 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_choice, check_posterior, doubt, has_particles, why_none
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

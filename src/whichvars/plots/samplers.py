@@ -26,7 +26,7 @@ from whichvars.plots.questions import (
     has_particles,
     learned_by_replicate,
 )
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

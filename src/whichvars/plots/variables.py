@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whichvars.coefficients import KeptModels, fits
 from whichvars.plots.drawing import (
     BLUE,
     ERROR_BAR,
@@ -35,9 +34,10 @@ from whichvars.plots.questions import (
     percent,
     quantile,
 )
-from whichvars.posterior import Models, Posterior
-from whichvars.problem import Problem
-from whichvars.tables import shown_models
+from whichvars.posterior.coefficients import KeptModels, fits
+from whichvars.posterior.posterior import Models, Posterior
+from whichvars.posterior.tables import shown_models
+from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-import whichvars
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.tables import shown_models
 from whichvars.report import figures, table, words
-from whichvars.tables import shown_models
+from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
 TOP_MODELS = 10
@@ -78,7 +78,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         sources=sources,
         style=(HERE / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
-        version=whichvars.__version__,
+        version=version(),
     )
 
 
@@ -153,7 +153,7 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Stopped by", posterior.stopped),
         ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
         ("Log evidence", _evidence(posterior)),
-        ("whichvars", whichvars.__version__),
+        ("whichvars", version()),
         ("Python", platform.python_version()),
         ("Report made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]

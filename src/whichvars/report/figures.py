@@ -15,7 +15,7 @@ from whichvars.plots.drawing import NothingToDrawError, off_screen, require, set
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
-from whichvars.posterior import Posterior
+from whichvars.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

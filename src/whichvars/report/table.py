@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars.coefficients import fits, standard_error
-from whichvars.posterior import Posterior
+from whichvars.posterior.coefficients import fits, standard_error
+from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25
 LONGEST_BAR = 5  # em; the script has it too

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whichvars.diagnostics import trust
-from whichvars.posterior import Posterior
+from whichvars.posterior.diagnostics import trust
+from whichvars.posterior.posterior import Posterior
 
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
 SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}

@@ -27,11 +27,11 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
+from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.moves import draw_excluded, draw_included
-from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
-from whichvars.problem import Problem
-from whichvars.samplers.run import Run, advance_unit, check_between, new_unit
+from whichvars._kernels.propose.moves import draw_excluded, draw_included
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
 
 ADD, DELETE, SWAP = range(3)
 

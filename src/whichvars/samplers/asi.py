@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.averages import EVERY, NEXT_SCAN, add_scan
 from whichvars._kernels.chain import (
     ADDED,
     DELETED,
@@ -36,8 +35,11 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
-from whichvars._kernels.changes import ITERATION, describe_changes, note_proposal
-from whichvars._kernels.informed import (
+from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
+from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
+from whichvars._kernels.propose.informed import (
     ADD,
     DELETE,
     LOG_ODDS,
@@ -47,11 +49,9 @@ from whichvars._kernels.informed import (
     set_scale,
     set_zeta,
 )
-from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
-from whichvars.problem import Problem
+from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.run import Run, check_between
+from whichvars.samplers.contract import Run, check_between
 
 GAP = 1e-3  # ζ counts as so far below its upper bound at least: or its logit could never come back from there
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.averages import (
+from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED
+from whichvars._kernels.count.averages import (
     GROUP,
     NEXT_SCAN,
     SCANS,
@@ -19,14 +20,13 @@ from whichvars._kernels.averages import (
     grow_averages,
     new_averages,
 )
-from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED
-from whichvars._kernels.changes import ITERATION, Changes, new_changes
-from whichvars._kernels.informed import Informed, new_informed, set_estimate
 from whichvars._kernels.jit import by_reference
+from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes
+from whichvars._kernels.propose.informed import Informed, new_informed, set_estimate
 from whichvars.errors import DataError
-from whichvars.problem import Problem
-from whichvars.samplers import run as runs
-from whichvars.samplers.run import Run, Unit, batches_for, make_room, new_unit
+from whichvars.problem.problem import Problem
+from whichvars.samplers import contract as runs
+from whichvars.samplers.contract import Run, Unit, batches_for, make_room, new_unit
 
 ITERATION_TIME = 500.0  # nanoseconds: of the cheapest there are
 FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time

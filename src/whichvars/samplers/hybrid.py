@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.averages import scan_cost
 from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
@@ -40,7 +39,12 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
-from whichvars._kernels.informed import (
+from whichvars._kernels.count.averages import scan_cost
+from whichvars._kernels.count.known import Known, end_stage_of_draws, meet_model, new_known
+from whichvars._kernels.count.tally import COUNTING, count_draws
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.products.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
+from whichvars._kernels.propose.informed import (
     ENTER,
     ZETA,
     Informed,
@@ -48,16 +52,12 @@ from whichvars._kernels.informed import (
     new_informed,
     set_estimate,
 )
-from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.known import Known, end_stage_of_draws, meet_model, new_known
-from whichvars._kernels.moves import draw_included
-from whichvars._kernels.rate_table import HITS, LOOKUPS
-from whichvars._kernels.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
-from whichvars._kernels.tally import COUNTING, count_draws
-from whichvars.problem import Problem
+from whichvars._kernels.propose.moves import draw_included
+from whichvars._kernels.scan.rate_table import HITS, LOOKUPS
+from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
+from whichvars.samplers.contract import RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
-from whichvars.samplers.run import RaoBlackwell, Run, check_between
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     KNOWN_MODELS,

@@ -22,17 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.adapt import (
-    ADD,
-    DELETE,
-    Adaptation,
-    learned_probabilities,
-    merge_adaptations,
-    new_adaptation,
-    new_shared,
-    nudge,
-)
-from whichvars._kernels.bernoulli import draw_successes, draw_successes_one_by_one
 from whichvars._kernels.chain import (
     ADDED,
     DELETED,
@@ -44,12 +33,23 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
-from whichvars._kernels.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.propose.adapt import (
+    ADD,
+    DELETE,
+    Adaptation,
+    learned_probabilities,
+    merge_adaptations,
+    new_adaptation,
+    new_shared,
+    nudge,
+)
+from whichvars._kernels.propose.bernoulli import draw_successes, draw_successes_one_by_one
+from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
 from whichvars.errors import DataError
-from whichvars.problem import Problem
-from whichvars.samplers.run import Run, advance_unit, check_between, new_unit
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
 
 
 @dataclass(frozen=True)

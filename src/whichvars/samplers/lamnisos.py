@@ -28,13 +28,13 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
-from whichvars._kernels.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.moves import draw_new_excluded, draw_new_included
-from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
 from whichvars.errors import DataError
-from whichvars.problem import Problem
-from whichvars.samplers.run import Run, advance_unit, check_between, new_unit
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
 
 BOUND = 12.0  # of |logit ω|
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.averages import EVERY, NEXT_SCAN, add_scan
 from whichvars._kernels.chain import (
     ADDED,
     BREAKDOWNS,
@@ -31,13 +30,21 @@ from whichvars._kernels.chain import (
     clear,
     evaluate,
 )
-from whichvars._kernels.changes import ITERATION, describe_changes, note_proposal
-from whichvars._kernels.informed import DELETE, LOG_ODDS, SMALLEST_LOGIT, ZETA, draw_additions, set_scale
+from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
+from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
 from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.tally import COUNTING, count_changes, end_iteration, leave_model
-from whichvars.problem import Problem
+from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
+from whichvars._kernels.propose.informed import (
+    DELETE,
+    LOG_ODDS,
+    SMALLEST_LOGIT,
+    ZETA,
+    draw_additions,
+    set_scale,
+)
+from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.run import Run, check_between
+from whichvars.samplers.contract import Run, check_between
 
 # places in Own.ints
 PHASE, COUNT, INDEX, FLIPPED = range(4)

@@ -24,8 +24,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logsumexp
 
-from whichvars._kernels.adapt import ADD, DELETE, merge_adaptations, new_shared
-from whichvars._kernels.averages import scan_cost
 from whichvars._kernels.chain import (
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
@@ -38,20 +36,22 @@ from whichvars._kernels.chain import (
     new_chain,
     set_model,
 )
-from whichvars._kernels.changes import ITERATION, describe_changes
+from whichvars._kernels.count.averages import scan_cost
+from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.tally import Tally, new_tally
 from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.model_table import Memo, new_memo
-from whichvars._kernels.scan import scan_model
-from whichvars._kernels.scan_work import new_scan
-from whichvars._kernels.tally import Tally, new_tally
+from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.propose.changes import ITERATION, describe_changes
+from whichvars._kernels.scan.scan import scan_model
+from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.errors import DataError
-from whichvars.problem import Problem
-from whichvars.samplers.any_move import MoveState, learn_deferred, new_move_state, read_move, step
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, as_rows, check_between, place_chain
 from whichvars.samplers.estimated import ITERATION_TIME
 from whichvars.samplers.individual import IndividualAdaptation
-from whichvars.samplers.run import Estimate, RaoBlackwell, Run, as_rows, check_between, place_chain
-from whichvars.seeding import stream
-from whichvars.starts import prior_draws
+from whichvars.samplers.moves import MoveState, learn_deferred, new_move_state, read_move, step
+from whichvars.samplers.seeding import stream
+from whichvars.samplers.starts import prior_draws
 
 FEW_DISTINCT = 0.02  # share of distinct particles below which the result is called degenerate
 _RESAMPLING = 1_000_001  # path of the stream that resamples, away from those of the groups

@@ -35,8 +35,9 @@ from typing import Any
 import numpy as np
 
 from whichvars._kernels.chain import NEEDED, PENDING, SCANNED, SIZE, accept, change, clear, evaluate
+from whichvars._kernels.count.tally import COUNTING, NOW, count_draws
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.subset_scan import (
+from whichvars._kernels.scan.subset_scan import (
     Subset,
     choose_among,
     draw_subset,
@@ -45,11 +46,10 @@ from whichvars._kernels.subset_scan import (
     set_anchors,
     sum_of,
 )
-from whichvars._kernels.tally import COUNTING, NOW, count_draws
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem import Problem
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains
-from whichvars.samplers.run import RaoBlackwell, Run, check_between
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     FLIP,

@@ -40,9 +40,18 @@ from whichvars._kernels.chain import (
     grow,
     new_chain,
 )
+from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.tally import (
+    COUNTING,
+    NOW,
+    Tally,
+    count_draws,
+    grow_tally,
+    new_tally,
+    start_counting_draws,
+)
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.model_table import Memo, new_memo
-from whichvars._kernels.rate_table import (
+from whichvars._kernels.scan.rate_table import (
     HITS,
     HOLDING,
     LOOKUPS,
@@ -58,20 +67,19 @@ from whichvars._kernels.rate_table import (
     read_entries,
     settle_entries,
 )
-from whichvars._kernels.scan_work import STEEPEST, Scan, new_scan
-from whichvars._kernels.tally import (
-    COUNTING,
-    NOW,
-    Tally,
-    count_draws,
-    grow_tally,
-    new_tally,
-    start_counting_draws,
+from whichvars._kernels.scan.scan_work import STEEPEST, Scan, new_scan
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import (
+    MODELS,
+    RECORDS,
+    RaoBlackwell,
+    Run,
+    batches_for,
+    check_between,
+    place_chain,
 )
-from whichvars.problem import Problem
 from whichvars.samplers.estimated import check_chains
-from whichvars.samplers.run import MODELS, RECORDS, RaoBlackwell, Run, batches_for, check_between, place_chain
-from whichvars.seeding import stream
+from whichvars.samplers.seeding import stream
 
 FIRST_TURN, TURN = (
     64,

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.adapt import ADD, DELETE, merge_adaptations, new_shared
 from whichvars._kernels.chain import (
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
@@ -33,13 +32,16 @@ from whichvars._kernels.chain import (
     grow,
     new_chain,
 )
-from whichvars._kernels.changes import describe_changes
+from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
 from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
-from whichvars._kernels.model_table import Memo, new_memo
-from whichvars._kernels.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
+from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.propose.changes import describe_changes
 from whichvars.errors import DataError
-from whichvars.problem import Problem
-from whichvars.samplers.any_move import (
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import MODELS, RECORDS, Run, batches_for, check_between, place_chain
+from whichvars.samplers.individual import IndividualAdaptation
+from whichvars.samplers.moves import (
     MoveState,
     move_state_of_rung,
     new_move_state,
@@ -47,9 +49,7 @@ from whichvars.samplers.any_move import (
     stack_move_states,
     step,
 )
-from whichvars.samplers.individual import IndividualAdaptation
-from whichvars.samplers.run import MODELS, RECORDS, Run, batches_for, check_between, place_chain
-from whichvars.seeding import stream
+from whichvars.samplers.seeding import stream
 
 NARROWEST, WIDEST = (
     -7.0,

@@ -1,0 +1,1 @@
+"""What is counted while chains run: variables, sizes, models and averages."""

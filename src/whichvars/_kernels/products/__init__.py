@@ -1,0 +1,1 @@
+"""Products of columns: kept, or made where they are needed."""

@@ -1,0 +1,188 @@
+"""Products of two columns of X: from the Gram matrix, from a bounded cache of Gram columns, or by a dot
+product.
+
+In the column engine, a product is a dot product of length n. A column that is often on the included side of
+such products has its whole Gram column computed once it has cost as many dot products as that takes (rent,
+then buy: at most twice the cost of the best decision in hindsight). The cache is only ever a shortcut: the
+same ``dot`` gives the same bits, whatever is kept.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import by_reference, inlined, kernel
+from whichvars._kernels.linalg import dot
+from whichvars._kernels.products.stored import NOT_STORED, product_length, stored_product
+from whichvars._kernels.target import Design
+
+SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
+
+
+@by_reference
+class GramCache(NamedTuple):
+    place: np.ndarray  # (P,) int32: where a column is kept, −1 if it is not
+    rent: np.ndarray  # (P,) int32: dot products paid for it so far
+    kept: np.ndarray  # (slots,) int64: which column each place holds, −1 none
+    values: np.ndarray  # (P, slots): x_cᵀ x_kept
+    hand: np.ndarray  # (1,) int64: the next place to give away
+
+
+def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
+    """An empty cache; without places in the Gram engine, for short columns, or where not even 8 would fit."""
+    n_columns, n = len(design.diagonal), dot_length(design)
+    places = min(n_columns, max_bytes // max(8 * n_columns, 1))
+    if n < SHORTEST or places < 8:
+        n_columns = places = 0
+    return GramCache(
+        place=np.full(n_columns, -1, np.int32),
+        rent=np.zeros(n_columns, np.int32),
+        kept=np.full(places, -1, np.int64),
+        values=np.zeros((n_columns, places)),
+        hand=np.zeros(1, np.int64),
+    )
+
+
+def dot_length(design: Design) -> float:
+    """Entries that a dot product of two columns looks at; 0 in the Gram engine."""
+    return product_length(design.stored) if design.stored.code != NOT_STORED else design.columns.shape[1]
+
+
+@inlined
+def dot_product(design, a, b):
+    """x_aᵀ x_b, from the columns."""
+    if design.stored.code == NOT_STORED:
+        return dot(design.columns, a, design.columns, b)
+    return stored_product(design.stored, a, b)
+
+
+@inlined
+def product(design, cache, entering, present):
+    """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
+    if design.gram.shape[0] > 0:  # in a function so small that it costs no call
+        return design.gram[entering, present]  # one row for all that are present
+    return _product_of_columns(design, cache, entering, present)
+
+
+@kernel
+def _product_of_columns(design, cache, entering, present):
+    if cache.kept.shape[0] == 0:
+        return dot_product(design, entering, present)
+    place = cache.place[present]
+    if place >= 0:
+        return cache.values[entering, place]
+    place = cache.place[entering]
+    if place >= 0:
+        return cache.values[present, place]
+    cache.rent[present] += 1
+    if cache.rent[present] >= design.diagonal.shape[0]:
+        _buy(design, cache, present)
+    return dot_product(design, entering, present)
+
+
+@kernel
+def _buy(design, cache, column):
+    place = cache.hand[0]
+    cache.hand[0] = (place + 1) % cache.kept.shape[0]
+    if cache.kept[place] >= 0:
+        cache.place[cache.kept[place]] = -1
+        cache.rent[cache.kept[place]] = 0
+    cache.kept[place] = column
+    cache.place[column] = place
+    for c in range(design.diagonal.shape[0]):
+        cache.values[c, place] = dot_product(design, c, column)
+
+
+# --- products with many columns at once
+
+
+@kernel
+def block_products(design, cache, first, n, present, lanes, out):
+    """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them. `lanes` is room to
+    work, (8, n or more)."""
+    place = -1
+    if cache.kept.shape[0] > 0:
+        if cache.place[present] < 0:
+            cache.rent[present] += n
+            if cache.rent[present] >= design.diagonal.shape[0]:
+                _buy(design, cache, present)
+        place = cache.place[present]
+    if design.gram.shape[0] > 0:
+        _copy(design.gram[present, first : first + n], out, n)
+    elif place >= 0:
+        _copy(cache.values[first : first + n, place], out, n)
+    elif design.rows.shape[0] > 0:
+        _products_by_rows(design.rows, design.columns, first, n, present, lanes, out)
+    else:
+        for c in range(n):
+            out[c] = dot_product(design, first + c, present)
+
+
+@kernel
+def _copy(source, out, n):
+    for c in range(n):
+        out[c] = source[c]
+
+
+@kernel
+def _products_by_rows(rows, columns, first, n, present, lanes, out):
+    """The eight running sums of ``linalg.dot``, each for n columns side by side."""
+    length = rows.shape[0]
+    whole = length - length % 8
+    last = first + n
+    for lane in range(8):
+        sums = lanes[lane]
+        for c in range(n):
+            sums[c] = 0.0
+        _add_rows(rows, first, last, columns[present], lane, whole, 8, sums)
+    _add_rows(rows, first, last, columns[present], whole, length, 1, lanes[0])
+    _add_lanes(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7], n, out)
+
+
+@inlined
+def _add_rows(rows, first, last, factors, start, stop, step, sums):
+    """Add the rows at start, start + step, … one after the other, in as few passes over the sums as may be."""
+    n = last - first
+    t = start
+    while t + 3 * step < stop:
+        a, b, c, d = t, t + step, t + 2 * step, t + 3 * step
+        _add_four(
+            sums, n,
+            rows[a, first:last], rows[b, first:last], rows[c, first:last], rows[d, first:last],
+            factors[a], factors[b], factors[c], factors[d],
+        )  # fmt: skip
+        t += 4 * step
+    if t + 2 * step < stop:
+        a, b, c = t, t + step, t + 2 * step
+        _add_three(
+            sums, n,
+            rows[a, first:last], rows[b, first:last], rows[c, first:last], factors[a], factors[b], factors[c],
+        )  # fmt: skip
+        t += 3 * step
+    while t < stop:
+        _add_one(sums, n, rows[t, first:last], factors[t])
+        t += step
+
+
+@kernel
+def _add_four(sums, n, x0, x1, x2, x3, f0, f1, f2, f3):
+    for c in range(n):
+        sums[c] = (((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2) + x3[c] * f3
+
+
+@kernel
+def _add_three(sums, n, x0, x1, x2, f0, f1, f2):
+    for c in range(n):
+        sums[c] = ((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2
+
+
+@kernel
+def _add_one(sums, n, x, f):
+    for c in range(n):
+        sums[c] += x[c] * f
+
+
+@kernel
+def _add_lanes(s0, s1, s2, s3, s4, s5, s6, s7, n, out):
+    for c in range(n):
+        out[c] = ((s0[c] + s4[c]) + (s2[c] + s6[c])) + ((s1[c] + s5[c]) + (s3[c] + s7[c]))

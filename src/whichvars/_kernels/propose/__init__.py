@@ -1,0 +1,1 @@
+"""What moves propose, and what proposals learn."""

@@ -1,0 +1,163 @@
+r"""Proposals informed by estimates π̂_j of the inclusion probabilities.
+
+At scale ζ, variable j enters with probability :math:`A_j = \zeta \min\{1, \hat\pi_j/(1-\hat\pi_j)\}` and leaves
+with :math:`D_j = \zeta \min\{1, (1-\hat\pi_j)/\hat\pi_j\}`; whatever ζ is, :math:`A_j/D_j` is the odds of π̂_j.
+Entering variables are drawn as in ``bernoulli``, with all rates scaled by ζ.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.propose.bernoulli import BUCKETS, Buckets, new_buckets
+
+# places in Informed.values
+ADD = 0  # min{1, odds}
+DELETE = 1  # min{1, 1/odds}
+LOG_ODDS = 2  # of π̂
+ENTER = 3  # probability of being drawn by ``draw_entering``
+
+# places in Informed.floats
+ZETA = 0
+PROCESS = 1  # the scale the segments are made for, ζ or a little more
+SMALLEST_ZETA = 2
+LARGEST_ZETA = 3
+
+SMALLEST_LOGIT = -30.0  # of ζ
+UNIFORM = 0.3  # share of entering variables drawn uniformly
+
+
+@by_reference
+class Informed(NamedTuple):
+    values: np.ndarray  # (p, 4)
+    buckets: Buckets  # by ADD
+    alias_cut: np.ndarray  # (p,)
+    alias_other: np.ndarray  # (p,) int32
+    floats: np.ndarray
+
+
+def new_informed(estimate: np.ndarray) -> Informed:
+    """From estimates π̂, shape (p,), strictly between 0 and 1; ζ = ½."""
+    p = len(estimate)
+    informed = Informed(
+        np.zeros((p, 4)), new_buckets(np.full(p, 0.5)), np.zeros(p), np.zeros(p, np.int32), np.full(4, 0.5)
+    )
+    set_estimate(informed, estimate)
+    return informed
+
+
+def set_estimate(informed: Informed, estimate: np.ndarray) -> None:
+    """Change the estimates; ζ stays, within its new bounds."""
+    p = len(estimate)
+    odds = estimate / (1 - estimate)
+    share = (1 - UNIFORM) * estimate / estimate.sum() + UNIFORM / p
+    informed.values[:] = np.column_stack(
+        [np.minimum(1, odds), np.minimum(1, 1 / odds), np.log(odds), share / share.sum()]
+    )
+    for mine, new in zip(informed.buckets, new_buckets(informed.values[:, ADD])):
+        mine[:] = new
+    scaled = np.ascontiguousarray(informed.values[:, ENTER]) * p
+    fill_alias(scaled, np.zeros(p, np.int32), informed.alias_cut, informed.alias_other)
+    epsilon = 0.1 / p
+    smallest = 0.5 / np.minimum(estimate, 1 - estimate).sum()
+    informed.floats[SMALLEST_ZETA] = min(1 - epsilon, smallest)
+    informed.floats[LARGEST_ZETA] = 1 - epsilon
+    set_scale(informed, informed.floats[ZETA])
+
+
+@entry
+def set_scale(informed, zeta):
+    """``set_zeta`` for Python; makes the segments anew in any case."""
+    informed.floats[PROCESS] = 0.0
+    set_zeta(informed, zeta)
+
+
+@kernel
+def set_zeta(informed, zeta):
+    """Change ζ, within its bounds."""
+    floats = informed.floats
+    zeta = min(max(zeta, floats[SMALLEST_ZETA]), floats[LARGEST_ZETA])
+    floats[ZETA] = zeta
+    if zeta > floats[PROCESS] or zeta < 0.8 * floats[PROCESS]:
+        scale = min(1.1 * zeta, floats[LARGEST_ZETA])
+        floats[PROCESS] = scale
+        for b in range(BUCKETS):
+            informed.buckets.segment[b] = -math.log1p(-math.ldexp(scale, -b))
+
+
+@kernel
+def draw_additions(informed, position, rng, out):
+    """Draw all variables with position < 0 with probabilities A_j into `out`; returns their number."""
+    buckets, values, floats = informed.buckets, informed.values, informed.floats
+    members, start, segment = buckets.members, buckets.start, buckets.segment
+    zeta = floats[ZETA]
+    count = 0
+    ahead = -math.log(1.0 - rng.random())  # distance to the next point of the process
+    for b in range(BUCKETS):
+        size = start[b + 1] - start[b]
+        length = segment[b] * size
+        if ahead < length:
+            at = 0.0
+            last = -1
+            rate = math.ldexp(floats[PROCESS], -b)
+            while at + ahead < length:
+                at += ahead
+                i = min(int(at / segment[b]), size - 1)
+                if i > last:  # a second point in one segment counts once
+                    last = i
+                    j = members[start[b] + i]
+                    if rng.random() * rate < zeta * values[j, ADD] and position[j] < 0:
+                        out[count] = j
+                        count += 1
+                ahead = -math.log(1.0 - rng.random())
+            ahead -= length - at
+        else:
+            ahead -= length
+    return count
+
+
+@entry
+def fill_alias(scaled, work, cut, other):
+    """Walker's alias table for probabilities scaled/p; `scaled` and `work` (int32), shapes (p,), are
+    overwritten."""
+    _fill_alias(scaled, work, cut, other)
+
+
+@kernel
+def _fill_alias(scaled, work, cut, other):
+    p = scaled.shape[0]
+    small, large = 0, p  # below 1: work[:small]; 1 or more: work[large:]
+    for j in range(p):
+        cut[j] = 1.0
+        other[j] = j
+        if scaled[j] < 1.0:
+            work[small] = j
+            small += 1
+        else:
+            large -= 1
+            work[large] = j
+    while small > 0 and large < p:
+        small -= 1
+        a, b = work[small], work[large]
+        cut[a] = scaled[a]
+        other[a] = b
+        scaled[b] -= 1.0 - scaled[a]
+        if scaled[b] < 1.0:
+            large += 1
+            work[small] = b
+            small += 1
+
+
+@inlined
+def draw_entering(informed, position, rng):
+    """A variable not in the model, with probability proportional to ENTER."""
+    p = position.shape[0]
+    while True:
+        x = rng.random() * p
+        j = int(x)
+        if x - j >= informed.alias_cut[j]:
+            j = np.int64(informed.alias_other[j])
+        if position[j] < 0:
+            return j

@@ -1,0 +1,365 @@
+r"""The flip rates of some of the variables: of a set S, drawn anew after every event, for p too large to scan all.
+
+S has s variables: a *anchors* that are always in it, and s − a others, drawn uniformly. With :math:`r_i` as in
+``rate_table.py``, the rates are :math:`r_i(\gamma)` for anchors and for whatever is in the model;
+:math:`\frac{p-a}{s-a} r_i(\gamma)` for the others in S, which makes up for their being in it so seldom; 0 for the rest.
+
+The odds come as in ``scan.py``: Z = L⁻¹X_γᵀx_c for the columns c of S, a block of them at a time, then pivots,
+residuals and marginal likelihoods by the same operations. For anchors the rows of Z are kept between events as
+they are there. Cost: O((s − a)(k·n + k²) + a·k) as a rule, and nothing that is O(p).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.chain import (
+    AVAILABLE,
+    BREAKDOWNS,
+    COLUMNS,
+    EVALUATIONS,
+    LOG_MARGINAL,
+    PERFECT,
+    SCANNED,
+    SIZE,
+    TAIL,
+    _extend_head,
+    _pivot_is_sound,
+    clear,
+)
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.linalg import sum_log
+from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
+from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
+from whichvars._kernels.products.gram_cache import product
+from whichvars._kernels.propose.additions import (
+    _finish_row,
+    _group,
+    _has_full_rank,
+    _reduce,
+    _residuals,
+    _subtract_four,
+    _subtract_one,
+)
+from whichvars._kernels.scan.rate_table import log_rate
+from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
+from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
+from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
+
+KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
+
+
+@by_reference
+class Subset(NamedTuple):
+    """S of every chain, and the rates of the one at work."""
+
+    anchors: np.ndarray  # (a,) int64
+    is_anchor: np.ndarray  # (p,) bool
+    others: np.ndarray  # (p − a,) int32: the rest, in whatever order the last shuffle left
+    drawn: np.ndarray  # (chains, s − a) int64: those of them that are in S
+    members: np.ndarray  # (s,) int64: S of the chain at work, anchors first
+    entering: np.ndarray  # (s,) rates of those that are out
+    probabilities: np.ndarray  # (s,) p_i
+    leaving: np.ndarray  # (p,) rates of the variables of the model, in their order
+    # (1,) int64: 1 where rates are relative to the largest of them, which is above e^600: no time is spent in the model
+    steep: np.ndarray
+    columns: np.ndarray  # (block,) int64: columns of X that are being looked at
+    kept: np.ndarray  # (KEPT_ROWS, a) Z of the anchors, for the chain whose turn it is
+    # in warm-up, by variable: the holding time while it was in S, and that times p_j
+    seen: np.ndarray  # (p,)
+    scores: np.ndarray  # (p,)
+
+
+def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: int) -> Subset:
+    """Room for it; ``set_anchors`` says which they are."""
+    p = len(target.design.offsets) - 1
+    return Subset(
+        anchors=np.zeros(n_anchors, np.int64),
+        is_anchor=np.zeros(p, np.bool_),
+        others=np.zeros(p - n_anchors, np.int32),
+        drawn=np.zeros((chains, size - n_anchors), np.int64),
+        members=np.zeros(size, np.int64),
+        entering=np.zeros(size),
+        probabilities=np.zeros(size),
+        leaving=np.zeros(p),
+        steep=np.zeros(1, np.int64),
+        columns=np.zeros(block, np.int64),
+        kept=np.zeros((KEPT_ROWS, n_anchors)),
+        seen=np.zeros(p),
+        scores=np.zeros(p),
+    )
+
+
+def set_anchors(subset: Subset, anchors: np.ndarray, rng: np.random.Generator) -> None:
+    """Other anchors, and a new S for every chain; ``SCANNED`` of the chains is to be set to 0."""
+    subset.anchors[:] = np.sort(anchors)
+    subset.is_anchor[:] = False
+    subset.is_anchor[anchors] = True
+    subset.others[:] = np.flatnonzero(~subset.is_anchor)
+    for row in subset.drawn:
+        row[:] = rng.choice(subset.others, size=len(row), replace=False)
+
+
+@inlined
+def draw_subset(subset, c, containing, rng):
+    """A new S for chain c, drawn uniformly; among those that contain a variable where `containing` is ≥ 0.
+
+    A shuffle that stops early is right from whatever order the last one left. A variable that must be there but
+    is not takes the place of the first, which is any of them with equal chance.
+    """
+    others, drawn = subset.others, subset.drawn
+    n = others.shape[0]
+    missing = containing >= 0
+    for t in range(drawn.shape[1]):
+        u = t + np.int64(rng.random() * (n - t))
+        others[t], others[u] = others[u], others[t]
+        drawn[c, t] = others[t]
+        missing = missing and others[t] != containing
+    if missing:
+        drawn[c, 0] = containing
+
+
+@entry
+def subset_rates_of(target, chain, work, subset, c, kappa):
+    """``find_subset_rates`` for Python."""
+    return find_subset_rates(target, chain, work, subset, c, kappa)
+
+
+@kernel
+def find_subset_rates(target, chain, work, subset, c, kappa):
+    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, with nothing done, for how
+    many columns `work` and `target` must be made."""
+    members, entering, probabilities = subset.members, subset.entering, subset.probabilities
+    a, s = subset.anchors.shape[0], members.shape[0]
+    for m in range(a):
+        members[m] = subset.anchors[m]
+    for m in range(a, s):
+        members[m] = subset.drawn[c, m - a]
+    needed = _scan_subset(target, chain, work, subset)
+    if needed > 0:
+        return needed
+    steep = False
+    for q in range(chain.ints[SIZE]):
+        log_odds = work.log_odds[chain.order[q]]
+        x = odds_of(log_odds)
+        subset.leaving[q] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
+        steep = steep or -np.inf < log_odds < -STEEPEST
+    share = subset.others.shape[0] / (s - a)
+    for m in range(s):
+        log_odds = work.log_odds[members[m]]
+        x = odds_of(log_odds)
+        entering[m] = 0.0
+        if chain.position[members[m]] >= 0:
+            probabilities[m] = 1.0 / (1.0 + 1.0 / x)
+        else:
+            probabilities[m] = x / (1.0 + x)
+            if x > 0.0:
+                entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
+                steep = steep or log_odds > STEEPEST
+    subset.steep[0] = 1 if steep else 0
+    if steep:
+        _scale_rates(chain, work, subset, kappa, share)
+    return 0
+
+
+@kernel
+def _scale_rates(chain, work, subset, kappa, share):
+    """The rates divided by the largest of them, where that is too large a number."""
+    members, entering, leaving = subset.members, subset.entering, subset.leaving
+    size, s, a = chain.ints[SIZE], members.shape[0], subset.anchors.shape[0]
+    largest = -np.inf
+    for q in range(size):
+        leaving[q] = log_rate(work.log_odds[chain.order[q]], kappa, True)
+        largest = max(largest, leaving[q])
+    for m in range(s):
+        entering[m] = -np.inf
+        if chain.position[members[m]] < 0:
+            entering[m] = log_rate(work.log_odds[members[m]], kappa, False)
+            entering[m] += 0.0 if m < a else math.log(share)
+        largest = max(largest, entering[m])
+    for q in range(size):
+        leaving[q] = math.exp(leaving[q] - largest)
+    for m in range(s):
+        entering[m] = math.exp(entering[m] - largest)
+
+
+@kernel
+def sum_of(values, n):
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@kernel
+def choose_among(rates, n, u):
+    """The place at which the running sum of the first n rates passes u; the last that is not 0 where rounding
+    carries u past them all, −1 where there is none."""
+    found = -1
+    for m in range(n):
+        if rates[m] > 0.0:
+            found = m
+            if u < rates[m]:
+                return m
+            u -= rates[m]
+    return found
+
+
+@kernel
+def _scan_subset(target, chain, work, subset):
+    """Fill ``work.log_odds`` for the variables of the model and of S, as ``scan`` does."""
+    ints, slab, prior, members = chain.ints, target.slab, target.prior, subset.members
+    size, k = ints[SIZE], ints[COLUMNS]
+    most = min(k + work.widest, slab.max_columns)
+    if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
+        return k + work.widest
+    evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
+    clear(chain)
+    ints[TAIL] = -1
+    sound = _extend_head(target, chain, size)
+    most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
+    deletions(target, chain, work, 1.0, most_inflation, sound)
+    if sound and size < prior.max_size and k < slab.max_columns:
+        begin = 0
+        if work.widest == 1 and k <= subset.kept.shape[0]:
+            known = chain.row[ints[SCANNED]]
+            begin = subset.anchors.shape[0]
+            _additions_of(target, chain, work, subset, subset.kept, 0, begin, known, True)
+            ints[SCANNED] = size
+        else:
+            ints[SCANNED] = 0
+        _additions_of(target, chain, work, subset, work.z, begin, members.shape[0], 0, False)
+    else:
+        for m in range(members.shape[0]):
+            if chain.position[members[m]] < 0:
+                work.log_odds[members[m]] = -np.inf
+    if prior.links.shape[0] > 0:
+        for q in range(size):
+            _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
+        for m in range(members.shape[0]):
+            if chain.position[members[m]] < 0:
+                _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
+    ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
+    return 0
+
+
+@kernel
+def _add_heredity_of(prior, position, size, available, log_odds, j):
+    """``add_heredity`` for one variable."""
+    links = prior.links
+    p = position.shape[0]
+    inside = position[j] >= 0
+    if not inside and not all_parents_in(prior, position, j, -1):
+        log_odds[j] = -np.inf
+        return
+    for e in range(links[1 + p + j], links[2 + p + j]):
+        if position[links[e]] >= 0:
+            log_odds[j] = np.inf
+            return
+    gained, change = children_made_available(prior, position, j)
+    k = size - 1 if inside else size  # without j
+    before = available - gained if inside else available
+    change += log_availability(prior, k + 1, before + gained) - log_availability(prior, k, before)
+    log_odds[j] += change
+
+
+@kernel
+def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
+    """The log odds of members begin … end − 1 that are out. Where `keeps`, `z` has a column for each of them, whose
+    first `known` rows are current; else it is ``work.z``, and is filled anew for each block."""
+    size, k = chain.ints[SIZE], chain.ints[COLUMNS]
+    slab, prior, offsets = target.slab, target.prior, target.design.offsets
+    members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
+    explained = 0.0
+    half = 0.0
+    for r in range(k):
+        explained += chain.head_solved[r] * chain.head_solved[r]
+        half += slab.half_log_g[chain.column[r]]
+    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    current = chain.floats[LOG_MARGINAL]
+    start = -half - log_determinant - current
+    # a pivot above this leaves the determinant, hence every tolerance, above the smallest
+    safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
+    m = begin
+    while m < end:
+        # 1. a block of variables: all their columns, those in the model too, which have no pivot
+        first = m
+        n = 0
+        while m < end and n + offsets[members[m] + 1] - offsets[members[m]] <= pivots.shape[0]:
+            for column in range(offsets[members[m]], offsets[members[m] + 1]):
+                columns[n] = column
+                n += 1
+            m += 1
+        at = first - begin if keeps else 0
+        _solve_columns(target, chain, work, z, columns, n, at, known)
+        _residuals(work, n, explained, slab.s_null)
+        # 2. each of them
+        i = np.int64(0)  # where its columns begin in the block; a literal 0 compiles _group once more
+        for q in range(first, m):
+            j = members[q]
+            column = offsets[j]
+            width = offsets[j + 1] - column
+            difference = -np.inf
+            if chain.position[j] >= 0:
+                i += width
+                continue
+            if width > 1:
+                if k + width <= slab.max_columns:
+                    value = _group(target, chain, work, column, width, i, i, explained, half)
+                    difference = value - current
+            elif _pivot_is_sound(slab, column, pivots[i]):
+                if slab.code == INDEPENDENT:
+                    difference = (
+                        start
+                        - slab.half_log_g[column]
+                        - 0.5 * math.log(pivots[i])
+                        - 0.5 * slab.nu * math.log(residuals[i])
+                    )
+                elif pivots[i] >= safe or _stays_full_rank(work, z, k, at + i, pivots[i], keeps):
+                    difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
+            work.log_odds[j] = flip_log_odds(prior, j, size, 1.0, difference)
+            i += width
+
+
+@kernel
+def _stays_full_rank(work, z, k, at, pivot, keeps):
+    """``_has_full_rank`` for one column, whose Z is column `at` of `z`."""
+    work.inverse[0] = 1.0 / math.sqrt(pivot)
+    if keeps:  # then ``work.z`` is free
+        for r in range(k):
+            work.z[r, 0] = z[r, at]
+        at = 0
+    return _has_full_rank(work, k, 1, at)
+
+
+@inlined
+def _solve_columns(target, chain, work, z, columns, n, at, known):
+    """Z from its column `at` on, pivots and right-hand sides of the first n `columns`; `known` rows of Z are
+    current."""
+    design, k = target.design, chain.ints[COLUMNS]
+    pivot, right, head = work.pivot, work.right, chain.head
+    diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
+    for i in range(n):
+        column = columns[i]
+        pivot[i] = diagonal[column] + ridge[column]
+        right[i] = xty[column]
+        for r in range(known, k):
+            z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
+    for r in range(known):
+        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+    for r in range(known, k):
+        row = z[r, at : at + n]
+        s = 0
+        while s + 4 <= r:
+            _subtract_four(
+                row, n,
+                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
+                head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
+            )  # fmt: skip
+            s += 4
+        while s < r:
+            _subtract_one(row, n, z[s, at : at + n], head[r, s])
+            s += 1
+        _finish_row(row, n, chain.head_inverse[r])
+        _reduce(row, n, chain.head_solved[r], pivot, right)

@@ -1,0 +1,369 @@
+"""From the columns of a file to columns of numbers, a response and groups.
+
+Columns of few different words, and of categories, become 0/1 columns, one for each level but the first, that enter
+and leave together as one group. Dates, free text, gaps and cells that are no numbers are refused by column and row
+with advice.
+"""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from whichvars.data.files import Table
+from whichvars.data.frames import _suggest, find_columns
+from whichvars.errors import DataError
+
+FEWEST_COUNTED = 10  # rows; in fewer, a column may rise by 1 by chance
+MOST_LEVELS = 50  # different words in a column of categories
+DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
+NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
+DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How columns of a file become columns of X; kept, so that new data are treated alike."""
+
+    columns: list[str]  # of the file, in order
+    levels: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # of those that are categories, the reference first
+
+    def apply(self, table: Table) -> pd.DataFrame:
+        """New data as columns of X; columns that are not asked for are not looked at."""
+        missing = [name for name in self.columns if name not in table.frame.columns]
+        if missing:
+            rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise DataError(
+                f"the file lacks the column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing[:3]))}{rest}"
+            )
+        frame = table.frame[self.columns]
+        _refuse_missing(frame, "take such rows out of the file", "fill it in: the run was made with it")
+        numeric = [name for name in self.columns if name not in self.levels]
+        faults: list[str] = []
+        converted = _convert(table._replace(frame=frame[numeric]), faults, categories=False)[0]
+        _refuse(faults)
+        return self._encode(frame, converted)
+
+    def _encode(self, frame: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+        """Numbers and words side by side, in the order of the file."""
+        values, names = numbers.to_numpy(dtype=float), list(numbers.columns)
+        if self.levels:
+            place = {name: i for i, name in enumerate(names)}
+            parts, names = [], []
+            for name in self.columns:
+                if name in self.levels:
+                    parts.append(_dummies(frame[name], self.levels[name]))
+                    names += [f"{name}={level}" for level in self.levels[name][1:]]
+                else:
+                    parts.append(values[:, [place[name]]])
+                    names.append(name)
+            values = np.hstack(parts)
+        _refuse_infinite(values, names, frame.index)
+        return pd.DataFrame(values, columns=names)
+
+
+class Prepared(NamedTuple):
+    """What a ``Problem`` is made of."""
+
+    X: pd.DataFrame
+    y: pd.Series
+    groups: dict[str, list[str]] | None
+    always: list[str]  # columns of X
+    encoding: Encoding
+    notes: list[str]
+
+
+# --- from columns of a file to a problem
+
+
+def prepare(
+    table: Table,
+    response: str,
+    always: Iterable[str] = (),
+    drop: Iterable[str] = (),
+    drop_missing: bool = False,
+) -> Prepared:
+    """Split a table into response and columns of X, words turned into groups of 0/1 columns.
+
+    Parameters
+    ----------
+    table : Table
+    response : str
+        Name of the column to explain.
+    always, drop : names
+        Columns that are in every model, and columns not to be looked at.
+    drop_missing : bool
+        Leave out rows with gaps, instead of refusing them.
+    """
+    names, notes = list(table.frame.columns), list(table.notes)
+    if response not in names:
+        raise DataError(f"there is no column {response!r} to be the response{_suggest(response, names)}")
+    dropped = {names[i] for i in find_columns(list(drop), names, "drop")}
+    wanted = [names[i] for i in find_columns(list(always), names, "always")]
+    for name, what in [(response, "the response"), *((name, "always included") for name in wanted)]:
+        if name in dropped:
+            raise DataError(f"column {name!r} is {what}, so it cannot be dropped")
+    if response in wanted:
+        raise DataError(f"column {response!r} is the response, so it cannot be always included")
+    frame = table.frame[[name for name in names if name not in dropped]]
+    if drop_missing:
+        frame, note = _without_gaps(frame)
+        notes += note
+    beside = frame.drop(columns=response)
+    _refuse_missing(frame[[response]], "leave such rows out with --drop-missing", "name another response")
+    _refuse_missing(beside, "leave such rows out with --drop-missing", "leave it out", droppable=True)
+    y = _response(table._replace(frame=frame[[response]]), response)
+    frame = beside
+    if frame.shape[1] == 0:
+        raise DataError(f"there is no column left beside the response {response!r}; nothing to select from")
+    faults: list[str] = []
+    numbers, levels, more = _convert(table._replace(frame=frame), faults, categories=True)
+    _refuse(faults)
+    constant = [name for name, found in levels.items() if len(found) == 1]
+    notes += more + [
+        f"Column {name!r} counts the rows; if it is an identifier, leave it out with --drop {_quoted(name)}."
+        for name in _counters(numbers)
+    ]
+    notes += [f"Column {name!r} holds one word only and is left out." for name in constant]
+    frame = frame.drop(columns=constant)
+    levels = {name: found for name, found in levels.items() if name not in constant}
+    encoding = Encoding(list(frame.columns), levels)
+    X = encoding._encode(frame, numbers)
+    groups = {name: [f"{name}={level}" for level in found[1:]] for name, found in levels.items()}
+    notes += [
+        f"Column {name!r} is a category of {len(found)} levels ({_some(found)}); they enter together, compared with {found[0]!r}."
+        for name, found in levels.items()
+    ]
+    inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
+    free = {name: columns for name, columns in groups.items() if name not in wanted}
+    return Prepared(X, y, free or None, inside, encoding, notes)
+
+
+def _counters(frame: pd.DataFrame) -> list[str]:
+    """Columns of whole numbers that rise by 1 from each row to the next."""
+    if len(frame) < FEWEST_COUNTED:
+        return []
+    first, second = frame.iloc[:2].to_numpy(dtype=float)  # no copy of all that most columns do not need
+    with np.errstate(invalid="ignore"):  # infinite cells are refused later, by name
+        likely = np.flatnonzero((second - first == 1) & (np.floor(first) == first)).tolist()
+    return [str(frame.columns[j]) for j in likely if (np.diff(frame.iloc[:, j].to_numpy(float)) == 1).all()]
+
+
+def _some(items: list[str]) -> str:
+    return ", ".join(items[:4]) + ", …" * (len(items) > 4)
+
+
+def _without_gaps(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    gaps = frame.isna().any(axis=1)
+    count = int(gaps.sum())
+    if count == len(frame):
+        worst = frame.isna().sum().idxmax()
+        raise DataError(
+            f"every row has a missing value; column {worst!r} has the most of them: leave it out with --drop"
+        )
+    note = [f"{count} of {len(frame)} rows have missing values and are left out."] if count else []
+    return frame[~gaps], note
+
+
+def _refuse_missing(frame: pd.DataFrame, rows: str, column: str, droppable: bool = False) -> None:
+    """An error if there are gaps, with what can be done about their rows, and about a column that is empty."""
+    gaps = frame.isna().to_numpy()
+    if not gaps.any():
+        return
+    first = int(gaps.any(axis=0).argmax())
+    row = int(frame.index[int(gaps[:, first].argmax())]) + 1
+    count, columns = int(gaps.sum()), int(gaps.any(axis=0).sum())
+    name = frame.columns[first]
+    drop = f" with --drop {_quoted(name)}" if droppable else ""
+    if gaps[:, first].all():
+        raise DataError(f"column {name!r} is empty; {column}{drop}")
+    more = (
+        "" if count == 1 else f" (in all {count} cells of {columns} column{'s' * (columns > 1)} are missing)"
+    )
+    raise DataError(
+        f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or {rows}"
+        + (f", or the column{drop}" if droppable else "")
+    )
+
+
+def _refuse_infinite(values: np.ndarray, names: list[str], index: Any) -> None:
+    bad = np.isinf(values)
+    if bad.any():
+        column = int(bad.any(axis=0).argmax())
+        row = index[int(bad[:, column].argmax())] + 1
+        raise DataError(
+            f"column {names[column]!r} is infinite in row {row}; mend the cell or leave the row out"
+        )
+
+
+def _refuse(faults: list[str]) -> None:
+    if len(faults) == 1:
+        raise DataError(faults[0])
+    if faults:
+        shown = "".join(f"\n- {fault}" for fault in faults[:10])
+        raise DataError(f"{len(faults)} columns cannot be used:{shown}" + "\n- …" * (len(faults) > 10))
+
+
+def _response(table: Table, name: str) -> pd.Series:
+    faults: list[str] = []
+    if pd.api.types.is_bool_dtype(table.frame[name].dtype):
+        raise DataError(
+            f"the response {name!r} holds true and false; this is linear regression: write 0 and 1 if you mean that"
+        )
+    words = _words_alone(table.frame[name])
+    if words:
+        raise DataError(
+            f"the response {name!r} holds words ({_some([_short(word) for word in words])}), not numbers; this is linear "
+            f"regression: {_as_numbers(words)}, or name another response"
+        )
+    numbers = _convert(table, faults, categories=False)[0]
+    if faults:
+        raise DataError(f"the response: {faults[0]}")
+    y = pd.Series(numbers[name].to_numpy(dtype=float), name=name)
+    _refuse_infinite(y.to_numpy()[:, None], [name], numbers.index)
+    return y
+
+
+def _words_alone(column: pd.Series) -> list[str]:
+    """The different words, sorted, of a column that holds neither numbers, however they are written, nor dates."""
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return []
+    words = column.astype(str).str.strip()
+    numbers = pd.to_numeric(words, errors="coerce").notna() | words.str.fullmatch(NUMBER_WITH_COMMA)
+    if numbers.any() or words.str.fullmatch(DATE).all() or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return []
+    return sorted(words.unique())
+
+
+def _as_numbers(words: list[str]) -> str:
+    if len(words) == 2:
+        return f"write 0 for {_short(words[0])} and 1 for {_short(words[1])} if you mean that"
+    return "write numbers if the words have an order that numbers can stand for"
+
+
+# --- kinds of columns
+
+
+def _convert(
+    table: Table, faults: list[str], categories: bool
+) -> tuple[pd.DataFrame, dict[str, list[str]], list[str]]:
+    """Columns of numbers as numbers; levels of those that are categories; notes. What is neither goes to `faults`."""
+    frame = table.frame
+    commas: list[str] = []
+    plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes], bool)
+    numbers: dict[str, np.ndarray] = {}
+    levels: dict[str, list[str]] = {}
+    for name in frame.columns[~plain]:
+        column = frame[name]
+        kind, found = _look_at(column, table.decimal_comma, categories)
+        if kind == "fault":
+            faults.append(f"column {name!r} {found}")
+        elif kind == "levels":
+            levels[name] = found
+        else:
+            numbers[name] = found
+            if kind == "comma":
+                commas.append(name)
+    notes = [f"Numbers with decimal commas are read as such, in column {_some(commas)}."] if commas else []
+    if plain.all():
+        return frame, levels, notes
+    kept = [name for name, is_plain in zip(frame.columns, plain) if is_plain or name in numbers]
+    converted = pd.concat([frame.loc[:, plain], pd.DataFrame(numbers, index=frame.index)], axis=1)
+    return converted[kept], levels, notes
+
+
+def _look_at(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[str, Any]:
+    """What a column is that is not plain numbers: ("number", values), ("comma", values), ("levels", them) or
+    ("fault", what is wrong and what to do)."""
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return "fault", _dates(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _levels(column, categories)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return "number", _floats(column)
+    if all(isinstance(value, (bool, int, float, np.number)) for value in column):
+        return "number", _floats(column)
+    text = column.astype(str).str.strip()
+    numbers = pd.to_numeric(text, errors="coerce")
+    words = text[numbers.isna()]
+    commas = words.str.fullmatch(DECIMAL_COMMA)
+    if decimal_comma and commas.all() and not text.str.contains(".", regex=False).any():
+        return "comma", _floats(pd.to_numeric(text.str.replace(",", ".", regex=False)))
+    if words.empty:
+        return "number", _floats(numbers)
+    with_commas = words[words.str.fullmatch(NUMBER_WITH_COMMA)]
+    if not with_commas.empty:
+        return "fault", (
+            f"has {with_commas.iloc[0]!r} in row {with_commas.index[0] + 1}: write numbers with a decimal point and "
+            "without commas"
+        )
+    if words.str.fullmatch(DATE).all():
+        return "fault", _dates(column)
+    if len(words) <= len(text) / 2 or not categories:
+        more = f" (and {len(words) - 1} more such cell{'s' * (len(words) > 2)})" if len(words) > 1 else ""
+        return "fault", (
+            f"has {_short(words.iloc[0])} in row {words.index[0] + 1}{more}, which is not a number; mend the cell, or leave "
+            "it empty if the value is missing"
+        )
+    return _levels(text, categories)
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    """Numbers as floats; integers of more than 308 digits are infinite, and refused as such later."""
+    try:
+        return column.to_numpy(dtype=float)
+    except OverflowError:
+        return np.array([_float(value) for value in column])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
+def _quoted(name: Any) -> str:
+    """As a shell wants it."""
+    return shlex.quote(str(name))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:39] + "…")
+
+
+def _dates(column: pd.Series) -> str:
+    return (
+        f"holds dates or times ({column.iloc[0]}); turn it into a number (days since a start, month, hour), "
+        f"or leave it out with --drop {_quoted(column.name)}"
+    )
+
+
+def _levels(column: pd.Series, categories: bool) -> tuple[str, Any]:
+    levels = sorted(column.astype(str).str.strip().unique())
+    if not categories:
+        return "fault", f"holds words ({_some([_short(level) for level in levels])}), not numbers"
+    if len(levels) > min(MOST_LEVELS, max(2, len(column) // 3)):
+        return "fault", (
+            f"holds free text: {len(levels)} different values in {len(column)} rows, such as {_short(levels[0])}; "
+            f"leave it out with --drop {_quoted(column.name)}, or merge its values into a few categories"
+        )
+    return "levels", levels
+
+
+def _dummies(column: pd.Series, levels: list[str]) -> np.ndarray:
+    """One 0/1 column for each level but the first, (n, levels − 1)."""
+    text = column.astype(str).str.strip().to_numpy(dtype=object)
+    unknown = ~np.isin(text, levels)
+    if unknown.any():
+        row = int(unknown.argmax())
+        raise DataError(
+            f"column {column.name!r} has {_short(text[row])} in row {column.index[row] + 1}, which the run has not seen; its levels are "
+            f"{_some(levels)}"
+        )
+    return (text[:, None] == np.array(levels[1:], dtype=object)[None, :]).astype(float)

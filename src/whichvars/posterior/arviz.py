@@ -1,0 +1,131 @@
+"""A posterior as ArviZ keeps it: an InferenceData (ArviZ 0.x) or an xarray DataTree (ArviZ 1.x)."""
+
+import importlib
+import warnings
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from whichvars.data.frames import find_columns
+from whichvars.errors import ArgumentTypeError, DataError
+
+MOST_VARIABLES = 200  # with draws of their γ_j, where none are named
+
+
+def to_arviz(posterior: Any, variables: Any = None) -> Any:
+    """What ``Posterior.to_arviz`` returns."""
+    arviz = _import("arviz")
+    xarray = _import("xarray")  # ArviZ brings it
+    groups = {
+        name: xarray.Dataset(values, coords, attrs)
+        for name, (values, coords, attrs) in _groups(posterior, variables).items()
+    }
+    if int(arviz.__version__.split(".")[0]) < 1:
+        return arviz.InferenceData(**groups)
+    return xarray.DataTree.from_dict(groups)
+
+
+def _import(name: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.x announces ArviZ 1 at its import
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "to_arviz() needs ArviZ: install the extra by pip install 'whichvars[arviz]', or pip install arviz"
+        ) from error
+
+
+def _groups(posterior: Any, variables: Any) -> dict[str, tuple[dict, dict, dict]]:
+    """The data, coordinates and attributes of each group."""
+    if posterior.trace is None or posterior.trace_models is None:
+        raise DataError(
+            "an exact posterior has no chains for ArviZ to look at; use sample(problem), or draw() for "
+            "independent draws of the coefficients"
+        )
+    names = posterior.problem.names
+    rows = _rows(posterior)
+    chains, draws = rows.shape
+    chosen = _choose(posterior, variables)
+    trace = posterior.trace
+    dense = posterior.trace_models[rows.ravel()][:, chosen].toarray().astype(bool)
+
+    def by_draw(column: str) -> tuple[tuple[str, str], np.ndarray]:
+        return ("chain", "draw"), trace[column].to_numpy()[rows]
+
+    at = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    gamma = ("chain", "draw", "variable"), dense.reshape(chains, draws, len(chosen))
+    inclusion = {
+        "probability": ("variable", posterior.pip),
+        "mcse": ("variable", posterior.mcse),
+        "probability_by_chain": (("chain", "variable"), posterior.replicate_pips),
+    }
+    attributes = _attributes(posterior)
+    return {
+        "posterior": (
+            {"model_size": by_draw("size"), "log_posterior": by_draw("log_posterior"), "gamma": gamma},
+            {**at, "variable": [names[j] for j in chosen]},
+            attributes,
+        ),
+        "sample_stats": (
+            {
+                "lp": by_draw("log_posterior"),
+                "iteration": by_draw("iteration"),
+                "chain_in_run": by_draw("chain"),
+            },
+            at,
+            attributes,
+        ),
+        "inclusion": (inclusion, {"chain": at["chain"], "variable": names}, attributes),
+        "constant_data": (
+            {
+                "prior_inclusion": ("variable", posterior.problem.model_prior.inclusion(len(names))),
+                "columns": ("variable", np.diff(posterior.problem.offsets)),
+            },
+            {"variable": names},
+            attributes,
+        ),
+    }
+
+
+def _rows(posterior: Any) -> np.ndarray:
+    """Rows of the trace by replicate and in order of time, (replicates, draws): all have as many as the
+    shortest; the chains of one run take turns."""
+    trace = posterior.trace
+    assert trace is not None
+    found = []
+    for replicate in trace["replicate"].unique():
+        rows = np.flatnonzero(trace["replicate"] == replicate)
+        order = np.lexsort((trace["chain"].to_numpy()[rows], trace["iteration"].to_numpy()[rows]))
+        found.append(rows[order])
+    shortest = min(map(len, found))
+    if shortest == 0:
+        raise DataError("the record of this run is empty; use more draws")
+    return np.stack([rows[:shortest] for rows in found])
+
+
+def _choose(posterior: Any, variables: Any) -> list[int]:
+    """Which variables have draws of their own."""
+    names = posterior.problem.names
+    if isinstance(variables, bool):
+        raise ArgumentTypeError(f"variables must be names or a number of variables, not {variables!r}")
+    if variables is None or isinstance(variables, (int, np.integer)):
+        most = MOST_VARIABLES if variables is None else int(variables)
+        if most < 1:
+            raise DataError(f"variables must be at least 1, or names, not {variables!r}")
+        return sorted(np.argsort(-posterior.pip, kind="stable")[:most].tolist())
+    found = find_columns(variables, names, "variables")
+    if not found:
+        raise DataError("variables is empty; name at least one variable")
+    return found
+
+
+def _attributes(posterior: Any) -> dict[str, str]:
+    return {
+        "created_at": datetime.now(UTC).isoformat(),
+        "inference_library": "whichvars",
+        "inference_library_version": version("whichvars"),
+        "sampler": posterior.sampler,
+    }

@@ -1,0 +1,148 @@
+"""Numbers that stand side by side do not contradict one another.
+
+Inclusion probabilities are means of conditional probabilities as far as possible, and far more accurate than shares of
+draws; model probabilities, sizes, coefficients and predictions are averages over weighted models. The two differ by
+Monte Carlo error. ``diagnostics`` says when they differ by more than that. What is left is taken out here: mean size is
+the sum of the inclusion probabilities, and no set of models is more probable than these allow.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from whichvars.posterior.coefficients import KeptModels, standard_error
+
+STEPS = 500  # contradictions that are mended one by one
+ROUNDING = 1e-13  # of sums of probabilities
+ROUNDED = 1e-6  # a difference of mean sizes that single precision may make
+
+
+def within_pips(models: Any, pip: np.ndarray) -> Any:
+    """Models that are shown together, best first, whose probabilities do not contradict the inclusion probabilities.
+
+    The two are estimated in different ways and differ by Monte Carlo error. A page must not say that x is in with
+    probability .97 and show models without x of probability .04 in all. So models are lowered until those with a variable
+    have no more than its inclusion probability, and those without it no more than the rest. The fewer models are shown, the
+    less there is to lower: mostly nothing.
+    """
+    if models.exact or not models.members:
+        return models
+    listed = KeptModels.listed([tuple(sorted(m)) for m in models.members])
+    variables, place = np.unique(listed.members, return_inverse=True)
+    others = np.delete(pip, variables)  # of variables in none of the models, the most probable one is enough
+    pip = np.append(pip[variables], others.max(initial=0.0))
+    inside = sparse.csr_array((np.ones(len(place)), place, listed.start), shape=(len(listed), len(pip)))
+    frequency = models.frequency.copy()
+    _lower(inside, frequency, pip, STEPS)
+    # whatever is left, each model by its worst
+    frequency *= _worst(inside, *_factors(inside, frequency, pip))
+    order = np.lexsort((-models.log_posterior, -frequency))
+    return replace(
+        models,
+        members=[models.members[i] for i in order],
+        log_marginal=models.log_marginal[order],
+        log_prior=models.log_prior[order],
+        frequency=frequency[order],
+        mcse=None if models.mcse is None else models.mcse[order],
+    )
+
+
+def _lower(inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray, steps: int) -> None:
+    """Lower frequencies in place, the worst contradiction first, for so many steps or until none is left: what mends it
+    mends most of the others."""
+    by_variable = inside.tocsc()
+    for _ in range(steps):
+        when_in, when_out = _factors(inside, frequency, pip)
+        j, k = int(np.argmin(when_in)), int(np.argmin(when_out))
+        if min(when_in[j], when_out[k]) == 1:
+            return
+        v = j if when_in[j] <= when_out[k] else k
+        lowered = np.zeros(len(frequency), bool)
+        lowered[by_variable.indices[by_variable.indptr[v] : by_variable.indptr[v + 1]]] = True
+        frequency[lowered if when_in[j] <= when_out[k] else ~lowered] *= min(when_in[j], when_out[k])
+
+
+def _factors(
+    inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much models with each variable have to be lowered, and those without it; 1 where they need not."""
+    having = frequency @ inside
+    lacking = frequency.sum() - having
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (
+            np.where(having > pip + ROUNDING, pip / having, 1.0),
+            np.where(lacking > 1 - pip + ROUNDING, (1 - pip) / lacking, 1.0),
+        )
+
+
+def _worst(inside: sparse.csr_array, when_in: np.ndarray, when_out: np.ndarray) -> np.ndarray:
+    """For each model the smallest of the factors of its variables when they are in, and of the others when they are out."""
+    factor = np.ones(inside.shape[0])
+    filled = np.diff(inside.indptr) > 0
+    factor[filled] = np.minimum.reduceat(when_in[inside.indices], inside.indptr[:-1][filled])
+    left = np.arange(len(factor))  # models that have all variables looked at so far
+    by_variable = inside.tocsc()
+    for j in np.argsort(when_out, kind="stable"):
+        if not len(left) or when_out[j] >= 1:
+            break
+        having = by_variable.indices[by_variable.indptr[j] : by_variable.indptr[j + 1]]
+        lacking = np.setdiff1d(left, having, assume_unique=True)
+        factor[lacking] = np.minimum(factor[lacking], when_out[j])
+        left = np.intersect1d(left, having, assume_unique=True)
+    return factor
+
+
+def sizes_of(kept: KeptModels, p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distribution of the model size under the weights of the kept models, (p + 1,), and its Monte Carlo errors."""
+    sizes = np.diff(kept.start)
+    if kept.by_replicate is None or len(kept.by_replicate) < 2:
+        error = np.full(p + 1, np.nan)
+    else:
+        error = standard_error(np.array([np.bincount(sizes, w, p + 1) for w in kept.by_replicate]))
+    return np.bincount(sizes, kept.weight, p + 1), error
+
+
+def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
+    """A distribution of sizes near to `sizes` that has this mean: in proportion to sizes · e^(θ size).
+
+    Where no θ gives it, for the mean lies outside the sizes that occur, the size next to them gets what is missing.
+
+    >>> with_mean(np.array([0.5, 0.5, 0.0]), 0.6, 2).round(3).tolist(), with_mean(np.array([0, 1.0, 0]), 1.1, 2).round(3).tolist()
+    ([0.4, 0.6, 0.0], [0.0, 0.9, 0.1])
+    """
+    k = np.arange(len(sizes))
+    present = np.flatnonzero(sizes)
+    low, high = int(present[0]), int(present[-1])
+    now = float(sizes @ k)
+    mean = float(np.clip(mean, 0, largest))
+    if abs(mean - now) < 1e-14 * max(mean, 1.0):
+        return sizes
+    if low < mean < high:
+        logs = np.log(sizes[present])
+
+        def tilted(theta: float) -> np.ndarray:
+            return softmax(logs + theta * present)
+
+        bound = 1.0
+        while not tilted(-bound) @ present < mean < tilted(bound) @ present:
+            bound *= 2
+        theta = brentq(lambda t: tilted(t) @ present - mean, -bound, bound, xtol=1e-15, rtol=1e-15)
+        out = np.zeros(len(sizes))
+        out[present] = tilted(theta)
+        return out
+    if abs(mean - now) < ROUNDED:
+        return sizes
+    # one size further than those that occur, or as far as the mean itself lies
+    beyond = (
+        min(max(high + 1, int(np.ceil(mean))), largest) if mean >= high else max(min(low - 1, int(mean)), 0)
+    )
+    if beyond == now:
+        return sizes
+    share = (mean - now) / (beyond - now)
+    out = (1 - share) * sizes
+    out[beyond] += share
+    return out

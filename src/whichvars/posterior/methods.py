@@ -1,0 +1,251 @@
+"""A paragraph for the methods section of a paper: data, priors, computation, accuracy, software, references."""
+
+import re
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.priors import (
+    BIC,
+    BetaBinomial,
+    FixedInclusion,
+    GPrior,
+    HyperG,
+    HyperGN,
+    IndependentNormal,
+    InverseGamma,
+    LocalEmpiricalBayes,
+    ModelPrior,
+)
+from whichvars.problem.problem import Problem
+
+LIANG = (
+    "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
+    "variable selection. Journal of the American Statistical Association 103, 410–423."
+)
+ZELLNER = (
+    "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
+    "distributions. In Bayesian Inference and Decision Techniques, 233–243."
+)
+GEORGE = (
+    "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
+    "339–373."
+)
+SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
+SIZE = (
+    "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
+    "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
+)
+INDIVIDUAL = (
+    "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an adaptive MCMC scheme for "
+    "variable selection problems. arXiv:1412.6760."
+)
+LAMNISOS = (
+    "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable selection in "
+    "regression models. Journal of Computational and Graphical Statistics 22, 729–748."
+)
+CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
+BROWN = (
+    "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
+    "Journal of the Royal Statistical Society B 60, 627–641."
+)
+SCALED = (
+    "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
+    "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69."
+)
+NEIGHBOURHOODS = (
+    "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
+    "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84."
+)
+TEMPERED = (
+    "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
+    "the Royal Statistical Society B 81, 489–517."
+)
+SUBSETS = (
+    "Jankowiak, M. (2023). Bayesian variable selection in a million dimensions. Proceedings of the 26th International "
+    "Conference on Artificial Intelligence and Statistics, PMLR 206. arXiv:2208.01180."
+)
+LADDER = (
+    "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
+    "Computational and Graphical Statistics 22, 649–664."
+)
+PARTICLES = (
+    "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
+    "Computing 23, 163–184."
+)
+SAMPLERS = {  # in words, and where it comes from
+    "AddDeleteSwap": ("Metropolis–Hastings moves that add, delete or swap variables", [BROWN]),
+    "Lamnisos": ("an adaptive Metropolis–Hastings sampler", [LAMNISOS]),
+    "IndividualAdaptation": ("individual adaptation, an adaptive Metropolis–Hastings sampler", [INDIVIDUAL]),
+    "ASI": ("adaptively scaled individual adaptation", [SCALED]),
+    "PARNI": ("a pointwise adaptive random neighbourhood sampler with informed proposals", [NEIGHBOURHOODS]),
+    "TemperedGibbs": ("weighted tempered Gibbs sampling in continuous time", [TEMPERED]),
+    "SubsetGibbs": (
+        "a variant of subset weighted tempered Gibbs sampling, in continuous time, in which variables leave the model at the "
+        "rates that they have where all variables are looked at,",
+        [SUBSETS, TEMPERED],
+    ),
+    "Hybrid": (
+        "weighted tempered Gibbs sampling in continuous time, interrupted at random times by Metropolis–Hastings moves of "
+        "an adaptively scaled sampler",
+        [TEMPERED, SCALED],
+    ),
+    "ParallelTempering": (
+        "parallel tempering with a ladder of temperatures that adapts",
+        [INDIVIDUAL, LADDER],
+    ),
+    "SequentialMonteCarlo": (
+        "sequential Monte Carlo from the prior to the posterior",
+        [INDIVIDUAL, PARTICLES],
+    ),
+}
+
+
+def sources(sampler: str) -> list[str]:
+    """Where a sampler, and the moves it is made of, come from; `sampler` is as a posterior names it.
+
+    >>> len(sources("ParallelTempering(move=ASI(chains=1), rungs=6)"))
+    3
+    """
+    found = [SAMPLERS[name][1] for name in re.findall(r"(\w+)\(", sampler) if name in SAMPLERS]
+    return list(dict.fromkeys(source for part in found for source in part))
+
+
+def methods_paragraph(posterior: Any) -> str:
+    """What ``Posterior.methods`` returns."""
+    problem = posterior.problem
+    slab, slab_sources = slab_words(problem)
+    prior, prior_sources = prior_words(problem)
+    computation, computation_sources = computation_words(posterior)
+    text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
+    listed = dict.fromkeys([*slab_sources, *prior_sources, *computation_sources])
+    return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
+
+
+def data_words(problem: Problem) -> str:
+    always = (
+        f", with {', '.join(problem.always_names)} in every model and a flat prior on their coefficients"
+        if problem.always_names
+        else ""
+    )
+    most = f", of at most {problem.max_size} variables each" if problem.max_size < problem.p else ""
+    scaled = problem.scale == "unit" and isinstance(problem.slab, IndependentNormal)
+    return (
+        f"We used Bayesian variable selection in normal linear regression, averaging over all models{most} that can be "
+        f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
+        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
+    )
+
+
+def slab_words(problem: Problem) -> tuple[str, list[str]]:
+    """The prior on coefficients, and where it comes from."""
+    slab = problem.slab
+    if isinstance(slab, IndependentNormal):
+        g = (
+            "variances g_j σ² that differ between variables"
+            if isinstance(slab.g, tuple)
+            else "variance σ²"
+            if slab.g == 1
+            else f"variance {slab.g:g} σ²"
+        )
+        return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance.", [
+            GEORGE
+        ]
+    if isinstance(slab, GPrior):
+        return f"Coefficients had Zellner's g-prior with g = {slab.value(problem.n, problem.p):g}.", [ZELLNER]
+    if isinstance(slab, (HyperG, HyperGN)):
+        name = "hyper-g" if isinstance(slab, HyperG) else "hyper-g/n"
+        return f"Coefficients had the {name} prior with a = {slab.a:g}.", [LIANG]
+    if isinstance(slab, LocalEmpiricalBayes):
+        return "Coefficients had a g-prior, g being estimated in each model (local empirical Bayes).", [LIANG]
+    if isinstance(slab, BIC):
+        return "Marginal likelihoods were approximated by the Bayesian information criterion.", [SCHWARZ]
+    return "Coefficients had the Zellner–Siow prior.", [LIANG]
+
+
+def prior_words(problem: Problem) -> tuple[str, list[str]]:
+    """The prior on models, and where it comes from."""
+    prior, p = problem.model_prior, problem.p
+    expected = float(prior.inclusion(p).sum())
+    if isinstance(prior, ConditionalPrior):
+        text, found = _inclusion_words(prior.prior, p, expected)
+        waiting = sum(map(bool, prior.parents))
+        return (
+            f"{text} {waiting:,} of the variables, such as interactions, could be in only together with the variables they "
+            "are made of; these prior probabilities hold while they are.",
+            [CHIPMAN, *found],
+        )
+    return _inclusion_words(prior, p, expected)
+
+
+def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, list[str]]:
+    if isinstance(prior, BetaBinomial):
+        a, b = prior.parameters(p)
+        return (
+            "Each variable was in the model with a common probability that had a "
+            f"Beta({a:g}, {b:.4g}) prior, an expected model size of {expected:.3g} variables.",
+            [SIZE],
+        )
+    if isinstance(prior, FixedInclusion) and not isinstance(prior.h, tuple):
+        h = float(prior.inclusion(p)[0])
+        return (
+            f"Each variable was in the model with prior probability {h:.4g}, independently of the others.",
+            [],
+        )
+    return (
+        "Variables were in the model independently of one another with prior probabilities that differ between them, "
+        f"an expected model size of {expected:.3g} variables.",
+        [],
+    )
+
+
+def noise_words(problem: Problem) -> str:
+    if isinstance(problem.noise, InverseGamma):
+        return f"The noise variance had an inverse gamma prior ({problem.noise.a:g}, {problem.noise.b:g})."
+    return "The noise variance had the prior p(σ²) ∝ 1/σ²."
+
+
+def computation_words(posterior: Any) -> tuple[str, list[str]]:
+    """How it was computed and how accurate it is."""
+    again = (
+        " Results under these priors were obtained from those under others by importance reweighting."
+        if posterior.reweighting_ess is not None
+        else ""
+    )
+    if posterior.models.exact:
+        return (
+            f"Posterior probabilities are exact: all {posterior.iterations:,} models were enumerated.{again}",
+            [],
+        )
+    name = posterior.sampler.split("(")[0]
+    words = SAMPLERS[name][0] if name in SAMPLERS else f"the sampler {name}"
+    replicates = 1 if posterior.replicate_pips is None else max(1, len(posterior.replicate_pips))
+    runs = f"{replicates} independent runs" if replicates > 1 else "one run"
+    settings = posterior.settings
+    seed = settings.get("seed")
+    if isinstance(seed, dict):
+        seed = f"{seed['entropy']}, spawn key {seed['spawn_key']}"
+    seed = "" if seed is None else f" (seed {seed})"
+    warmup = (
+        f", of which the first {settings['warmup']:,} of each were discarded"
+        if settings.get("warmup")
+        else ""
+    )
+    if np.isnan(posterior.mcse).all():
+        accuracy = "the Monte Carlo standard errors of the posterior inclusion probabilities are unknown"
+    else:
+        error = np.nanmax(posterior.mcse)
+        accuracy = (
+            f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
+        )
+    return (
+        f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
+        f"all{warmup}; {accuracy}.{again}",
+        sources(posterior.sampler),
+    )
+
+
+def software_words() -> str:
+    return f"Computations were made with whichvars {version('whichvars')} (Python)."

@@ -1,0 +1,477 @@
+"""What was learnt: inclusion probabilities with their Monte Carlo error, model sizes, the best models.
+
+``Posterior`` is one class in three files: here what it holds and the usual answers, in ``questions`` what goes
+back to its models, in ``exports`` what hands it to others. Methods with long calculations pass on to modules of
+functions.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars.data import storage
+from whichvars.data.frames import check_level, check_share
+from whichvars.errors import DataError
+from whichvars.posterior.coefficients import KeptModels, coefficient_table, standard_error
+from whichvars.posterior.diagnostics import diagnostic_table, doubts, explain
+from whichvars.posterior.exports import Exports
+from whichvars.posterior.prediction import draw, models_of, predict
+from whichvars.posterior.questions import Questions
+from whichvars.posterior.replicates import combine_replicates as combine_replicates
+from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
+from whichvars.problem import saving
+from whichvars.problem.problem import Problem
+
+ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
+AT_A_GLANCE = 40_000  # most models that printing a posterior averages over
+
+
+def cpu_clock() -> float:
+    """CPU seconds of this thread."""
+    return time.thread_time()
+
+
+@dataclass(frozen=True)
+class Models:
+    """The best models visited, best first."""
+
+    members: list[tuple[int, ...]]
+    log_marginal: np.ndarray
+    log_prior: np.ndarray  # up to the prior's constant
+    # probability: exact relative to one another where models were known before, by shares of the draws otherwise
+    frequency: np.ndarray
+    exact: bool = False
+    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact
+
+    @property
+    def log_posterior(self) -> np.ndarray:
+        return self.log_marginal + self.log_prior
+
+
+@dataclass(frozen=True)
+class Posterior(Questions, Exports):
+    """The answer to a ``Problem``: made by ``exact`` or ``sample``, never changed afterwards."""
+
+    problem: Problem
+    sampler: str
+    pip: np.ndarray
+    mcse: np.ndarray  # NaN for a variable that never moved
+    sizes: np.ndarray
+    models: Models
+    # the models that averages are taken over, with their weights: the best ones, and a thinned sample of the others;
+    # exact: all that hold 1 − 1e-12 of the mass
+    kept: KeptModels
+    iterations: int  # all of them: replicates, chains, warm-up
+    cpu_seconds: float
+    log_evidence: float | None = None
+    log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
+    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
+    known_share: float | None = None  # of the draws, in models known before; the rest was new
+    replicate_pips: np.ndarray | None = None  # (replicates, p)
+    replicate_variances: np.ndarray | None = None  # (replicates, p): of each of them, by batch means
+    frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
+    frequency_mcse: np.ndarray | None = None  # (p,)
+    rao_blackwell: np.ndarray | None = (
+        None  # (p,) PIPs as means of conditional probabilities; None if not asked for
+    )
+    rao_blackwell_mcse: np.ndarray | None = None  # (p,)
+    trace: pd.DataFrame | None = (
+        None  # replicate, chain, iteration, size, log_posterior of the thinned record
+    )
+    trace_models: sparse.csr_array | None = (
+        None  # (rows of `trace`, p) bool: the models of the thinned record
+    )
+    adaptation: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # one per replicate: what the sampler learned
+    troubles: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(
+        default_factory=dict
+    )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
+    chosen: str = ""  # why "auto" took this sampler
+    stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
+    reweighting_ess: float | None = None  # effective draws left by `reweight`; None if not reweighted
+
+    @cached_property
+    def inclusion_probabilities(self) -> pd.Series:
+        """Posterior inclusion probability of each variable, by name."""
+        return pd.Series(self.pip, self.problem.names, name="inclusion_probability")
+
+    @cached_property
+    def inclusion_mcse(self) -> pd.Series:
+        """Monte Carlo standard error of each inclusion probability: 0 if exact, NaN for a variable that never
+        moved."""
+        return pd.Series(self.mcse, self.problem.names, name="inclusion_mcse")
+
+    @cached_property
+    def inclusion_ess(self) -> pd.Series:
+        """Effective sample size behind each inclusion probability, PIP(1 − PIP)/MCSE²; infinite if exact, NaN
+        if it never moved, or where the PIP differs from 0 or 1 by no more than rounding."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ess = self.pip * (1 - self.pip) / self.mcse**2
+        ess = np.where(np.minimum(self.pip, 1 - self.pip) < ROUNDED, np.nan, ess)
+        return pd.Series(np.where(self.mcse == 0, np.inf, ess), self.problem.names, name="inclusion_ess")
+
+    @cached_property
+    def model_size(self) -> pd.DataFrame:
+        """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
+        exact, NaN with a single replicate), and `prior`."""
+        prior = self.problem.model_prior.size_distribution(self.problem.p, self.problem.max_size)
+        error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
+        frame = pd.DataFrame(
+            {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
+            index=pd.RangeIndex(self.problem.p + 1, name="size"),
+        )
+        last = int(np.flatnonzero((self.sizes > 0) | (prior > 1e-6))[-1])
+        return frame.iloc[: last + 1]
+
+    @property
+    def mean_size(self) -> float:
+        """Posterior mean of the number of variables in the model: the sum of the inclusion probabilities."""
+        return float(self.sizes @ np.arange(len(self.sizes)))
+
+    @property
+    def mean_size_mcse(self) -> float:
+        """Monte Carlo standard error of ``mean_size``: 0 if exact, NaN with a single replicate."""
+        if self.models.exact:
+            return 0.0
+        pips = self.replicate_pips
+        return float("nan") if pips is None else float(standard_error(pips.sum(axis=1)))
+
+    def select(self, threshold: float = 0.5, fdr: float | None = None) -> list[str]:
+        """Variables to report, most probable first.
+
+        Parameters
+        ----------
+        threshold : float
+            Least inclusion probability; one half gives the median probability model.
+        fdr : float
+            Instead of it, the expected share of false discoveries: as many variables as possible, most
+            probable first, with a mean of 1 − PIP of at most this.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.select(threshold=0.9), posterior.select(fdr=0.1)
+        (['Ineq', 'Ed'], ['Ineq', 'Ed', 'Prob'])
+        """
+        check_share(*((threshold, "threshold") if fdr is None else (fdr, "fdr")))
+        order = np.argsort(-self.pip, kind="stable")
+        if fdr is None:
+            count = int((self.pip >= threshold).sum())
+        else:
+            false = np.cumsum(1 - self.pip[order]) / np.arange(1, len(order) + 1)
+            count = int((false <= fdr).sum())  # they only rise
+        return [self.problem.names[j] for j in order[:count]]
+
+    # --- tables
+
+    def summary(self, coefficients: bool = True) -> pd.DataFrame:
+        """One row a variable, most probable first.
+
+        Parameters
+        ----------
+        coefficients : bool
+            False leaves out what is averaged over models, `mean`, `sd` and `sign_probability`, which takes longer.
+
+        Returns
+        -------
+        DataFrame, shape (p, 6) or (p, 3)
+            `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo standard error (0 if exact, NaN if
+            the variable never moved: see ``diagnostics``); `mean` and `sd` of the coefficient averaged over models,
+            in the user's units; `sign_probability`, the probability that the coefficient, if the variable is in,
+            has the more probable of the two signs: near 1 the sign is certain, near one half it is unknown; `ess`,
+            the effective sample size behind `pip`. A group of several columns has no single coefficient: NaN there,
+            and ``coefficients()`` has one row for each column.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+        >>> wv.exact(problem).summary().round(3).head(3)
+                    pip  mcse   mean     sd  sign_probability  ess
+        variable
+        Ineq      0.997   0.0  1.417  0.359             1.000  inf
+        Ed        0.978   0.0  1.904  0.617             1.000  inf
+        Prob      0.896   0.0 -0.216  0.116             0.998  inf
+        """
+        return (self._full_summary if coefficients else summary_table(self, False)).copy()
+
+    @cached_property
+    def _full_summary(self) -> pd.DataFrame:
+        return summary_table(self, True)
+
+    def top_models(self, n: int = 10) -> pd.DataFrame:
+        """The n models of highest posterior probability.
+
+        Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 where the posterior is exact, NaN with a
+        single replicate). Models that a replicate had met before have the exact ratios of their posteriors, new
+        ones their shares of the draws; the models with a variable never have more than its inclusion probability
+        in all, nor those without it more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
+        """
+        return model_table(self, n)
+
+    def coefficients(self, interval: float | None = 0.95) -> pd.DataFrame:
+        r"""Coefficients averaged over models, in the units of the user's columns and response.
+
+        With w_γ the weight of model γ among ``kept`` (exact: its probability), each of them having its own
+        posterior of β (a t distribution, for mixtures of g an average of them over g; the module
+        ``coefficients`` has the table),
+
+        .. math:: E[\beta_j] = \sum_\gamma w_\gamma E[\beta_j \mid \gamma], \qquad
+                  Var[\beta_j] = \sum_\gamma w_\gamma (Var[\beta_j \mid \gamma] + E[\beta_j \mid \gamma]^2)
+                  - E[\beta_j]^2,
+
+        where β_j is 0 in models without it. BIC stands for least squares with its usual standard errors, and
+        local empirical Bayes for the g-prior at its estimate ĝ.
+
+        Parameters
+        ----------
+        interval : float or None
+            Probability of the credible interval; None leaves out what takes longer, the last three columns.
+
+        Returns
+        -------
+        DataFrame, one row for the intercept, each always-included column and each candidate column
+            `pip`; `mean` and `sd`, with their Monte Carlo errors `mean_mcse` and `sd_mcse` (from how much replicates
+            differ: 0 if exact, NaN with a single replicate); `mean_included` and `sd_included`, given that the variable is in (NaN if no
+            kept model has it); `probability_positive`, P(β > 0 | in); `lower` and `upper`, an equal-tailed
+            interval of the averaged β, whose point mass at 0 it respects: it ends at 0 where that is enough.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+        >>> wv.exact(problem).coefficients(interval=None)[["pip", "mean", "sd"]].iloc[1:4].round(3).to_numpy()
+        array([[0.85 , 1.165, 0.675],
+               [0.231, 0.032, 0.086],
+               [0.978, 1.904, 0.617]])
+        """
+        check_level(interval)
+        return coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
+
+    # --- new observations
+
+    def predict(
+        self,
+        X: Any,
+        estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
+        return_std: bool = False,
+        interval: float | None = None,
+        return_mcse: bool = False,
+    ) -> Any:
+        """Predict new observations, with all their uncertainty: of the model, its coefficients and the noise.
+
+        The predictive distribution is a mixture of t distributions, one for each model (mixtures of g: and
+        each g); nothing is simulated. A new observation has weight 1.
+
+        Parameters
+        ----------
+        X : array or DataFrame, shape (m, columns)
+            New values of the columns the problem was made with; found by name if both have names.
+        estimator : "BMA", "HPM", "MPM" or "BPM"
+            The average over models; or one model alone: the one of highest posterior probability, the median
+            probability model (all variables with an inclusion probability of at least one half), or the best
+            predictive model, the one of ``kept`` whose fit to the data is nearest to the average's.
+        return_std : bool
+            Return the standard deviation of the predictive distribution too.
+        interval : float
+            Return the ends of an equal-tailed predictive interval of this probability too.
+        return_mcse : bool
+            Return the Monte Carlo standard error of the mean too, from how much replicates differ: 0 if exact or of one
+            model, NaN with a single replicate.
+
+        Returns
+        -------
+        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), interval, shape (m, 2), and mcse, shape (m,).
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> mean, std = posterior.predict(data.X.head(3), return_std=True)
+        >>> mean.shape, std.shape
+        ((3,), (3,))
+        """
+        check_level(interval)
+        sampled = estimator == "BMA" and not self.models.exact
+        spread = return_std or interval is not None
+        answer = predict(
+            self.problem, models_of(estimator, self), X, interval, spread, return_mcse and sampled
+        )
+        parts: list[Any] = [answer.mean]
+        if return_std:
+            parts.append(answer.std)
+        if interval is not None:
+            parts.append(answer.interval)
+        if return_mcse:
+            parts.append(answer.mcse if sampled else np.zeros(len(answer.mean)))
+        return tuple(parts) if len(parts) > 1 else answer.mean
+
+    def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
+        """Independent draws of all coefficients and of the noise variance, a model being drawn first.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int or None
+            Draws repeat exactly with the same seed; None takes a new one each time.
+
+        Returns
+        -------
+        DataFrame, shape (n, …)
+            Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
+            drawn) and ``(noise variance)``, in the user's units.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> draws = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).draw(2000)
+        >>> bool((draws["Ed"] > 0).mean() > 0.9)
+        True
+        """
+        whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
+        if not (whole and n >= 1):
+            raise DataError(f"n must be a whole number of at least 1, not {n!r}")
+        return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
+
+    # --- can it be trusted?
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing speaks against trusting the numbers; ``sample`` warns of what does, and ``explain`` begins with it.
+
+        False where an inclusion probability has a Monte Carlo error of more than 0.05 or none can be told, where
+        replicates disagree or some of those asked for are missing, where ways of estimating the same probabilities
+        differ by more than their errors allow, and where too few draws are left after ``reweight``. True does not say that
+        no group of good models was missed.
+        """
+        return not doubts(self)
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Everything there is to judge the run by.
+
+        Returns
+        -------
+        DataFrame, rows for model size, log posterior and each variable, most probable first
+            `estimate`, `mcse`, `ess`; `r_hat`, near 1 where replicates agree; `lowest` and `highest` of the
+            replicates; inclusion probabilities by three roads, `frequency` (share of the draws), `renormalised`
+            (exact ratios of the best models, biased where many were not visited) and `rao_blackwell` (mean of
+            conditional probabilities), NaN where not available; `note`, which says where replicates disagree, and
+            of a variable never visited how large its probability can be.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.sample(wv.Problem(data.X, data.y), draws=20_000, seed=1, progress=False)
+        >>> bool(posterior.diagnostics()["r_hat"].iloc[:2].max() < 1.1)
+        True
+        """
+        return diagnostic_table(self)
+
+    def explain(self) -> str:
+        """The answer and how far to trust it, in plain words.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).explain())
+        7 variables of 15 are more likely in than out: Ineq, Ed, Prob, M, Po1, NW, U2. A model has 7.7
+        variables on average; with 90 % probability 4 to 11.
+        All 32,768 models were looked at: the probabilities are exact, without Monte Carlo error.
+        """
+        return explain(self)
+
+    # --- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, data and priors included, so that what is loaded gives the same bits.
+
+        An ``.npz`` archive without pickles, with a checksum; written beside its place and then renamed, so that
+        a file already there is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file; ``.npz`` is the usual ending, none is added.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     posterior.save(pathlib.Path(directory) / "crime.npz")
+        ...     again = wv.Posterior.load(pathlib.Path(directory) / "crime.npz")
+        >>> bool((again.predict(data.X) == posterior.predict(data.X)).all())
+        True
+        """
+        storage.save(path, "posterior", self, STORED)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Posterior":
+        """Read what ``save`` wrote; a damaged file is refused, and none can run code.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> wv.Posterior.load("no-such-file.npz")
+        Traceback (most recent call last):
+        FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file.npz'
+        """
+        return storage.load(path, "posterior", STORED)
+
+    # --- printing
+
+    def to_latex(self, rows: int | None = 20, caption: str | None = None, label: str | None = None) -> str:
+        r"""The summary as a LaTeX table (package booktabs).
+
+        Parameters
+        ----------
+        rows : int or None
+            The most probable so many variables; None takes all.
+        caption, label : str
+            Put it into a ``table`` environment with these; without them it is a bare ``tabular``.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).to_latex(rows=1))
+        \begin{tabular}{lrrrr}
+        \toprule
+        Variable & PIP & Mean & SD & P(sign) \\
+        ...
+        """
+        return latex(self, self._full_summary.head(len(self.pip) if rows is None else rows), caption, label)
+
+    def __repr__(self) -> str:
+        return terminal(self, self._short_summary())
+
+    def _repr_html_(self) -> str:
+        return html(self, self._short_summary())
+
+    def _short_summary(self) -> pd.DataFrame:
+        """What is shown unasked must not take long."""
+        return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+
+
+# the classes that a saved posterior is made of
+STORED = (Posterior, Models, KeptModels, *saving.CLASSES)

@@ -1,0 +1,251 @@
+r"""Prediction of new observations, and draws from the posterior.
+
+At new values of the columns, y is t in each model at each g (the module ``coefficients`` has b, V, q, t, s and
+the degrees of freedom d), with x̃ the new row's difference to the rows seen, less what the always-included
+columns say of it, and h the flat part's own uncertainty,
+
+.. math:: y \mid \gamma, g \sim t_d\big(\hat\alpha + z^T\hat\delta + q\,\tilde x_\gamma^T b,\;
+          s\,(1 + h + t\, \tilde x_\gamma^T V \tilde x_\gamma)\big),
+
+and averaged over models and g a mixture of t distributions, of which mean, standard deviation and quantiles
+are exact.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from whichvars.data.frames import read_columns
+from whichvars.errors import DataError, DataWarning, TooLargeError
+from whichvars.posterior.coefficients import (
+    INTERCEPT,
+    Fits,
+    Functionals,
+    KeptModels,
+    Refits,
+    _t_variance,
+    along,
+    columns_of,
+    fits,
+    functionals,
+    held_fits,
+    standard_error,
+)
+from whichvars.posterior.t_mixture import TMixture, heaviest
+from whichvars.problem.columns import columns_at, products_with_all
+from whichvars.problem.problem import Problem
+from whichvars.problem.stored_columns import open_columns
+
+NOISE = "(noise variance)"
+ROWS_BYTES = 32 << 20  # of what is worked out together
+DRAWS_BYTES = 4 << 30  # of a table of draws
+
+
+class Prediction(NamedTuple):
+    mean: np.ndarray  # (n,)
+    std: np.ndarray  # (n,)
+    interval: np.ndarray | None  # (n, 2)
+    mcse: np.ndarray | None = None  # (n,) Monte Carlo errors of the means
+
+
+def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The always-included columns z (n, q) and the candidate columns x (n, C) of new data, less the means of the old;
+    and which C these are: the columns of the kept models. Columns are found by name if both have names, else by
+    place. Missing genotypes are at the mean."""
+    columns = columns_of(problem, np.unique(kept.members))
+    wanted = [*problem.flat.z_index, *(problem._column_index[i] for i in columns)]
+    held = open_columns(X, None)
+    table = read_columns(X) if held is None else None
+    names, has_names = (table.names, table.has_names) if table else (held.names, held.has_names)  # type: ignore[union-attr]
+    if has_names and problem.has_names:
+        place = {name: i for i, name in enumerate(names)}
+        missing = [problem.all_columns[i] for i in [*problem.flat.z_index, *problem._column_index] if problem.all_columns[i] not in place]  # fmt: skip
+        if missing:
+            rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise DataError(
+                f"X lacks columns the problem was made with: {', '.join(map(repr, missing[:3]))}{rest}"
+            )
+        wanted = [place[problem.all_columns[i]] for i in wanted]
+    elif len(names) != len(problem.all_columns):
+        raise DataError(
+            f"X has {len(names)} columns but the problem was made with {len(problem.all_columns)}; "
+            "give the same columns in the same order, or frames with names"
+        )
+    values = table.values[:, wanted] if table else held.raw(wanted)  # type: ignore[union-attr]
+    values = values - np.concatenate([problem.flat.z_mean, problem.flat.x_mean[columns]])
+    if held is not None:
+        unseen = np.isnan(values)
+        if unseen.any():
+            warnings.warn(
+                f"{int(unseen.sum()):,} genotypes of X are missing; each counts as the mean of its column in the data "
+                "the problem was made with",
+                DataWarning,
+                stacklevel=4,
+            )
+        values[unseen] = 0.0
+    q = len(problem.flat.z_index)
+    return values[:, :q], values[:, q:], columns
+
+
+def predict(
+    problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool, errors: bool = False
+) -> Prediction:
+    """Mean, standard deviation and interval of new observations under a weighted set of models; only means
+    where not `spread`, and their Monte Carlo errors if asked for."""
+    z, x, columns = read_new(problem, kept, X)
+    n = len(x)
+    lines = functionals(problem, np.ones(n), z, x, columns)
+    batches = held_fits(problem, kept)
+    mcse = None
+    if errors:  # of the mean of each replicate
+        weights = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
+        slopes = [mean_coefficients(problem, batches, weight)[columns] for weight in weights]
+        mcse = (
+            standard_error(problem._y_scale * np.reshape(slopes, (len(slopes), -1)) @ lines.row.T)
+            if slopes
+            else np.full(n, np.nan)
+        )
+    if not spread:
+        slope = mean_coefficients(problem, batches)[columns]
+        mean = lines.centre + problem._y_scale * (lines.row @ slope)
+        return Prediction(mean, np.full(n, np.nan), None, mcse)
+    mean, std, ends = np.zeros(n), np.zeros(n), np.zeros((n, 2))
+    components = sum(fit.q.size for fit in batches)
+    widest = max(fit.columns.size for fit in batches)
+    step = max(1, ROWS_BYTES // (8 * max(2 * components, 3 * widest, 1)))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        weight, location, scale, degrees = _components(problem, batches, lines.some(part))
+        mean[part] = location @ weight
+        factor = np.array([_t_variance(d) for d in np.unique(degrees)])
+        variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
+        std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
+        mean[part] += lines.centre[part]
+        if interval is not None:
+            heavy = heaviest(weight)
+            weight, degrees = weight[heavy] / weight[heavy].sum(), degrees[heavy]
+            for r in range(len(location)):
+                mixture = TMixture(weight, location[r, heavy], scale[r, heavy], degrees)
+                tails = [mixture.quantile(level) for level in ((1 - interval) / 2, (1 + interval) / 2)]
+                ends[first + r] = lines.centre[first + r] + np.array(tails)
+    return Prediction(mean, std, None if interval is None else ends, mcse)
+
+
+def _components(
+    problem: Problem, batches: list[Fits] | Refits, lines: Functionals
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """All models at all g: weights (C,), locations less the centre and scales (R, C), degrees of freedom (C,)."""
+    unit = problem._y_scale
+    weights, locations, scales, degrees = [], [], [], []
+    for fit in batches:
+        b, v = along(fit, lines)  # (R, m)
+        heavy = fit.node_weight * fit.weight[:, None] > 1e-15
+        weights.append((fit.node_weight * fit.weight[:, None])[heavy])
+        locations.append((unit * fit.q * b[:, :, None])[:, heavy])
+        inner = 1 + lines.variance[:, None, None] + fit.t * v[:, :, None]
+        scales.append((unit * np.sqrt(fit.s * inner))[:, heavy])
+        degrees.append(np.full(int(heavy.sum()), fit.degrees))
+    weight = np.concatenate(weights)
+    return (
+        weight / weight.sum(),
+        np.concatenate(locations, axis=1),
+        np.concatenate(scales, axis=1),
+        np.concatenate(degrees),
+    )
+
+
+def _model_means(batches: list[Fits] | Refits) -> Iterator[tuple[Fits, np.ndarray]]:
+    """E[β | γ] of every model, (m, k), in the problem's units."""
+    for fit in batches:
+        yield fit, np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
+
+
+def mean_coefficients(
+    problem: Problem, batches: list[Fits] | Refits, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """E[β] averaged over models, (P,), in the problem's units; under other weights if given, (models,)."""
+    total = np.zeros(len(problem.columns_used))
+    for fit, mean in _model_means(batches):
+        weight = fit.weight if weights is None else weights[fit.models]
+        total += np.bincount(fit.columns.ravel(), (weight[:, None] * mean).ravel(), len(total))
+    return total
+
+
+def models_of(estimator: str, posterior: Any) -> KeptModels:
+    """The models that an estimator of ``Posterior.predict`` averages over."""
+    if estimator == "BMA":
+        return posterior.kept
+    if estimator == "HPM":
+        if not posterior.models.members:
+            raise DataError("estimator='HPM': the run was too short to note a single model; use more draws")
+        return KeptModels.of({posterior.models.members[0]: 1.0})
+    if estimator == "MPM":
+        return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
+    if estimator == "BPM":
+        return KeptModels.of({best_predictive(posterior.problem, posterior.kept): 1.0})
+    raise DataError(f"estimator must be 'BMA', 'HPM', 'MPM' or 'BPM', not {estimator!r}")
+
+
+def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
+    """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
+    fit."""
+    batches = held_fits(problem, kept)
+    average = mean_coefficients(problem, batches)
+    design = problem.target(0).design
+    if problem.engine == "gram":
+        fitted = design.gram @ average
+    else:
+        some = np.flatnonzero(average)
+        fitted = products_with_all(design, (average[some] @ columns_at(design, some))[None])[0]
+    constant = float(average @ fitted)
+    best, least = 0, np.inf
+    for fit, mean in _model_means(batches):
+        if problem.engine == "gram":
+            gram = design.gram[fit.columns[:, :, None], fit.columns[:, None, :]]
+            square = np.einsum("mk,mkl,ml->m", mean, gram, mean)
+        else:
+            square = (np.einsum("mk,mkn->mn", mean, columns_at(design, fit.columns)) ** 2).sum(axis=1)
+        distance = square - 2 * np.einsum("mk,mk->m", mean, fitted[fit.columns]) + constant
+        i = int(distance.argmin())
+        if distance[i] < least:
+            best, least = int(fit.models[i]), float(distance[i])
+    return kept.model(best)
+
+
+def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """What ``Posterior.draw`` returns."""
+    flat, P = problem.flat, len(problem.columns_used)
+    q, unit = len(flat.z_index), problem._y_scale
+    if 16 * n * P > DRAWS_BYTES:
+        raise TooLargeError(
+            f"{n:,} draws of {P:,} coefficients would take {16e-9 * n * P:,.1f} GB; draw fewer: {DRAWS_BYTES // (16 * P):,} are possible"
+        )
+    chosen = np.sort(rng.choice(len(kept), size=n, p=kept.weight))
+    distinct, counts = np.unique(chosen, return_counts=True)
+    beta, noise, done = np.zeros((n, P)), np.zeros(n), 0
+    some = KeptModels.of({kept.model(i): float(c) for i, c in zip(distinct, counts)})
+    counts_of = np.round(some.weight * n).astype(int)
+    for fit in fits(problem, some):
+        root = np.linalg.cholesky(fit.V)
+        for i in range(len(fit.weight)):
+            times = counts_of[fit.models[i]]
+            rows = slice(done, done + times)
+            node = rng.choice(fit.q.shape[1], size=times, p=fit.node_weight[i])
+            noise[rows] = fit.s[i, node] * fit.degrees / rng.chisquare(fit.degrees, size=times)
+            noisy = np.sqrt(noise[rows] * fit.t[i, node])[:, None] * (
+                rng.standard_normal((times, fit.b.shape[1])) @ root[i].T
+            )
+            beta[rows, fit.columns[i]] = fit.q[i, node][:, None] * fit.b[i] + noisy
+            done += times
+    beta *= unit / problem.column_units
+    noise *= unit**2
+    level = flat.y_mean + np.sqrt(noise * flat.mean_variance) * rng.standard_normal(n)
+    delta = flat.y_on_z - beta @ flat.x_on_z.T
+    delta += np.sqrt(noise)[:, None] * (rng.standard_normal((n, q)) @ flat.z_root.T)
+    intercept = level - beta @ flat.x_mean - delta @ flat.z_mean
+    names = [INTERCEPT, *(problem.all_columns[i] for i in flat.z_index), *problem.columns_used, NOISE]
+    table = np.column_stack([intercept, delta, beta, noise])[rng.permutation(n)]
+    return pd.DataFrame(table, columns=names, index=pd.RangeIndex(n, name="draw"))

@@ -1,0 +1,396 @@
+r"""The same models under other weights: another prior, or a condition.
+
+A posterior over models is a list of models γ_i with weights w_i (exact: their probabilities). Weights v_i ∝ w_i r_i
+turn it into another one, where r_i is the ratio of the new posterior to the old, or 1 for models that satisfy a
+condition and 0 for the others:
+
+.. math:: \widehat{P}(\gamma_j = 1) = \frac{\sum_i w_i r_i \gamma_{ij}}{\sum_i w_i r_i}.
+
+**How much is left.** Kish's effective sample size: N (Σ w r)² / (Σ w · Σ w r²), N the number of draws in the thinned
+record of the run.
+
+**Monte Carlo errors.** Each replicate has weights of its own, the mean of which is w. A ratio of sums differs from its
+limit by Σ v_i (γ_ij − pip_j) to first order; how much this differs between replicates gives the error, the
+autocorrelation of the chains, the weights and the sum in the denominator included. With few replicates such a variance is
+itself known badly, and now and then far too small by chance. It is therefore not taken to be less than its average with what
+it would be if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
+consecutive stretches of its thinned record instead, whose scatter is larger than the error.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars.data.frames import find_columns
+from whichvars.errors import DataError
+from whichvars.posterior.coefficients import KeptModels, standard_error
+from whichvars.posterior.consistency import sizes_of
+from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.marginals import log_marginals, log_priors
+from whichvars.posterior.replicates import combine_replicates
+from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
+from whichvars.problem.problem import Problem
+
+SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
+BATCHES = 32  # per replicate
+POOLED = 4.0  # degrees of freedom that the average over variables counts for
+DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
+FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
+A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
+SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)  # of the prior's expected size
+
+
+class Draws(NamedTuple):
+    """The models of a posterior with their weights."""
+
+    models: KeptModels
+    number: float  # N, of the draws they stand for; infinite if exact
+    dropped: float  # exact: mass of the models that are not there
+    record: "Record | None" = None  # None if exact
+
+
+class Record(NamedTuple):
+    """Draws one by one, in the order in which they came."""
+
+    models: KeptModels  # a model may come again and again
+    replicate: np.ndarray  # (N,) int
+    batch: np.ndarray  # (N,) int: all batches of all replicates, counted through
+
+
+class Reweighted(NamedTuple):
+    """What the models say under new weights."""
+
+    models: KeptModels  # those that have any weight left; rows of `by_replicate` need not sum to one
+    record: Record | None  # with weights v, which sum to one; None if exact
+    ess: float  # effective draws; infinite if exact
+    enough: bool
+    log_mean_ratio: float  # log Σ w r
+    log_mean_ratio_error: float
+
+
+def read_draws(
+    kept: KeptModels,
+    trace: pd.DataFrame | None,
+    rows: sparse.csr_array | None,
+    models: int,
+    number: float | None,
+) -> Draws:
+    """The models of a posterior, exact if it has no thinned record, and out of so many `models` then; `number` is how
+    many draws are left after an earlier reweighting."""
+    if trace is None or rows is None:
+        return Draws(kept, np.inf, DROPPED if len(kept) < models else 0.0)
+    if kept.by_replicate is None:  # made before replicates were kept apart
+        kept = of_record(trace, rows)
+    return Draws(kept, float(len(trace)) if number is None else number, 0.0, read_record(trace, rows))
+
+
+def read_record(trace: pd.DataFrame, rows: sparse.csr_array) -> Record:
+    """The draws of a thinned record."""
+    replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
+    iteration, batch = trace["iteration"].to_numpy(), np.zeros(len(trace), np.int64)
+    for r in range(replicate.max() + 1):
+        here = replicate == r
+        last = iteration[here].max()
+        batch[here] = r * BATCHES + np.minimum((iteration[here] - 1) * BATCHES // last, BATCHES - 1)
+    models = KeptModels.of_rows(rows)
+    if "weight" in trace:
+        models = replace(models, weight=trace["weight"].to_numpy())
+    return Record(models, replicate, batch)
+
+
+def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
+    """The models of a thinned record, each with its share of the record of each replicate."""
+    replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
+    weight = trace["weight"].to_numpy() if "weight" in trace else np.ones(len(trace))
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for r, w, row in zip(replicate, weight, np.split(rows.indices, rows.indptr[1:-1])):
+        found.setdefault(tuple(row.tolist()), np.zeros(replicate.max() + 1))[r] += w
+    return KeptModels.of_replicates(found)
+
+
+def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray]) -> Reweighted:
+    """New weights in proportion to w r, the function giving log r of models."""
+    log_ratio = log_ratio_of(draws.models)
+    models = draws.models
+    old = models.weight
+    top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
+    if not np.isfinite(top):
+        raise DataError(
+            "none of the models kept has any weight left; run sample() on the new problem instead"
+        )
+    ratio = np.where(old > 0, np.exp(np.minimum(log_ratio - top, 0.0)), 0.0)
+    total = float(old @ ratio)
+    new = models.reweighted(ratio)
+    if np.isinf(draws.number):
+        missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
+        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+    ess = draws.number * total**2 / float(models.weight @ ratio**2)
+    error = float(models.error(ratio)) / total
+    record = draws.record
+    if record is not None and new.by_replicate is not None and len(new.by_replicate) < 2:
+        weight = record.models.weight * np.exp(np.minimum(log_ratio_of(record.models) - top, 0.0))
+        record = record._replace(models=replace(record.models, weight=weight / max(weight.sum(), 1e-300)))
+    return Reweighted(new, record, ess, ess >= ENOUGH, float(top + np.log(total)), error)
+
+
+def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inclusion probabilities under new weights, their Monte Carlo errors, and what each replicate says:
+    (p,), (p,), (replicates, p); no replicates if exact."""
+    models = new.models
+    members, sizes = models.members, np.diff(models.start)
+
+    def pips(weight: np.ndarray) -> np.ndarray:
+        return np.bincount(members, np.repeat(weight, sizes), p)
+
+    pip = np.minimum(pips(models.weight), 1.0)
+    if exact:
+        return pip, np.zeros(p), np.zeros((0, p))
+    if models.by_replicate is None:
+        return pip, np.full(p, np.nan), np.zeros((0, p))
+    sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(masses > 0, sums / masses, pip)
+    if len(models.by_replicate) < 2:
+        mcse = np.full(p, np.nan) if new.record is None else scatter_of_batches(new.record, pip)
+    else:
+        mcse = moderated(standard_error(sums - masses * pip), pip, len(models.by_replicate) - 1)
+    still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
+    return pip, np.where(still, np.nan, mcse), means
+
+
+def moderated(error: np.ndarray, pip: np.ndarray, degrees: int) -> np.ndarray:
+    """Standard errors of inclusion probabilities, (p,), that rest on few degrees of freedom, not below what they are in an
+    average with the other variables."""
+    squares, spread = error**2, pip * (1 - pip)
+    moved = spread > 1e-12
+    if not moved.any():
+        return error
+    typical = spread * float(np.mean(squares[moved] / spread[moved]))
+    return np.sqrt(np.maximum(squares, (POOLED * typical + degrees * squares) / (POOLED + degrees)))
+
+
+def scatter_of_batches(record: Record, pip: np.ndarray) -> np.ndarray:
+    """Monte Carlo errors from the draws of a thinned record, (p,)."""
+    models, p = record.models, len(pip)
+    R, n, sizes = int(record.replicate.max()) + 1, len(record.models), np.diff(record.models.start)
+    rows = sparse.csr_array((np.repeat(models.weight, sizes), models.members, models.start), shape=(n, p))
+    gather = sparse.csr_array((np.ones(n), (record.batch, np.arange(n))), shape=(R * BATCHES, n))
+    mass = (gather @ models.weight).reshape(R, BATCHES, 1)
+    sums = np.asarray((gather @ rows).todense()).reshape(R, BATCHES, p) - mass * pip
+    return combine_replicates(R * sums.sum(axis=1), R**2 * BATCHES * sums.var(axis=1, ddof=1), BATCHES - 1)[1]
+
+
+def log_posteriors(problem: Problem, models: KeptModels) -> np.ndarray:
+    """log p(y | γ) p(γ) relative to p(y | null model), (models,)."""
+    return log_marginals(problem, models) + log_priors(problem, models)
+
+
+def condition(models: KeptModels, include: list[int], exclude: list[int]) -> np.ndarray:
+    """log of 1 for models with all of `include` and none of `exclude`, of 0 for the others, (models,)."""
+    good = np.ones(len(models), bool)
+    for j in include:
+        good &= models.having(j)
+    for j in exclude:
+        good &= ~models.having(j)
+    return np.where(good, 0.0, -np.inf)
+
+
+# --- sensitivity
+
+
+def _slabs(problem: Problem, values: Any) -> tuple[str, list[tuple[float, Any]]]:
+    """The name of the slab's parameter, and its values with the slabs they make."""
+    slab = problem.slab
+    if isinstance(slab, (HyperG, HyperGN)):
+        grid = [a for a in _grid(values, A_FACTORS, slab.a) if values is not None or a > 2]
+        return "a", [(a, type(slab)(a)) for a in grid]
+    if isinstance(slab, IndependentNormal) and isinstance(slab.g, tuple):
+        own = slab.g
+        factors = _grid(values, FACTORS, 1.0)
+        return "factor_of_g", [(f, IndependentNormal(tuple(f * g for g in own))) for f in factors]
+    if isinstance(slab, IndependentNormal) and isinstance(slab.g, float):
+        return "g", [(g, IndependentNormal(g)) for g in _grid(values, FACTORS, slab.g)]
+    if isinstance(slab, GPrior):
+        return "g", [(g, GPrior(g)) for g in _grid(values, FACTORS, slab.value(problem.n, problem.p))]
+    if values is not None:
+        raise DataError(f"g: {slab} has no parameter; reweight(slab=…) compares it with another slab")
+    return "g", [(np.nan, slab)]
+
+
+def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
+    """Expected sizes with the model priors they make; None is the problem's own."""
+    prior, p = problem.model_prior, problem.p
+    own = float(prior.inclusion(p).sum())
+    if isinstance(prior, ConditionalPrior):
+        prior = prior.prior  # `with_priors` puts it under the same heredity again, at the size asked for
+    if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
+        if values is not None:
+            raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
+        return [(own, None)]
+    kind: Any = FixedInclusion if isinstance(prior, FixedInclusion) else BetaBinomial
+    sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
+    return [(s, None if s == own else kind(size=s)) for s in sizes]
+
+
+def _grid(values: Any, factors: tuple[float, ...], own: float) -> list[float]:
+    return [own * f for f in factors] if values is None else [float(v) for v in np.atleast_1d(values)]
+
+
+def sensitivity_table(
+    problem: Problem, draws: Draws, g: Any, prior_size: Any, variables: list[int]
+) -> pd.DataFrame:
+    """What ``Posterior.sensitivity`` returns."""
+    models = draws.models
+    before = log_posteriors(problem, models)
+    label, slabs = _slabs(problem, g)
+    priors = [
+        (size, log_priors(problem.with_priors(model_prior=prior), models))
+        for size, prior in _model_priors(problem, prior_size)
+    ]
+    rows = []
+    for value, slab in slabs:
+        marginals = log_marginals(problem.with_priors(slab=slab), models)
+        for size, log_prior in priors:
+            after = marginals + log_prior
+            new = change_weights(draws._replace(record=None), partial(_difference, after, before))
+            pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
+            row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
+            row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
+            row["mean_size"] = float(pip.sum())
+            rows.append(row | {problem.names[j]: float(pip[j]) for j in variables})
+    return pd.DataFrame(rows).set_index([label, "prior_size"])
+
+
+def _difference(after: np.ndarray, before: np.ndarray, models: KeptModels) -> np.ndarray:
+    """What ``change_weights`` is handed where both log posteriors are known already."""
+    return after - before
+
+
+def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[int], list[int]]:
+    """The variables named, which must not be asked to be both in and out."""
+    inside = [] if include is None else find_columns(include, names, "include")
+    outside = [] if exclude is None else find_columns(exclude, names, "exclude")
+    both = sorted(set(inside) & set(outside))
+    if both:
+        raise DataError(f"{names[both[0]]!r} is in both include and exclude")
+    if not inside and not outside:
+        raise DataError("name at least one variable in include or exclude")
+    return inside, outside
+
+
+def thin_warning(ess: float) -> str:
+    """What to say of a reweighted posterior that should not be trusted."""
+    if np.isinf(ess):
+        return "the new posterior may lie on models too improbable to have been kept. Run exact() on the new problem"
+    return (
+        f"only {ess:.0f} effective draws are left, fewer than {ENOUGH:.0f}: the result is rough. "
+        "Run sample() on the new problem instead"
+    )
+
+
+def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
+    """A posterior under the priors of another problem of the same data, and whether enough draws are left to
+    believe it."""
+    draws, p = posterior._draws(), problem.p
+    new = change_weights(draws, partial(_log_ratio, posterior.problem, problem))
+    exact = np.isinf(draws.number)
+    pip, mcse, means = inclusion(new, p, exact)
+    evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
+    if evidence is not None:
+        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(error, new.log_mean_ratio_error))
+    trace = posterior.trace
+    if trace is not None:
+        record = KeptModels.of_rows(posterior.trace_models)
+        after = log_posteriors(problem, record)
+        weight = np.exp(after - log_posteriors(posterior.problem, record) - new.log_mean_ratio)
+        weight *= trace["weight"].to_numpy() if "weight" in trace else 1 / len(trace)
+        trace = trace.assign(log_posterior=after, weight=weight / max(weight.sum(), 1e-300))
+    sizes, sizes_mcse = sizes_of(new.models, p)
+    changes = {
+        "problem": problem,
+        "pip": pip,
+        "mcse": mcse,
+        "sizes": sizes,
+        "sizes_mcse": None if exact else sizes_mcse,
+        "models": carry_models(posterior, problem, new.log_mean_ratio),
+        "kept": new.models,
+        "log_evidence": evidence,
+        "log_evidence_mcse": error,
+        "replicate_pips": None if exact else means,
+        "replicate_variances": None,
+        "frequencies": None,
+        "frequency_mcse": None,
+        "rao_blackwell": None,
+        "rao_blackwell_mcse": None,
+        "trace": trace,
+        "reweighting_ess": new.ess,
+    }
+    return replace(posterior, **changes), new.enough
+
+
+def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarray:
+    """log of the new posterior over the old, (models,)."""
+    return log_posteriors(after, models) - log_posteriors(before, models)
+
+
+def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any:
+    """The table of the best models under the priors of another problem, best first."""
+    old = posterior.models
+    table = KeptModels.listed(old.members)
+    before = log_posteriors(posterior.problem, table)
+    marginal, prior = log_marginals(problem, table), log_priors(problem, table)
+    log_factor = marginal + prior - before - log_mean_ratio
+    frequency = _carry_frequencies(posterior, before, log_factor)
+    order = np.lexsort((-(marginal + prior), -frequency))
+    order = order[np.isfinite((marginal + prior)[order])]
+    constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+    return replace(
+        old,
+        members=[old.members[i] for i in order],
+        log_marginal=marginal[order],
+        log_prior=prior[order] - constant,
+        frequency=frequency[order],
+        mcse=None if old.mcse is None else (old.mcse * np.exp(np.minimum(log_factor, 600.0)))[order],
+    )
+
+
+def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """The models' frequencies times the ratios of the new posterior to the old, (models,).
+
+    Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
+    which an exact posterior knows the former.
+    """
+    old = posterior.models
+    plain = (old.frequency > SMALLEST_FREQUENCY) & (log_ratio < -np.log(SMALLEST_FREQUENCY))
+    with np.errstate(divide="ignore"):
+        log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
+        by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
+    return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
+
+
+def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
+    """What ``Posterior.given`` returns, and how many effective draws it rests on."""
+    names = posterior.problem.names
+    inside, outside = find_disjoint(include, exclude, names)
+    draws = posterior._draws()
+    new = change_weights(draws, partial(condition, include=inside, exclude=outside))
+    pip, mcse, _ = inclusion(new, len(names), np.isinf(draws.number))
+    known = inside + outside
+    mcse[known] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = np.where(mcse == 0, np.inf, pip * (1 - pip) / mcse**2)
+    table = pd.DataFrame(
+        {"pip": pip, "mcse": mcse, "ess": ess, "pip_before": posterior.pip},
+        index=pd.Index(names, name="variable"),
+    )
+    table = table.sort_values("pip", ascending=False, kind="stable")
+    probability = float(np.exp(new.log_mean_ratio))
+    table.attrs["probability"] = probability
+    table.attrs["probability_mcse"] = probability * new.log_mean_ratio_error
+    return table, new.ess

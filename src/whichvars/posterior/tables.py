@@ -1,0 +1,187 @@
+"""The variables and the best models of a posterior as tables, for the terminal, a notebook and a paper."""
+
+from dataclasses import replace
+from html import escape as escape_html
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from whichvars.posterior.coefficients import coefficient_moments, positive_probabilities
+from whichvars.posterior.consistency import within_pips
+from whichvars.problem.columns import gram_of
+from whichvars.problem.problem import Problem
+
+VERY_LARGE = "> 10 million"
+STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
+EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
+
+
+def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
+    """What ``Posterior.summary`` returns."""
+    problem = posterior.problem
+    columns = {"pip": posterior.pip, "mcse": posterior.mcse}
+    if coefficients:
+        moments = coefficient_moments(problem, posterior.kept)
+        positive = positive_probabilities(problem, posterior.kept)
+        single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
+        sign = np.maximum(positive, 1 - positive)
+        for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
+            columns[name] = np.where(single, values[first], np.nan)
+    columns["ess"] = posterior.inclusion_ess.to_numpy()
+    frame = pd.DataFrame(columns, index=pd.Index(problem.names, name="variable"))
+    return frame.sort_values("pip", ascending=False, kind="stable")
+
+
+def shown_models(posterior: Any, n: int) -> Any:
+    """The n most probable models, best first, with probabilities that do not contradict the inclusion probabilities."""
+    models = posterior.models
+    best = replace(
+        models,
+        members=models.members[:n],
+        log_marginal=models.log_marginal[:n],
+        log_prior=models.log_prior[:n],
+        frequency=models.frequency[:n],
+        mcse=None if models.mcse is None else models.mcse[:n],
+    )
+    return within_pips(best, posterior.pip)
+
+
+def model_table(posterior: Any, n: int) -> pd.DataFrame:
+    """What ``Posterior.top_models`` returns."""
+    models = shown_models(posterior, n)
+    n = len(models.members)
+    names = posterior.problem.names
+    with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
+        bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
+    return pd.DataFrame(
+        {
+            "size": [len(m) for m in models.members[:n]],
+            "probability": models.frequency[:n],
+            "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
+            "log_marginal": models.log_marginal[:n],
+            "bayes_factor": bayes_factor,
+            "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
+            "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
+        },
+        index=pd.RangeIndex(1, n + 1, name="model"),
+    )
+
+
+def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
+    """R² of the least-squares fit of a model's columns to y, after the always-included part."""
+    if not members:
+        return 0.0
+    design = problem.target(0).design
+    columns = np.concatenate([np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in members])
+    right = design.xty[columns]
+    gram = gram_of(design, columns)
+    return float(min(1.0, right @ np.linalg.lstsq(gram, right, rcond=1e-12)[0]))
+
+
+def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
+    """The numbers as text, each with the digits it deserves; without the columns that say nothing."""
+    forms = {
+        "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
+    }  # fmt: skip
+    shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
+    return pd.DataFrame(
+        {c: [_written(c, forms[c], v) for v in table[c]] for c in shown},
+        index=table.index,
+    )
+
+
+def _written(column: str, form: str, value: float) -> str:
+    if (
+        column == "ess" and 1e7 <= value < np.inf
+    ):  # averages of conditional probabilities may be that accurate
+        return VERY_LARGE
+    return form.format(value) if np.isfinite(value) else "–"
+
+
+def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
+    """``repr`` of a posterior."""
+    text = _compact(posterior, table.head(rows)).to_string()
+    rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
+    still = f"\n{STILL}" if _any_still(posterior, table.head(rows)) else ""
+    return f"{heading(posterior)}\n{text}{rest}{still}"
+
+
+def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
+    """The same for a notebook."""
+    body = _compact(posterior, table.head(rows)).to_html(border=0)
+    body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
+    rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
+    still = f"<p>{escape_html(STILL)}</p>" if _any_still(posterior, table.head(rows)) else ""
+    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}{still}</div>"
+
+
+def _any_still(posterior: Any, table: pd.DataFrame) -> bool:
+    """Whether a table has variables that never moved, although others did."""
+    still = table["mcse"].isna()
+    return bool(still.any() and not np.isnan(posterior.mcse).all())
+
+
+def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
+    """Formatted, with the name of the index in the line of the headings."""
+    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
+
+
+def heading(posterior: Any) -> str:
+    name = posterior.sampler.split("(")[0]  # without its settings
+    head = (
+        f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
+    )
+    if posterior.models.exact:
+        return head
+    unknown = np.isnan(posterior.mcse).all()
+    error = (
+        "unknown Monte Carlo error"
+        if unknown
+        else f"largest Monte Carlo error {np.nanmax(posterior.mcse):.2g}"
+    )
+    return (
+        f"{head}, {error}"
+        if posterior.converged
+        else f"NOT TO BE TRUSTED YET, see explain(). {head}, {error}"
+    )
+
+
+LATEX_HEADS = {
+    "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS",
+}  # fmt: skip
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+def latex(posterior: Any, table: pd.DataFrame, caption: str | None, label: str | None) -> str:
+    """What ``Posterior.to_latex`` returns."""
+    shown = formatted(table, posterior.models.exact)
+    lines = [r"\begin{tabular}{l" + "r" * shown.shape[1] + "}", r"\toprule"]
+    lines += [" & ".join(["Variable", *(LATEX_HEADS[c] for c in shown.columns)]) + r" \\", r"\midrule"]
+    for name, row in zip(shown.index, shown.to_numpy().tolist()):
+        cells = ["--" if v == "–" else _number(v) for v in row]
+        lines.append(" & ".join([escape(str(name)), *cells]) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if caption is None and label is None:
+        return "\n".join(lines) + "\n"
+    head = [r"\begin{table}", r"\centering", *([rf"\caption{{{caption}}}"] if caption else [])]
+    head += [rf"\label{{{label}}}"] if label else []
+    return "\n".join([*head, *lines, r"\end{table}"]) + "\n"
+
+
+def _number(text: str) -> str:
+    """A number as LaTeX sets it: powers of ten and minus signs in mathematics."""
+    if text == VERY_LARGE:
+        return "$> 10^7$"
+    if "e" in text:
+        digits, power = text.split("e")
+        return rf"${digits} \times 10^{{{int(power)}}}$"
+    return f"${text}$" if text.startswith("-") else text
+
+
+def escape(text: str) -> str:
+    """Text in which no character means anything to LaTeX."""
+    return "".join(LATEX_SPECIAL.get(character, character) for character in text)

@@ -1,0 +1,172 @@
+"""The arguments of a ``Problem``: what may be given, weights, and the variable that each column belongs to."""
+
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whichvars.data.frames import check_unique, find_columns, read_vector
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.priors import BIC, InverseGamma, Jeffreys, ModelPrior, Slab
+
+SMALL_NUMBER, MOSTLY = 10, 0.9  # a response is of small whole numbers if this share of it is at most so large
+WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
+
+
+def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
+    """What was given without a name: X and y, and nothing else."""
+    if others:
+        kind = (
+            "model_prior"
+            if isinstance(others[0], ModelPrior)
+            else "slab"
+            if isinstance(others[0], Slab)
+            else "…"
+        )
+        raise ArgumentTypeError(
+            f"Problem takes X and y by position and all else by name: write Problem(X, y, {kind}={others[0]!r})"
+        )
+    if y is None:
+        together = hasattr(X, "X") and hasattr(X, "y")
+        hint = (
+            "this is a data set that holds both: write Problem(data.X, data.y)"
+            if together
+            else "write Problem(X, y)"
+        )
+        raise ArgumentTypeError(f"Problem needs the response y beside the columns X; {hint}")
+
+
+def check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
+    if not (isinstance(value, str) and value in choices):
+        raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def check_bic(slab: Slab, noise: Jeffreys | InverseGamma) -> None:
+    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
+        raise DataError(
+            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
+        )
+
+
+def check_max_size(value: object) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if value is not None and not (whole and value >= 1):  # type: ignore[operator]
+        raise DataError(f"max_size must be a whole number of at least 1, not {value!r}")
+
+
+def check_rows(n: int, which: str) -> None:
+    if n < 3:
+        raise DataError(f"X has {n} row{'s' * (n != 1)}{which}; at least 3 are needed")
+
+
+def check_degrees(n: int, rank: int, always: int) -> int:
+    """Degrees of freedom that `rank` flat columns leave."""
+    if n - rank < 2:
+        raise DataError(
+            f"{n} rows leave {n - rank} degrees of freedom beside the intercept and the {always} "
+            "always-included columns; at least 2 are needed: give more rows or include fewer columns"
+        )
+    return n - rank
+
+
+def read_root_weights(weights: Any, n: int) -> np.ndarray:
+    if weights is None:
+        return np.ones(n)
+    vector = read_vector(weights, n, "weights")
+    bad = np.flatnonzero(vector < 0)
+    if bad.size:
+        raise DataError(
+            f"weights is negative in row {bad[0]} ({vector[bad[0]]:g}); weights are precisions and cannot be"
+        )
+    if not vector.any():
+        raise DataError("all weights are zero; at least 3 rows need a positive weight")
+    bad = np.flatnonzero((vector > 0) & (vector < WEIGHT_RATIO * vector.max()))
+    if bad.size:
+        raise DataError(
+            f"weights is {vector[bad[0]]:g} in row {bad[0]}, nothing beside the largest, {vector.max():g}; set it to 0 to leave the row out"
+        )
+    return np.sqrt(vector)
+
+
+def remark_on_response(y: np.ndarray, name: str | None = None) -> str | None:
+    """What is to be said of a response that a linear model fits in a manner of speaking only: of two values, or of
+    small whole numbers. None of any other."""
+    what = f"the response {name!r}" if name else "the response"
+    low, high = float(y.min()), float(y.max())
+    if ((y == low) | (y == high)).all():
+        return (
+            f"{what} has two values only, {low:g} and {high:g}. The linear model takes them as numbers with normal noise (a "
+            "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
+            "and predictions can lie beyond the two values. Models for two classes are not part of whichvars yet"
+        )
+    if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
+        return (
+            f"{what} holds small whole numbers, such as counts or grades. The linear model takes them as numbers with the "
+            "same normal noise everywhere. Inclusion probabilities are then approximate, however exactly they are "
+            "computed. Models for counts and for ordered classes are not part of whichvars yet; the square root of counts "
+            "is often closer to a linear model"
+        )
+    return None
+
+
+def response_name(y: Any) -> str | None:
+    """The name that a Series, or a frame of one column, brings."""
+    columns = getattr(y, "columns", None)
+    name = getattr(y, "name", None) if columns is None else columns[0]
+    return name if isinstance(name, str) else None
+
+
+def variable_labels(groups: Any, names: list[str], always: list[int]) -> list[str]:
+    """The variable each column belongs to: its group, or itself."""
+    if groups is None:
+        return names
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise ArgumentTypeError(
+            f"groups must be a mapping from names to columns, or a list of one label per column; not {groups!r}"
+        )
+    if not isinstance(groups, Mapping):
+        labels = [str(label) for label in groups]
+        if len(labels) != len(names):
+            raise DataError(
+                f"groups has {len(labels)} labels but X has {len(names)} columns; give one label per column"
+            )
+        return labels
+    check_unique([str(group) for group in groups], "names of groups")
+    owner: dict[int, str] = {}
+    for group, members in groups.items():
+        indices = find_columns(members, names, f"groups[{group!r}]")
+        if not indices:
+            raise DataError(f"groups[{group!r}] holds no column; name at least one or leave the group out")
+        for i in indices:
+            if i in owner:
+                raise DataError(
+                    f"groups: column {names[i]!r} is in both {owner[i]!r} and {str(group)!r}; a column has one group"
+                )
+            if i in always:
+                raise DataError(
+                    f"groups[{group!r}]: column {names[i]!r} is always included, so it cannot be in a group"
+                )
+            owner[i] = str(group)
+    taken = set(owner.values())
+    for i, name in enumerate(names):
+        if i not in owner and name in taken:
+            raise DataError(f"groups: {name!r} is the name of a group and of a column outside it; rename one")
+    return [owner.get(i, name) for i, name in enumerate(names)]
+
+
+def without_excluded(prior: Any, kept: list[int], count: int) -> Any:
+    """`prior`, where it has one value for each of `count` variables, with those of the `kept` alone."""
+    for name in ("h", "g"):
+        value = getattr(prior, name, None)
+        if isinstance(value, tuple) and len(value) == count > len(kept):
+            return replace(prior, **{name: [value[i] for i in kept]})
+    return prior
+
+
+def listed(items: list[str], most: int, separator: str) -> str:
+    return separator.join(items[:most] + ["…"] * (len(items) > most))
+
+
+def count(items: Sized, noun: str) -> str:
+    return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"

@@ -1,0 +1,455 @@
+"""A ``Problem``: data and priors, brought to the one form that kernels see, and fixed from then on.
+
+The intercept and the always-included columns have flat priors and are integrated out exactly: y and every
+column are replaced by their (weighted) residuals on them, and n by the residual degrees of freedom ν. Kernels
+never see them again.
+"""
+
+import copy
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from whichvars._kernels.target import Target
+from whichvars.data.frames import find_columns, read_columns, read_vector
+from whichvars.data.moments import Moments
+from whichvars.data.rows import check_same_rows
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.arguments import (
+    check_bic,
+    check_choice,
+    check_degrees,
+    check_max_size,
+    check_positions,
+    check_rows,
+    count,
+    listed,
+    read_root_weights,
+    remark_on_response,
+    response_name,
+    variable_labels,
+    without_excluded,
+)
+from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.flat import flat_basis, flat_part, power_of_two, residuals
+from whichvars.problem.from_moments import (
+    duplicates_in_gram,
+    find_response,
+    moments_for_problem,
+    reduce_moments,
+)
+from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
+from whichvars.problem.priors import (
+    IndependentNormal,
+    InverseGamma,
+    Jeffreys,
+    ModelPrior,
+    Slab,
+    check_model_prior,
+    check_noise,
+    check_slab,
+    default_model_prior,
+)
+from whichvars.problem.stored_columns import open_columns
+from whichvars.problem.target import (
+    LARGEST,
+    SMALLEST,
+    as_compiled,
+    kernel_prior,
+    kernel_slab,
+    make_target,
+    with_mixture_rows,
+)
+
+GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
+
+
+class Problem:
+    r"""Which of these variables explain y? The data and the priors of that question.
+
+    .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
+              \varepsilon \sim N(0, \sigma^2 W^{-1}), \quad \gamma \in \{0, 1\}^p
+
+    Parameters
+    ----------
+    X : array, DataFrame (pandas or polars), shape (n, P)
+        Candidate columns; those named in `always_include` become Z. Some forms are left as they are instead of being
+        copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
+        the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
+    y : array or Series, shape (n,)
+        Response; its name, where X are statistics of several. Rows go together by position. Where pandas has labels
+        for them in two of X, y and weights, other than its own 0, 1, 2, …, these must be the same in the same order;
+        else there is an error that says how to bring them together. There is a ``DataWarning`` if y has two values
+        only, or is of small whole numbers (all of them whole, none negative, nine in ten at most 10): a linear model
+        takes these as numbers too, which is an approximation. Statistics are not looked at in this way.
+    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
+        Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
+    model_prior : FixedInclusion or BetaBinomial
+        Prior on which variables are in; ``BetaBinomial(size=min(5, p/2))`` if not given.
+    noise : Jeffreys or InverseGamma
+        Prior on σ².
+    scale : "unit" or "none"
+        "unit": columns in units of their standard deviation (ddof 1); "none": centred only. Matters for the
+        independent slab; all other slabs do not depend on it.
+    always_include : names or indices
+        Columns that are in every model, with flat priors on their coefficients, like the intercept.
+    weights : array, shape (n,)
+        Precision weights: observation i has variance σ²/w_i. Rows of weight 0 are left out.
+    max_size : int
+        Largest number of variables in a model.
+    names : sequence of str
+        Names of the columns of X; they replace those that X brings.
+    groups : mapping from a name to columns, or one label per column
+        Columns that enter and leave together (the dummies of a factor): one variable each.
+    heredity : mapping from a variable to its parents
+        Variables that can be in only while all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
+        interaction; a name is that of a column, or of a group. `model_prior` is then that of the variables
+        whose parents are in; one given by an expected `size` keeps it.
+    engine : "auto", "gram" or "columns"
+        Keep XᵀX (p² numbers), or the columns and take products as they are needed.
+
+    Attributes
+    ----------
+    names : list of str
+        The p variables that can be in or out.
+    slab, model_prior
+        The priors; where they have one value per variable, without those of columns that were left out. Under
+        heredity `model_prior` is a ``ConditionalPrior`` around the one given.
+    excluded : dict
+        Columns that were left out, with the reason.
+    duplicates : list of list of str
+        Columns perfectly correlated with one another (kept).
+    nu : int
+        Residual degrees of freedom after the intercept and the always-included columns.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+    Problem(15 variables, 47 rows; GPrior(g=47.0), FixedInclusion(h=0.5), Gram engine)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *others: Any,
+        slab: Slab | None = None,
+        model_prior: ModelPrior | None = None,
+        noise: Jeffreys | InverseGamma | None = None,
+        scale: Literal["unit", "none"] = "unit",
+        always_include: Any = None,
+        weights: Any = None,
+        max_size: int | None = None,
+        names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | Sequence[Any] | None = None,
+        heredity: Mapping[str, Any] | None = None,
+        engine: Literal["auto", "gram", "columns"] = "auto",
+    ) -> None:
+        check_positions(X, X if isinstance(X, Moments) else y, others)
+        self.slab = check_slab(IndependentNormal() if slab is None else slab)
+        self.noise = check_noise(Jeffreys() if noise is None else noise)
+        if model_prior is not None:
+            check_model_prior(model_prior)
+        check_bic(self.slab, self.noise)
+        check_choice(scale, ("unit", "none"), "scale")
+        check_choice(engine, ("auto", "gram", "columns"), "engine")
+        check_max_size(max_size)
+        self.scale = scale
+        self.engine: Literal["gram", "columns"] = "gram"
+        if isinstance(X, Moments):
+            with threadpool_limits(limits=1, user_api="blas"):
+                moments = moments_for_problem(X, weights, names, engine)
+                products, parents = self._read_moments(moments, y, always_include, groups, heredity)
+                self._read_priors(model_prior, parents, max_size)
+                self._set_target(products)
+            return
+
+        reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
+        column_names, (n, n_columns) = reader.names, reader.shape
+        if n_columns == 0 or n == 0:
+            raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
+        check_same_rows(n, X, y=y, weights=weights)
+        response = read_vector(y, n, "y")
+        root_weights = read_root_weights(weights, n)
+        used = root_weights > 0
+        if not used.all():
+            reader.keep_rows(used)
+            response, root_weights = response[used], root_weights[used]
+        self.n = len(response)
+        check_rows(self.n, " of positive weight" * (not used.all()))
+        always, labels = self._read_always(always_include, groups, column_names)
+
+        with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
+            always_values = reader.take(always, root_weights**2)
+            basis = flat_basis(always_values, root_weights)
+            self.nu = check_degrees(self.n, basis.shape[1], len(always))
+            self._read_response(response, root_weights, basis)
+            remark = remark_on_response(response, response_name(y))
+            if remark is not None:
+                warnings.warn(remark, DataWarning, stacklevel=2)
+            candidates = np.setdiff1d(np.arange(n_columns), always)
+            measured = reader.measure(candidates, root_weights, basis, self._y)
+            alive = self._leave_out(measured, candidates, column_names)
+            order = self._read_variables(candidates[alive].tolist(), candidates, labels)
+            reader.arrange(alive[order])
+            parents = self._name_columns(column_names, reader.has_names, labels, candidates, heredity)
+            with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
+                self.flat = flat_part(
+                    always_values, response, root_weights, always, reader.means_and_products
+                )
+            same = reader.find_duplicates()
+            self.duplicates = [[self.columns_used[i] for i in group] for group in same]
+            self._scale(reader, measured, alive[order], float(root_weights.max()))
+            self._read_priors(model_prior, parents, max_size)
+            self._choose_engine(engine)
+            self._set_target(reader.products(self.engine == "gram", self._y))
+
+    # --- reading
+    # ------------------------------------------------------------------------------------------------------
+
+    def _read_always(
+        self, always_include: Any, groups: Any, column_names: list[str]
+    ) -> tuple[list[int], list[str]]:
+        """Which columns are always included, and the variable each column belongs to."""
+        always = (
+            [] if always_include is None else find_columns(always_include, column_names, "always_include")
+        )
+        self.always_names = [column_names[i] for i in always]
+        return always, variable_labels(groups, column_names, always)
+
+    def _read_moments(
+        self, moments: Moments, y: Any, always_include: Any, groups: Any, heredity: Any
+    ) -> tuple[Products, Any]:
+        """What the rows would have given, from their sums: XᵀX and Xᵀy as kernels see them, and parents."""
+        self.n = moments.n
+        check_rows(self.n, "")
+        response = find_response(moments, y)
+        always, labels = self._read_always(always_include, groups, moments.names)
+        candidates = np.setdiff1d(np.arange(len(moments.names)), always)
+        reduced = reduce_moments(moments, response, always, candidates.tolist())
+        self.nu = check_degrees(self.n, 1 + reduced.rank, len(always))
+        self._y, self._y_scale = np.zeros(0), reduced.y_scale
+        self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
+        self._say_excluded(len(reduced.kept) > 0)
+        reduced = reduced.ordered(self._read_variables(reduced.kept, candidates, labels))
+        self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
+        self.column_units = self._units[self._unit_kind()]
+        parents = self._name_columns(moments.names, moments.has_names, labels, candidates, heredity)
+        self.flat = reduced.flat
+        self.duplicates = [
+            [self.columns_used[i] for i in group] for group in duplicates_in_gram(reduced.gram)
+        ]
+        factor = reduced.lengths / self.column_units
+        gram = reduced.gram * factor * factor[:, None]
+        self._check_extents(np.diagonal(gram), self.columns_used)
+        gram = np.ascontiguousarray((gram + gram.T) / 2)
+        return Products(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), reduced.xty * factor), parents
+
+    def _name_columns(
+        self,
+        column_names: list[str],
+        has_names: bool,
+        labels: list[str],
+        candidates: np.ndarray,
+        heredity: Any,
+    ) -> Any:
+        """Names of the columns; the parents of each variable, under heredity."""
+        self.columns_used = [column_names[i] for i in self._column_index]
+        self.all_columns, self.has_names = column_names, has_names
+        variables = list(dict.fromkeys(labels[i] for i in candidates))
+        self._all_variables = len(variables)
+        return read_heredity(heredity, variables, self.names, self.always_names)
+
+    def _read_priors(self, model_prior: ModelPrior | None, parents: Any, max_size: int | None) -> None:
+        if self.duplicates:
+            sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
+            warnings.warn(
+                f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
+                "their inclusion probability: read it for the set, not for each",
+                DataWarning,
+                stacklevel=3,
+            )
+        self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
+        given: ModelPrior = (
+            default_model_prior(self.p)
+            if model_prior is None
+            else without_excluded(model_prior, self._variable_index, self._all_variables)
+        )
+        self.model_prior: ModelPrior | ConditionalPrior = (
+            given if parents is None else given_parents(given, parents)
+        )
+        self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+
+    def _read_response(self, y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray) -> None:
+        power, top = float(power_of_two(np.abs(y).max())), float(root_weights.max())
+        scaled = y / power
+        residual = residuals((scaled - scaled.mean()) * (root_weights / top), basis)
+        length = float(np.linalg.norm(residual))
+        if not length > 1e-12 * np.linalg.norm(scaled * (root_weights / top)):
+            given = " given the always-included columns" if self.always_names else ""
+            raise DataError(f"y is constant{given}; there is nothing to explain")
+        self._y_scale = length * power * top
+        if not SMALLEST < self._y_scale < LARGEST:
+            raise DataError(
+                f"y is too {'large' if self._y_scale > 1 else 'small'} to compute with (its largest absolute value is "
+                f"{np.abs(y).max():g}); multiply it by a power of ten"
+            )
+        self._y = residual / length  # unit length: results do not depend on the units of y
+
+    def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
+        """Places of the candidates that have something to add to what is always included."""
+        alive = measured.lengths > 1e-12 * measured.whole
+        self.excluded = {
+            names[candidates[i]]: "constant"
+            if measured.spread[i] < 4e-12
+            else "a combination of the always-included columns"
+            for i in np.flatnonzero(~alive)
+        }
+        self._say_excluded(bool(alive.any()))
+        return np.flatnonzero(alive)
+
+    def _say_excluded(self, some_left: bool) -> None:
+        if self.excluded:
+            why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
+            warnings.warn(
+                f"left out {count(self.excluded, 'column')} with nothing to add to the intercept and the "
+                f"always-included columns: {why}",
+                DataWarning,
+                stacklevel=4,
+            )
+        if not some_left:
+            raise DataError(
+                "every candidate column is constant or always included; there is nothing to select from"
+            )
+
+    def _scale(self, reader: ColumnReader, measured: Measured, kept: np.ndarray, top: float) -> None:
+        """Bring the columns, given in units of `measured.power` and `top`, to the scale asked for."""
+        power, spread, lengths = (v[kept] for v in (measured.power, measured.spread, measured.lengths))
+        with np.errstate(over="ignore"):
+            self._units = np.array([lengths * power * top, spread * power, np.ones(len(kept))])
+            self.column_units = self._units[self._unit_kind()]
+            if not isinstance(self.slab, IndependentNormal):
+                squares = reader.scale(lengths, 1.0, divide=True)
+            elif self.scale == "unit":
+                squares = reader.scale(spread, top, divide=True)
+            else:
+                squares = reader.scale(power, top, divide=False)
+        self._check_extents(squares, self.columns_used)
+
+    def _unit_kind(self) -> int:
+        """Row of `_units`: length where only the span counts, else standard deviation, or as they are."""
+        return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
+
+    def _check_extents(self, squares: np.ndarray, names: list[str]) -> None:
+        for extent in (self.column_units, squares):
+            bad = np.flatnonzero(~((extent > SMALLEST) & (extent < LARGEST)))
+            if bad.size:
+                hint = ", or use scale='unit'" if self.scale == "none" else ""
+                size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")
+                raise DataError(
+                    f"X column {names[bad[0]]!r} (times the root of the weights) is too {size} to be squared; "
+                    f"{remedy} it by a power of ten{hint}"
+                )
+
+    def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
+        """Names and offsets of the variables, and the order in which those of a variable are side by side."""
+        alive = {labels[i] for i in kept}
+        everything = dict.fromkeys(labels[i] for i in candidates)
+        self._variable_index = [j for j, name in enumerate(everything) if name in alive]
+        self.names = [name for name in everything if name in alive]
+        self.p = len(self.names)
+        place = {name: j for j, name in enumerate(self.names)}
+        owner = np.array([place[labels[i]] for i in kept])
+        self.offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
+        order = np.argsort(owner, kind="stable")
+        self._column_index = [kept[i] for i in order]
+        return order
+
+    # --- what kernels see
+    # -----------------------------------------------------------------------------------------------
+
+    def _choose_engine(self, engine: str) -> None:
+        n_columns = len(self.columns_used)
+        fits = n_columns**2 * 8 <= GRAM_BYTES
+        small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
+        self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
+
+    def _set_target(self, products: Products) -> None:
+        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
+        prior = kernel_prior(self.model_prior, self.p, self.max_size)
+        self._target = make_target(products, slab, prior, self.offsets)
+        self._lock = threading.Lock()
+
+    def with_priors(self, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Problem":
+        """The same data under other priors; what is not given stays.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47)).with_priors(slab=wv.HyperG())
+        Problem(15 variables, 47 rows; HyperG(a=3.0), BetaBinomial(size=5.0), Gram engine)
+        """
+        new = copy.copy(self)
+        if slab is not None:
+            check_bic(check_slab(slab), self.noise)
+            new.slab = without_excluded(slab, self._variable_index, self._all_variables)
+        if model_prior is not None:
+            prior = check_model_prior(model_prior)
+            prior = without_excluded(prior, self._variable_index, self._all_variables)
+            old = self.model_prior
+            new.model_prior = (
+                given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior
+            )
+        factor = np.ones(1)
+        if new._unit_kind() != self._unit_kind():
+            new.column_units = new._units[new._unit_kind()]
+            factor = self.column_units / new.column_units
+        products = rescaled(self._target.design, factor)
+        new._check_extents(products.diagonal, self.columns_used)
+        new._set_target(products)
+        return new
+
+    def target(self, capacity: int) -> Target:
+        """The target as kernels see it, good for models of up to `capacity` columns."""
+        widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
+        with self._lock:
+            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
+            return self._target
+
+    @property
+    def max_columns(self) -> int:
+        """Most columns a model can have: all, or ν − 1 where the slab needs full rank."""
+        return self._target.slab.max_columns
+
+    def first_capacity(self) -> int:
+        """Columns a chain has room for at first; it grows as needed."""
+        widest = int(np.diff(self.offsets).max())
+        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._target = as_compiled(self._target, self.offsets)
+
+    def __repr__(self) -> str:
+        engine = "Gram" if self.engine == "gram" else "column"
+        always = f", {len(self.always_names)} always included" if self.always_names else ""
+        return f"Problem({self.p} variables{always}, {self.n} rows; {self.slab}, {self.model_prior}, {engine} engine)"
+
+
+def check_problem(problem: object, caller: str) -> None:
+    """TypeError that says what to write where something else than a Problem was given."""
+    if not isinstance(problem, Problem):
+        raise ArgumentTypeError(
+            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
+        )

@@ -1,0 +1,60 @@
+"""How a problem is kept in a file: the classes that it is made of, and whether what was read back fits together."""
+
+import dataclasses
+
+import numpy as np
+
+from whichvars._kernels.products.stored import NOT_STORED, Stored, fits_together
+from whichvars._kernels.target import Design, Target
+from whichvars._kernels.target import ModelPrior as KernelPrior
+from whichvars._kernels.target import Slab as KernelSlab
+from whichvars.data import storage
+from whichvars.data.archives import Damaged
+from whichvars.problem import priors
+from whichvars.problem.flat import FlatPart
+from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.problem import Problem
+
+PRIORS = tuple(
+    cls for cls in vars(priors).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
+)
+CLASSES = (Problem, FlatPart, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, *PRIORS)
+
+
+def check_arrays(problem: Problem) -> None:
+    """Refuse a problem whose arrays do not fit one another: compiled code trusts their shapes."""
+    design, slab, prior = problem.target(0)
+    p, P = problem.p, len(problem.columns_used)
+    widths = np.diff(problem.offsets)
+    held = design.stored
+    gram = (P, P) if problem.engine == "gram" else (0, 0)
+    columns = (P, problem.n) if problem.engine == "columns" and held.code == NOT_STORED else (0, 0)
+    fits = (
+        len(problem.names) == p > 0
+        and problem.offsets.shape == (p + 1,)
+        and (widths > 0).all()
+        and (int(problem.offsets[0]), int(problem.offsets[-1])) == (0, P)
+        and design.gram.shape == gram
+        and design.columns.shape == columns
+        and (held.code == NOT_STORED or (problem.engine == "columns" and fits_together(held, P)))
+        and all(len(v) >= P for v in (design.diagonal, design.xty, slab.ridge, slab.half_log_g))
+        and all(len(v) >= p for v in (design.keys, prior.log_odds))
+        and prior.log_size.shape == (p + 1,)
+        and 0 <= slab.max_columns <= P
+        and 1 <= prior.max_size <= p
+        and slab.table.ndim == 3
+        and _heredity_fits(problem, prior)
+    )
+    if not fits:
+        raise Damaged("the arrays of its problem do not fit one another")
+
+
+def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
+    """Whether what kernels are told of parents and children is what the prior says."""
+    if not isinstance(problem.model_prior, ConditionalPrior):
+        return prior.links.shape == (0,) and prior.terms.shape == (0, 3)
+    links, terms = problem.model_prior.kernel_terms()[2:]
+    return np.array_equal(prior.links, links) and prior.terms.shape == terms.shape
+
+
+storage.check_when_read(Problem, check_arrays)

@@ -1,0 +1,129 @@
+"""From priors and products of columns to the ``Target`` that kernels see: numbers and arrays, no classes."""
+
+import numpy as np
+
+from whichvars._kernels import target as codes
+from whichvars._kernels.products.stored import frozen
+from whichvars._kernels.target import Design, Target
+from whichvars._kernels.target import ModelPrior as KernelPrior
+from whichvars._kernels.target import Slab as KernelSlab
+from whichvars.errors import DataError
+from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.mixtures import mixture_table
+from whichvars.problem.priors import (
+    BIC,
+    GPrior,
+    HyperG,
+    HyperGN,
+    IndependentNormal,
+    InverseGamma,
+    Jeffreys,
+    LocalEmpiricalBayes,
+    ModelPrior,
+    Slab,
+    ZellnerSiow,
+    per_variable,
+)
+
+MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
+SMALLEST, LARGEST = 1e-305, 1e305  # squared lengths and units of columns and of y must lie between
+
+
+def kernel_slab(
+    slab: Slab, noise: Jeffreys | InverseGamma, offsets: np.ndarray, n: int, nu: int, y_scale: float
+) -> KernelSlab:
+    """The priors on coefficients and noise; y has unit length here, and was `y_scale` long."""
+    p, n_columns = len(offsets) - 1, int(offsets[-1])
+    a0, b0 = (noise.a, noise.b) if isinstance(noise, InverseGamma) else (0.0, 0.0)
+    ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
+    g, max_columns, code = 0.0, min(n_columns, nu - 1), codes.MIXTURE
+    if isinstance(slab, IndependentNormal):
+        by_variable = per_variable(slab.g, p, "IndependentNormal: g")
+        by_column = np.repeat(by_variable, np.diff(offsets))
+        ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
+        code, max_columns = codes.INDEPENDENT, n_columns
+    elif isinstance(slab, GPrior):
+        code, g = codes.G_PRIOR, slab.value(n, p)
+    elif isinstance(slab, LocalEmpiricalBayes):
+        code = codes.EMPIRICAL_BAYES
+    elif isinstance(slab, BIC):
+        code = codes.BIC
+    prior_rss = 2 * b0 / y_scale / y_scale
+    if prior_rss > LARGEST:
+        raise DataError(
+            f"noise: b = {b0:g} is out of proportion to y (residual length {y_scale:g}); "
+            "b has the units of y squared"
+        )
+    return KernelSlab(
+        code=code,
+        ridge=ridge,
+        half_log_g=half_log_g,
+        nu=float(nu + 2 * a0),
+        s_null=1.0 + prior_rss,
+        rows=float(n),
+        g=float(g),
+        max_columns=int(max_columns),
+        table=np.zeros((1, 1, 2)),
+    )
+
+
+def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) -> KernelPrior:
+    """The prior on models."""
+    links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
+    if isinstance(prior, ConditionalPrior):
+        log_odds, log_size, links, terms = prior.kernel_terms()
+    else:
+        log_odds, log_size = prior.log_terms(p)
+    return KernelPrior(log_odds, np.ascontiguousarray(log_size, float), max_size, links, terms)
+
+
+def make_target(products: Products, slab: KernelSlab, prior: KernelPrior, offsets: np.ndarray) -> Target:
+    """All that kernels see of a problem."""
+    keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
+        1, np.iinfo(np.uint64).max, size=len(offsets) - 1, dtype=np.uint64
+    )
+    design = Design(
+        gram=products.gram,
+        columns=products.columns,
+        diagonal=products.diagonal,
+        xty=products.xty,
+        offsets=offsets,
+        keys=keys,
+        stored=products.stored,
+        rows=by_rows(products.columns),
+    )
+    return as_compiled(Target(design, slab, prior), offsets)
+
+
+def as_compiled(target: Target, offsets: np.ndarray) -> Target:
+    """The same numbers in arrays that lie in memory as kernels expect them: what is read together side by side,
+    what is stored read-only."""
+    design, slab, prior = target
+    p = len(offsets) - 1
+    diagonal, xty, ridge, half_log_g = side_by_side(design.diagonal, design.xty, slab.ridge, slab.half_log_g)
+    offsets, keys, log_odds = side_by_side(offsets, design.keys, prior.log_odds)
+    return Target(
+        design._replace(
+            diagonal=diagonal,
+            xty=xty,
+            offsets=offsets,
+            keys=keys[:p],
+            stored=frozen(design.stored),
+        ),
+        slab._replace(ridge=ridge, half_log_g=half_log_g),
+        prior._replace(log_odds=log_odds[:p]),
+    )
+
+
+def with_mixture_rows(target: Target, slab: Slab, columns: int) -> Target:
+    """The target with a table of the mixture of g-priors for models of up to so many columns, where there is one."""
+    kind, table = MIXTURES.get(type(slab)), target.slab.table
+    rows = min(columns, target.slab.max_columns) + 1
+    if kind is None or len(table) >= rows:
+        return target
+    start = len(table) if table.shape[1] > 1 else 0
+    a = getattr(slab, "a", 3.0)
+    more = mixture_table(kind, target.slab.nu, target.slab.rows, a, start, rows)
+    table = np.ascontiguousarray(np.concatenate([table[:start], more]) if start else more)
+    return target._replace(slab=target.slab._replace(table=table))

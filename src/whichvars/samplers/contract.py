@@ -1,0 +1,265 @@
+"""What every sampler's run is made of, and the contract between samplers and ``sample()``.
+
+A sampler is a frozen dataclass of settings with a few methods; ``sample()`` knows nothing else about it:
+
+    init(problem, seed, starts) -> Run      states at their starting models
+    advance(problem, run, unit, iterations) what one thread does with one unit, GIL released
+    merge(problem, run)                     when all units have reached ``run.barrier``: share what was
+    learned
+    learned(problem, run) -> dict           what to report
+    estimate(problem, run, replicate)       only where ``run.units`` do not count in a ``Tally``
+
+A *unit* is what one thread runs on its own: a chain (or ladder, or share of the particles) with its random
+stream, memo and counts. Units share nothing that changes between two barriers, so the result cannot depend on
+the number of threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from whichvars._kernels.chain import (
+    BREAKDOWNS,
+    COLUMNS,
+    NEEDED,
+    PERFECT,
+    SCANNED,
+    Chain,
+    grow,
+    new_chain,
+    set_model,
+)
+from whichvars._kernels.count.averages import Averages, new_averages
+from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.tally import Tally, grow_tally, new_tally, start_counting
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.samplers.seeding import stream
+
+if TYPE_CHECKING:
+    from whichvars.problem.problem import Problem
+
+SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
+RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
+MODELS = 1 << 14  # best models kept per chain
+
+
+@dataclass
+class Unit:
+    """One chain as one thread runs it."""
+
+    chain: Chain
+    memo: Memo
+    tally: Tally
+    rng: np.random.Generator
+    own: Any = None  # what this sampler's chains learn or count on their own
+    averages: Averages | None = None  # Rao–Blackwell sums that the sampler keeps itself, not in the tally
+
+    def all_chains(self) -> list[Chain]:
+        return [self.chain]
+
+
+@dataclass
+class Run:
+    """One replicate: its units, what they learn together, and where they meet next (None: never)."""
+
+    units: list[Any]  # Unit, or what a sampler has in its place
+    shared: Any = None
+    barrier: int | None = None  # iteration at which all units wait for one another
+    iterations: int = 0  # of each unit, warm-up included
+    warmup: int = 0
+    finished: bool = False  # set by a sampler whose length is not a number of draws
+    fraction: float = 0.0  # of such a run that is done, roughly
+    status: str = ""  # what its progress bar says
+
+    def troubles(self) -> dict[str, int]:
+        """How often the arithmetic gave out: lost factorisations, and models that fit y perfectly."""
+        ints = [chain.ints for unit in self.units for chain in unit.all_chains()]
+        return {
+            "breakdowns": sum(int(i[BREAKDOWNS]) for i in ints),
+            "perfect_fits": sum(int(i[PERFECT]) for i in ints),
+        }
+
+
+def ratio(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ sums / Σ weights, (p,), and what each row adds to its error, (rows, p). Shapes (rows, p), (rows,)."""
+    total = max(weights.sum(), 1e-300)
+    mean = sums.sum(axis=0) / total
+    return mean, (sums - mean * weights[:, None]) / total
+
+
+def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ sums / Σ weights and the variance of that ratio, from independent rows: NaN where there is but one.
+    Shapes (rows, p), (rows,)."""
+    mean, errors = ratio(sums, weights)
+    rows = np.count_nonzero(weights)
+    if rows < 2:  # one row says nothing of its error
+        return mean, np.full_like(mean, np.nan)
+    return mean, (errors**2).sum(axis=0) * rows / (rows - 1)
+
+
+@dataclass(frozen=True)
+class RaoBlackwell:
+    """PIPs of one replicate as means of conditional inclusion probabilities."""
+
+    pip: np.ndarray
+    variance: np.ndarray  # of each as an estimate; 0 where it did not vary, NaN where that cannot be told
+    degrees: int  # of freedom of the variances
+    # where the chains' own sums and weights are kept, (chains, p) and (chains,): chains are independent
+    # replicates too, and errors come from all of them together
+    sums: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    # where the same chains count how often they had each variable in, (chains, p), of how many draws, (chains,)
+    visits: np.ndarray | None = None
+    visited: np.ndarray | None = None
+
+    @classmethod
+    def of_chains(
+        cls,
+        sums: np.ndarray,
+        weights: np.ndarray,
+        visits: np.ndarray | None = None,
+        visited: np.ndarray | None = None,
+    ) -> "RaoBlackwell":
+        """From the sums and weights of independent chains, (chains, p) and (chains,)."""
+        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one replicate says."""
+
+    pip: np.ndarray
+    variance: np.ndarray  # of each PIP as an estimate; 0 where it cannot be told from this replicate alone
+    degrees: int  # of freedom of the variances
+    # members → log marginal, log prior, share of the draws, by the best weights there are
+    models: dict[tuple[int, ...], tuple[float, float, float]]
+    floor: float  # log posterior above which every visited model is in `models`
+    trace: pd.DataFrame
+    records: sparse.csr_array  # (rows of the trace, p): its models
+    iterations: int
+    log_evidence: float | None = None
+    known_share: float | None = None  # of the draws, in models that were known before
+    rao_blackwell: "RaoBlackwell | None" = None
+    troubles: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def as_rows(models: list[np.ndarray], p: int) -> sparse.csr_array:
+    """Models given by their variables as the rows of a sparse matrix of booleans, (models, p)."""
+    starts = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
+    variables = np.concatenate([np.sort(m) for m in models]) if models else np.zeros(0)
+    return sparse.csr_array(
+        (np.ones(len(variables), bool), variables.astype(np.int64), starts), shape=(len(models), p)
+    )
+
+
+class Sampler(Protocol):
+    """What ``sample()`` asks of a sampler."""
+
+    @property
+    def invariant_law(self) -> str: ...
+    @property
+    def chains(self) -> int: ...
+    def init(self, problem: "Problem", seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run: ...
+    def advance(self, problem: "Problem", run: Run, unit: int, iterations: int) -> None: ...
+    def merge(self, problem: "Problem", run: Run) -> None: ...
+    def learned(self, problem: "Problem", run: Run) -> dict[str, Any]: ...
+
+
+def check_between(
+    settings: object,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    closed_below: bool = False,
+    closed_above: bool = False,
+) -> None:
+    """DataError unless a setting lies between low and high; turns it into a float, so that kernels compile
+    once."""
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(f"{type(settings).__name__}: {name} must be a number, not {value!r}")
+    inside = (low <= value if closed_below else low < value) and (
+        value <= high if closed_above else value < high
+    )
+    if not inside:
+        raise DataError(
+            f"{type(settings).__name__}: {name} must lie between {low:g} and {high:g}, not {value!r}"
+        )
+    object.__setattr__(settings, name, float(value))
+
+
+def batches_for(p: int) -> int:
+    """Rows of batch counts (4 bytes a variable each), half of which at least are in use: fewer where p is large."""
+    return 64 if p <= 5_000 else 32 if p <= 100_000 else 16
+
+
+def new_unit(
+    problem: "Problem",
+    seed: np.random.SeedSequence,
+    index: int,
+    start: np.ndarray,
+    memo_slots: int,
+    chains: int = 1,
+) -> Unit:
+    """Chain number `index` of a replicate, at its starting model."""
+    capacity = problem.first_capacity()
+    unit = Unit(
+        chain=new_chain(problem.target(capacity), capacity),
+        memo=new_memo(memo_slots),
+        tally=new_tally(problem.p, capacity, MODELS, max(64, RECORDS // chains), batches_for(problem.p)),
+        rng=stream(seed, index),
+    )
+    unit.chain = place_chain(problem, unit.chain, unit.memo, start)
+    unit.tally = grow_tally(unit.tally, problem.target(0), len(unit.chain.slot))
+    return unit
+
+
+def place_chain(problem: "Problem", chain: Chain, memo: Memo, start: np.ndarray) -> Chain:
+    """The chain moved to the model `start`, with as much room as that needs."""
+    members = np.ascontiguousarray(start, np.int64)
+    while not set_model(problem.target(len(chain.slot)), chain, memo, members, len(members)):
+        if not chain.ints[NEEDED]:
+            raise DataError(
+                f"the starting model {[problem.names[j] for j in members]} has no posterior mass: it is larger than allowed or "
+                "its columns are collinear; start from another one"
+            )
+        chain = grow(chain, max(2 * len(chain.slot), int(chain.ints[NEEDED])))
+    return chain
+
+
+def make_room(problem: "Problem", unit: Unit) -> None:
+    """Give a chain the capacity its proposal needs."""
+    capacity = max(2 * len(unit.chain.slot), int(unit.chain.ints[NEEDED]))
+    unit.chain = grow(unit.chain, capacity)
+    unit.chain.ints[SCANNED] = 0
+    unit.tally = grow_tally(unit.tally, problem.target(0), capacity)
+
+
+def advance_unit(
+    problem: "Problem", unit: Unit, kernel: Callable[..., int], iterations: int, *settings: Any
+) -> None:
+    """Run `kernel` for `iterations` iterations, making room whenever a proposal does not fit."""
+    done = 0
+    while done < iterations:
+        target = problem.target(len(unit.chain.slot))
+        done += kernel(target, unit.chain, unit.memo, unit.tally, unit.rng, *settings, iterations - done)
+        if unit.chain.ints[NEEDED]:
+            make_room(problem, unit)
+
+
+def begin_counting(problem: "Problem", run: Run, rao_blackwell: bool = False) -> None:
+    """Warm-up is over. With `rao_blackwell`, conditional inclusion probabilities are averaged too."""
+    run.warmup = run.iterations
+    for unit in run.units:
+        if rao_blackwell:
+            capacity, groups = unit.tally.record_models.shape[1], batches_for(problem.p) // 2
+            columns = run.units[0].chain.ints[COLUMNS]
+            averages = new_averages(problem.target(0), capacity, groups, int(columns), SHORTEST_ITERATION)
+            unit.tally = unit.tally._replace(averages=averages)
+        start_counting(unit.chain, unit.tally)

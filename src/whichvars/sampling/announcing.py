@@ -1,0 +1,221 @@
+"""A line in a terminal or notebook that says, from the first second, that kernels are being compiled.
+
+On the first run of a version this takes half a minute in which nothing else is to be seen. A thread of its own looks at
+what Numba says of its work (``compiling.work``), as the main thread may be the one that compiles.
+"""
+
+import contextvars
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from whichvars._kernels.jit import cache_directory
+from whichvars.sampling import compiling
+
+EVERY = 0.2  # seconds between two looks
+PATIENCE = 0.5  # seconds of compiling that are not worth a word
+LOWERING = 0.067  # seconds for each function, on the machine of the table
+LONG = 0.8  # seconds that one function more does not take
+LEAST_NEW = 0.2  # share of a sampler's functions that it does not share with others, roughly
+
+
+class Effort(NamedTuple):
+    """What is compiled for a sampler."""
+
+    functions: int
+    optimising: float  # CPU seconds, after the functions were lowered one by one
+
+
+EFFORTS = {  # measured with an empty cache directory; rough, as it changes with every version
+    "exact": Effort(38, 1.3),
+    "Hybrid": Effort(162, 9.0),
+    "AddDeleteSwap": Effort(124, 6.2),
+    "Lamnisos": Effort(132, 6.7),
+    "IndividualAdaptation": Effort(137, 7.0),
+    "ASI": Effort(128, 6.4),
+    "PARNI": Effort(131, 6.4),
+    "TemperedGibbs": Effort(142, 7.4),
+    "SubsetGibbs": Effort(128, 6.6),
+    "ParallelTempering": Effort(161, 7.6),
+    "SequentialMonteCarlo": Effort(147, 7.8),
+}
+
+
+class Forecast:
+    """How long compiling will still take: as long as it took on another machine, by how fast this one is so far."""
+
+    def __init__(self, effort: Effort, kept: int) -> None:
+        """`kept`: functions that are on the disk already, for whichever sampler."""
+        self.functions = max(effort.functions - kept, round(LEAST_NEW * effort.functions))
+        self.optimising = effort.optimising
+        self.done, self.at = 0, 0.0  # functions, and the seconds after which there were so many
+        self.lowered = 0.0  # seconds of them without those of optimising
+
+    def left(self, seconds: float, done: int) -> float:
+        """Seconds left after so many, in which so many functions were done; below zero where it was too hopeful."""
+        if done > self.done:
+            self._note(seconds, done)
+        work = LOWERING * max(self.functions - self.done, 0) + self.optimising
+        return work / self._speed() - (seconds - self.at)
+
+    def _speed(self) -> float:
+        """In units of the other machine; at first it is taken to be the same."""
+        return (1 + LOWERING * self.done) / (1 + self.lowered)
+
+    def _note(self, seconds: float, done: int) -> None:
+        took, expected = seconds - self.at, LOWERING * (done - self.done) / self._speed()
+        if took > expected + LONG / self._speed():  # a whole was optimised meanwhile
+            self.optimising = max(self.optimising - (took - expected) * self._speed(), 0.0)
+            took = expected
+        self.lowered += took
+        self.done, self.at = done, seconds
+
+
+def in_words(what: str, left: float | None) -> str:
+    """What the line says.
+
+    >>> in_words("the sampler", 7.3), in_words("the sampler", 43.0)
+    ('compiling the sampler, once per version, about 7 s left', 'compiling the sampler, once per version, about 45 s left')
+    >>> in_words("the enumeration", None)
+    'compiling the enumeration, once per version'
+    """
+    words = f"compiling {what}, once per version"
+    if left is None or left < 0.5:
+        return words
+    return f"{words}, about {5 * round(left / 5) if left > 20 else round(left)} s left"
+
+
+# by the names of samplers, with what was compiled before: once in a process, as pilots and runs follow one another
+_forecasts: dict[str, tuple[Forecast, compiling.Work]] = {}
+
+
+class Announcer:
+    """Says so while anything is compiled within it, if `mode` is True and there is a terminal or notebook to say it in."""
+
+    def __init__(self, mode: bool | Callable[..., None], name: str) -> None:
+        """`name`: of the sampler's class, or "exact"."""
+        self.what = "the enumeration" if name == "exact" else "the sampler"
+        self.name = name
+        self.notebook = in_notebook()
+        self.show = mode is True and (sys.stderr.isatty() or self.notebook)
+        self.lock = threading.Lock()  # of what follows: two lines must not be drawn at the same time
+        self.line: Any = None
+        self.bar: Any = None  # a progress bar that makes way
+        self.over = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Announcer":
+        if self.show:
+            self.before = compiling.work()
+            # in this context, by which a notebook knows whose output it is
+            run = contextvars.copy_context().run
+            self.thread = threading.Thread(target=run, args=(self._watch,), daemon=True)
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more of it."""
+        self.over.set()
+        if self.thread is not None:
+            self.thread.join()
+            self.thread = None
+        with self.lock:
+            self._hush()
+
+    def draw(self, bar: Any, report: Any) -> None:
+        """Have a bar drawn, unless there is something else to say."""
+        with self.lock:
+            if self.line is None:
+                self.bar = bar
+                bar.update(report)
+
+    def _watch(self) -> None:
+        while not self.over.wait(EVERY):
+            self.look()
+
+    def look(self) -> None:
+        """See whether anything is compiled, and say so."""
+        work = compiling.work()
+        left = self._left(work) if work.busy else None
+        with self.lock:
+            if not work.busy:
+                self._hush()
+            elif work.seconds - self.before.seconds >= PATIENCE:
+                self._say(in_words(self.what, left))
+
+    def _left(self, work: compiling.Work) -> float | None:
+        if self.name not in _forecasts:
+            if self.name not in EFFORTS:
+                return None
+            kept = max(_kept() - (work.finished - self.before.finished), 0)
+            _forecasts[self.name] = Forecast(EFFORTS[self.name], kept), self.before
+        forecast, before = _forecasts[self.name]
+        return forecast.left(work.seconds - before.seconds, work.finished - before.finished)
+
+    def _say(self, words: str) -> None:
+        if self.line is None:
+            if self.bar is not None:
+                self.bar.pause()
+            self.line = _NotebookWords() if self.notebook else _TerminalWords()
+        self.line.say(words)
+
+    def _hush(self) -> None:
+        if self.line is not None:
+            self.line.stop()
+            self.line = None
+
+
+def _kept() -> int:
+    """Compiled functions on the disk."""
+    directory = cache_directory()
+    return 0 if directory is None else sum(1 for _ in directory.rglob("*.nbi"))
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this. That its package is loaded is not enough: distributed loads it too."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
+class _TerminalWords:
+    """On standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
+        self.live.start()
+
+    def say(self, words: str) -> None:
+        from rich.text import Text
+
+        self.live.update(Text(words, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def stop(self) -> None:
+        self.live.stop()
+
+
+class _NotebookWords:
+    """In the output of a notebook's cell."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self.handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+        self.said = ""
+
+    def say(self, words: str) -> None:
+        if words != self.said:
+            self.said = words
+            self.handle.update({"text/plain": words, "text/html": words}, raw=True)
+
+    def stop(self) -> None:
+        self.handle.update({"text/plain": "", "text/html": ""}, raw=True)

@@ -1,0 +1,420 @@
+"""What the counts of a run say: one replicate's estimates, and all replicates put together."""
+
+import heapq
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from scipy.special import logsumexp, softmax
+
+from whichvars._kernels.count.averages import GROUP, LENGTH, SCANS
+from whichvars._kernels.count.tally import (
+    BATCH,
+    BATCH_LENGTH,
+    MODELS,
+    MOST_STAGES,
+    NOW,
+    RECORDS,
+    STAGE,
+    STAGE_START,
+    THIN,
+    Tally,
+    settle,
+)
+from whichvars.posterior.coefficients import KeptModels, standard_error
+from whichvars.posterior.consistency import sizes_of, with_mean
+from whichvars.posterior.posterior import Models, Posterior, combine_replicates
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
+
+ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
+FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
+MODELS_KEPT = 10_000  # the best ones of all replicates
+ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
+RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
+
+
+def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
+    """PIPs of one replicate, the variance of each by batch means, and the degrees of freedom; all its chains
+    together."""
+    for unit in run.units:
+        settle(unit.chain, unit.tally)
+    tallies = [unit.tally for unit in run.units]
+    first = tallies[0].ints
+    n, complete, length = int(first[NOW]), int(first[BATCH]), int(first[BATCH_LENGTH])
+    counts = np.zeros((complete + 1, tallies[0].batch_counts.shape[1]))
+    for tally in tallies:
+        counts += tally.batch_counts[: complete + 1]
+    mean = counts.sum(axis=0) / max(n * len(tallies), 1)
+    if complete < 2:
+        return mean, np.zeros_like(mean), 0
+    means = counts[:complete] / (length * len(tallies))
+    # variance of a batch mean, times its share of the whole run
+    return mean, means.var(axis=0, ddof=1) * length / n, complete - 1
+
+
+def rao_blackwell(run: Run) -> RaoBlackwell | None:
+    """The replicate's means of conditional inclusion probabilities, with variances by groups of scans, NaN where these are
+    too few; None if there were no scans."""
+    parts = [getattr(unit, "averages", None) or unit.tally.averages for unit in run.units]
+    scans = sum(int(a.ints[SCANS]) for a in parts)
+    if scans == 0:
+        return None
+    total = np.sum([a.running + a.groups[: a.ints[GROUP]].sum(axis=0, dtype=float) for a in parts], axis=0)
+    mean = total / scans
+    squares, complete, groups = np.zeros_like(mean), 0, 0
+    for a in parts:
+        length = int(a.ints[LENGTH])
+        for group in a.groups[: a.ints[GROUP]]:
+            squares += (group - length * mean) ** 2
+            complete += length
+            groups += 1
+    if groups < FEWEST_GROUPS:
+        return RaoBlackwell(mean, np.full_like(mean, np.nan), 0)
+    variance = squares * groups / (groups - 1) / complete / scans
+    return RaoBlackwell(mean, variance, groups - 1)
+
+
+def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Estimate:
+    """What a replicate says."""
+    if hasattr(sampler, "estimate"):
+        return sampler.estimate(problem, run, replicate)
+    return estimate_from_tallies(problem, run, replicate, look_at(sampler, run), sampler.chains)
+
+
+def estimate_from_tallies(problem: Problem, run: Run, replicate: int, look: "Look", chains: int) -> Estimate:
+    """The estimate of a replicate whose chains have counted."""
+    tallies = [unit.tally for unit in run.units]
+    models, floor = _visited(tallies)
+    known = known_models(tallies)
+    evidence = None
+    if known is not None and known.draws >= ENOUGH_DRAWS:
+        constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+        evidence = known.log_mass - float(np.log(known.share)) + constant
+    return Estimate(
+        **look._asdict(),
+        models=models,
+        floor=floor,
+        trace=_trace(run, replicate),
+        records=_records(run),
+        iterations=run.iterations * chains,
+        log_evidence=evidence,
+        known_share=None if known is None else known.share,
+        troubles=run.troubles(),
+    )
+
+
+def model_weights(tally: Tally) -> np.ndarray:
+    """How many draws each model of the table stands for, (models,), the current stage included; ``tally`` says how."""
+    n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
+    counts = (tally.model_count[:n] - tally.model_before[:n]).astype(float)
+    known = tally.model_met[:n] < stage
+    if known.any():
+        counts[known] = counts[known].sum() * softmax(_log_laws(tally)[known])
+    return tally.model_weight[:n] + counts
+
+
+def _log_laws(tally: Tally) -> np.ndarray:
+    """The log of the law of the models of the table, (models,), at the temperature of the chain that was counted."""
+    marginal, prior = tally.model_values[: int(tally.ints[MODELS])].T
+    return tally.inverse_temperature[0] * marginal + prior
+
+
+def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, float, float]], float]:
+    """The chains' tables put together: members → log marginal, log prior, share of the draws."""
+    floor = max(float(t.threshold[0]) for t in tallies)
+    total = max(sum(int(t.ints[NOW]) for t in tallies), 1)
+    found: dict[tuple[int, ...], tuple[float, float, float]] = {}
+    for tally in tallies:
+        weights = model_weights(tally).tolist()
+        for e, weight in enumerate(weights):
+            marginal, prior = tally.model_values[e].tolist()
+            if marginal + prior > floor:
+                key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
+                before = found.get(key, (marginal, prior, 0.0))
+                found[key] = (*before[:2], before[2] + weight / total)
+    return found, floor
+
+
+class KnownModels(NamedTuple):
+    """Models that were known before, of the stage with the most draws."""
+
+    log_mass: float  # log Σ p(y | γ) p(γ), up to the prior's constant
+    share: float  # of the draws of the stage
+    draws: int  # of them
+
+
+def known_models(tallies: list[Tally]) -> KnownModels | None:
+    """The known models of a replicate: their posterior mass, and how much of the draws fell on them.
+
+    With K fixed beforehand, E[share of draws in K] = Σ_K p(y, γ) / p(y): the quotient of the two estimates the evidence.
+    Chains that know different models are put together as Σ share / Σ mass.
+    """
+    parts = [part for part in map(_longest_stage, tallies) if part is not None]
+    if not parts:
+        return None
+    share = float(np.mean([part.share for part in parts]))
+    log_mass = float(logsumexp([part.log_mass for part in parts]) - np.log(len(parts)))
+    return KnownModels(log_mass, share, sum(part.draws for part in parts))
+
+
+def _longest_stage(tally: Tally) -> KnownModels | None:
+    """Of the stages in which something was known, the last of those with the most draws."""
+    n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
+    known = tally.model_met[:n] < stage
+    stages = [tuple(row) for row in tally.stages[1 : min(stage, MOST_STAGES)].tolist()]
+    if known.any():
+        held = float((tally.model_count[:n] - tally.model_before[:n])[known].sum())
+        mass = float(logsumexp(_log_laws(tally)[known]))
+        stages.append((mass, held, float(tally.ints[NOW] - tally.ints[STAGE_START])))
+    usable = [(length, i) for i, (_, _, length) in enumerate(stages) if length > 0]
+    if not usable:
+        return None
+    log_mass, held, length = stages[max(usable)[1]]
+    return KnownModels(log_mass, held / length, int(held))
+
+
+def _trace(run: Run, replicate: int) -> pd.DataFrame:
+    """Thinned model size and log posterior (up to a constant) by chain."""
+    parts = []
+    for chain, unit in enumerate(run.units):
+        n, thin = int(unit.tally.ints[RECORDS]), int(unit.tally.ints[THIN])
+        parts.append(
+            pd.DataFrame(
+                {
+                    "replicate": replicate,
+                    "chain": chain,
+                    "iteration": thin * np.arange(1, n + 1),
+                    "size": unit.tally.record_size[:n],
+                    "log_posterior": unit.tally.record_values[:n].sum(axis=1),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _records(run: Run) -> sparse.csr_array:
+    """The models of the thinned record, one row for each of the trace."""
+    tallies = [unit.tally for unit in run.units]
+    return as_rows(
+        [t.record_models[r, : t.record_size[r]] for t in tallies for r in range(int(t.ints[RECORDS]))],
+        len(run.units[0].chain.position),
+    )
+
+
+def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Models, KeptModels]:
+    """The best models of all replicates, and all that averages are taken over: the same models with the same weights.
+
+    The `keep` best models have the weights that replicates give them, which count the same. What each replicate drew
+    besides is represented by the models of its thinned record that are not among these. Models that are not above every
+    replicate's floor may have been forgotten by some of them, so that their weights would be too small: they are of that
+    rest, too.
+    """
+    floor, replicates = max(e.floor for e in estimates), len(estimates)
+    values = {
+        key: (marginal, prior)
+        for estimate in estimates
+        for key, (marginal, prior, _) in estimate.models.items()
+        if marginal + prior > floor
+    }
+    best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
+    weights = {m: np.zeros(replicates) for m in best}
+    for r, estimate in enumerate(estimates):
+        for key, (_, _, share) in estimate.models.items():
+            if key in weights:
+                weights[key][r] += share
+    listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
+    for r, estimate in enumerate(estimates):
+        rows = np.split(estimate.records.indices, estimate.records.indptr[1:-1])
+        others = [key for row in rows if (key := tuple(row.tolist())) not in listed_models]
+        for key in others:
+            weights.setdefault(key, np.zeros(replicates))[r] += max(1 - listed[r], 0.0) / len(others)
+    kept = KeptModels.of_replicates(weights)
+    place = {kept.model(i): i for i in range(len(kept))}
+    best = [m for m in best if m in place]
+    index = np.array([place[m] for m in best], np.int64)
+    error = np.full(len(best), np.nan)
+    if kept.by_replicate is not None and len(kept.by_replicate) > 1:
+        error = standard_error(kept.by_replicate[:, index])
+    order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
+    columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
+    models = Models(
+        [best[i] for i in order], columns[:, 0], columns[:, 1], kept.weight[index][order], mcse=error[order]
+    )
+    return models, kept
+
+
+def combine_evidence(values: list[float]) -> tuple[float, float]:
+    """log of the mean of exp(values), and its standard error on the log scale; NaN with a single value."""
+    logs = np.array(values)
+    ratios = np.exp(logs - logs.max())
+    mean = float(ratios.mean())
+    error = float(ratios.std(ddof=1) / np.sqrt(len(logs)) / mean) if len(logs) > 1 else float("nan")
+    return float(logs.max() + np.log(mean)), error
+
+
+def combine_rao_blackwell(
+    estimates: Sequence[Any], moved: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
+    where these have sums of their own. `moved` says which variables came and went."""
+    found = [e.rao_blackwell for e in estimates]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    if parts[0].sums is not None:
+        sums = np.concatenate([part.sums for part in parts])
+        weights = np.concatenate([part.weights for part in parts])
+        if _most_are_empty(weights):
+            return None
+        mean, variance = ratio_of_sums(sums, weights)
+    else:
+        means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
+        mean, mcse = combine_replicates(means, variances, min(part.degrees for part in parts))
+        told = len(parts) > 1 or not np.isnan(variances).any()
+        variance = np.where(np.isnan(mcse), 0.0, mcse**2) if told else np.full(len(mean), np.nan)
+    return mean, error_of(variance, moved)
+
+
+def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Standard errors from variances, (p,), of sums that are rounded.
+
+    A variance of NaN cannot be told, and neither can the error. One of 0 did not vary: that is as good as known of a
+    variable that came and went in the draws, and says nothing of one that never moved.
+    """
+    still = np.where(moved, ROUNDING, np.nan)
+    return np.where(variance == 0, still, np.hypot(np.sqrt(variance), ROUNDING))
+
+
+def _most_are_empty(weights: np.ndarray) -> bool:
+    """Whether most chains had no event yet, as in short runs with long bursts of moves."""
+    return 2 * int(np.count_nonzero(weights)) < len(weights)
+
+
+def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
+    """PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have both, and
+    their variances.
+
+    Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
+    there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
+    variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
+    like PIP; errors are those of the mixture itself, chain by chain. Where most chains have no conditional
+    probabilities yet, shares of draws are all there is.
+    """
+    sums, weights, visits, visited = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("sums", "weights", "visits", "visited")
+    )
+    if _most_are_empty(weights):
+        return ratio_of_sums(visits, visited)
+    if np.count_nonzero(weights) < 2:  # one chain says nothing of its error
+        unknown = np.full(sums.shape[1], np.nan)
+        return ratio(sums, weights)[0], unknown
+    averaged, spread = ratio(sums, weights)
+    shares, spread_of_shares = ratio(visits, visited)
+    # a share of draws that happens not to vary is no better known than by so many independent draws
+    independent = averaged * (1 - averaged) / visited.sum()
+    rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
+    noise, noise_of_shares, least = (
+        np.bincount(rarity, x, len(RARITIES) + 1)
+        for x in ((spread**2).sum(axis=0), (spread_of_shares**2).sum(axis=0), independent)
+    )
+    noise_of_shares = np.maximum(noise_of_shares, least)
+    weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
+    rows = int(np.count_nonzero(weights))
+    variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
+    return averaged + weight * (shares - averaged), variance
+
+
+class Look(NamedTuple):
+    """What one replicate says of the inclusion probabilities: an ``Estimate`` without the rest."""
+
+    pip: np.ndarray
+    variance: np.ndarray
+    degrees: int
+    rao_blackwell: RaoBlackwell | None
+
+
+def look_at(sampler: Any, run: Run) -> Look:
+    """A replicate's inclusion probabilities by now. Changes nothing that is counted later."""
+    averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
+    return Look(*batch_means(run), averages)
+
+
+class Pips(NamedTuple):
+    """Inclusion probabilities of all replicates together: by whichever of two ways has the smaller errors, or by
+    both."""
+
+    pip: np.ndarray
+    mcse: np.ndarray
+    replicate_pips: np.ndarray  # (replicates, p)
+    replicate_variances: np.ndarray
+    frequencies: tuple[np.ndarray, np.ndarray]  # with their errors
+    rao_blackwell: tuple[np.ndarray, np.ndarray] | None
+
+
+def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
+    """All replicates' inclusion probabilities, and their Monte Carlo errors."""
+    means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
+    pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
+    moved = ~np.isnan(mcse)
+    averaged = combine_rao_blackwell(looks, moved)
+    if averaged is not None:
+        parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+        if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
+            pip, variance = mix_with_visits(parts)
+            mcse = error_of(variance, moved)
+            means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
+        elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
+            pass  # too few scans to tell how accurate their average is
+        elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+            pip, mcse = averaged
+            means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
+    return Pips(np.clip(pip, 0.0, 1.0), mcse, means, variances, frequencies, averaged)
+
+
+def combine(
+    problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
+) -> Posterior:
+    """The posterior that all replicates together estimate."""
+    pips = combine_pips(estimates)
+    evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
+    evidence, evidence_mcse = (
+        combine_evidence(evidences) if len(evidences) == len(estimates) else (None, None)
+    )
+    shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
+    models, kept = weigh_models(estimates)
+    sizes, sizes_mcse = sizes_of(kept, problem.p)
+    troubles: dict[str, int] = {}
+    for estimate in estimates:
+        for name, count in estimate.troubles.items():
+            troubles[name] = troubles.get(name, 0) + count
+    averaged = pips.rao_blackwell
+    return Posterior(
+        problem=problem,
+        sampler=repr(sampler),
+        pip=pips.pip,
+        mcse=pips.mcse,
+        sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
+        sizes_mcse=sizes_mcse,
+        models=models,
+        kept=kept,
+        known_share=float(np.mean(shares)),
+        iterations=sum(e.iterations for e in estimates),
+        cpu_seconds=cpu_seconds,
+        log_evidence=evidence,
+        log_evidence_mcse=evidence_mcse,
+        replicate_pips=pips.replicate_pips,
+        replicate_variances=pips.replicate_variances,
+        frequencies=pips.frequencies[0],
+        frequency_mcse=pips.frequencies[1],
+        rao_blackwell=None if averaged is None else averaged[0],
+        rao_blackwell_mcse=None if averaged is None else averaged[1],
+        trace=pd.concat([e.trace for e in estimates], ignore_index=True),
+        trace_models=sparse.vstack([e.records for e in estimates], "csr"),
+        adaptation=[sampler.learned(problem, run) for run in runs],
+        troubles=troubles,
+        warnings=tuple(dict.fromkeys(w for e in estimates for w in e.warnings)),
+    )

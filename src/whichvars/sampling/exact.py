@@ -1,0 +1,179 @@
+"""Exact answers for small p: every model is visited."""
+
+import warnings
+from math import comb
+
+import numpy as np
+from scipy.special import logsumexp
+
+from whichvars._kernels.enumerate import enumerate_models, trie_marginals
+from whichvars._kernels.linalg import factor_arrays
+from whichvars._kernels.products.gram_cache import new_gram_cache
+from whichvars.errors import DataWarning, TooLargeError
+from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.diagnostics import lost_arithmetic
+from whichvars.posterior.posterior import Models, Posterior, cpu_clock
+from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.problem import Problem, check_problem
+from whichvars.sampling.announcing import Announcer
+
+MAX_MODELS = 1 << 25
+KEPT = 1 << 20  # most models kept for averages
+ROUNDED = 1e-13  # by how much weights may miss a sum of one
+
+
+def count_models(p: int, max_size: int) -> int:
+    """Models of at most max_size of p variables; counting ends when there are more than 2⁶².
+
+    >>> count_models(10, 10), count_models(100, 2)
+    (1024, 5051)
+    """
+    total = 0
+    for k in range(max_size + 1):
+        total += comb(p, k)
+        if total > 1 << 62:
+            break
+    return total
+
+
+def number_of_models(problem: Problem) -> int:
+    """Models that a problem allows, as far as it was worth counting."""
+    prior = problem.model_prior
+    if isinstance(prior, ConditionalPrior) and problem.p <= 40:
+        return prior.count_models(problem.max_size)
+    return count_models(problem.p, problem.max_size)
+
+
+def exact(
+    problem: Problem, *, keep: int = 10_000, max_models: int = MAX_MODELS, progress: bool = True
+) -> Posterior:
+    r"""Enumerate all models: exact inclusion probabilities, model probabilities and evidence.
+
+    Every one of the :math:`\sum_{k \le \mathrm{max\_size}} \binom pk` models is visited once, depth first, at
+    the cost of one new row of a Cholesky factor each: 2²⁰ models take about a second.
+
+    Parameters
+    ----------
+    problem : Problem
+    keep : int
+        How many of the best models the result keeps.
+    max_models : int
+        Refuse to visit more than this (2²⁵ models take about a minute and 1 GB).
+    progress : bool
+        Say in a terminal or notebook when this has to be compiled first, which happens once per version.
+
+    Returns
+    -------
+    Posterior
+        With Monte Carlo errors of zero and a ``log_evidence``: log Σ_γ p(y | γ) p(γ) relative to p(y | null
+        model). Where the slab needs full rank, models without it count as of likelihood zero; the prior is
+        not renormalised over the others.
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+    >>> wv.exact(problem).inclusion_probabilities.round(4).head(3)
+    M     0.8504
+    So    0.2307
+    Ed    0.9776
+    Name: inclusion_probability, dtype: float64
+    """
+    check_problem(problem, "exact")
+    total = number_of_models(problem)
+    if total > max_models:
+        raise TooLargeError(
+            f"{problem.p} variables give {'over ' if total > 1 << 62 else ''}{float(total):.2g} models, more than max_models = {max_models:,}; use sample(problem) instead, "
+            "or set max_size"
+        )
+    started = cpu_clock()
+    depth = int(min(problem.max_columns, np.sort(np.diff(problem.offsets))[::-1][: problem.max_size].sum()))
+    target = problem.target(depth)
+    factor, inverse, solved, work = factor_arrays(max(depth, 1) + 1)
+    parent, last = np.empty(total, np.int32), np.empty(total, np.int32)
+    marginal, prior = np.empty(total), np.empty(total)
+    troubles = np.zeros(2, np.int64)
+    cache = new_gram_cache(target.design, 0)
+    path, sums = np.zeros((5, problem.p + 1), np.int64), np.zeros((4, problem.p + 1))
+    column = np.zeros(depth + 1, np.int64)
+    with Announcer(progress, "exact"):
+        n = enumerate_models(
+            target,
+            cache,
+            depth,
+            factor,
+            inverse,
+            solved,
+            work,
+            path,
+            sums,
+            column,
+            parent,
+            last,
+            marginal,
+            prior,
+            troubles,
+        )
+    parent, last, marginal, prior = parent[:n], last[:n], marginal[:n], prior[:n]
+    log_posterior = marginal + prior
+    log_total = logsumexp(log_posterior)
+    weight = np.exp(log_posterior - log_total)
+    total_weight = weight.sum()
+    if abs(total_weight - 1) > ROUNDED:  # a `log_total` of millions is itself known to nine decimals only
+        weight /= total_weight
+    order = np.argsort(-weight, kind="stable")
+    # what has a weight too small for a number stands in the order of its log posterior
+    mass = np.count_nonzero(weight)
+    order[mass:] = order[mass:][np.argsort(-log_posterior[order[mass:]], kind="stable")]
+    best = order[:keep]
+    models = Models(
+        members=[_climb(parent, last, i) for i in best],
+        log_marginal=marginal[best],
+        log_prior=prior[best],
+        frequency=weight[best],
+        exact=True,
+    )
+    kept = _keep(parent, last, weight, order)  # before the next call uses `weight` up
+    pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
+    trie_marginals(parent, last, weight, np.zeros(n, np.int32), pip, sizes)
+    posterior = Posterior(
+        problem=problem,
+        sampler="exact enumeration",
+        pip=pip,
+        mcse=np.zeros(problem.p),
+        sizes=sizes,
+        models=models,
+        kept=kept,
+        log_evidence=float(log_total + problem.model_prior.log_constant(problem.p, problem.max_size)),
+        log_evidence_mcse=0.0,
+        iterations=n,
+        cpu_seconds=cpu_clock() - started,
+        troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
+    )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, DataWarning, stacklevel=2)
+    return posterior
+
+
+def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.ndarray) -> KeptModels:
+    """The models, best first, that hold 1 − 1e-12 of the mass, or the best KEPT of them; none without any."""
+    order = order[: np.count_nonzero(weight)]
+    order = order[: 1 + int(np.searchsorted(np.cumsum(weight[order]), 1 - 1e-12))][:KEPT]
+    node, members = order.astype(np.int64), []
+    while (node > 0).any():
+        members.append(np.where(node > 0, last[node], -1).astype(np.int32))
+        node = np.where(node > 0, parent[node], 0)
+    table = np.array(members[::-1], np.int32).reshape(len(members), len(order)).T
+    table = np.sort(table, axis=1)  # ascending, −1 first
+    inside = table >= 0
+    start = np.concatenate([[0], np.cumsum(inside.sum(axis=1))]).astype(np.int64)
+    return KeptModels(table[inside], start, weight[order] / weight[order].sum())
+
+
+def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:
+    members = []
+    while node > 0:
+        members.append(int(last[node]))
+        node = int(parent[node])
+    return tuple(sorted(members))  # under heredity, not the order in which they were added

@@ -1,0 +1,222 @@
+"""Progress of a run: rate, time left, how accurate it is by now, and whether its replicates agree."""
+
+import html
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from whichvars.sampling import compiling
+from whichvars.sampling.announcing import Announcer
+from whichvars.sampling.estimates import Look, combine_pips, look_at
+
+if TYPE_CHECKING:
+    from whichvars.samplers.contract import Run
+
+OFTEN = 0.4  # seconds between two looks
+SHARE = 0.05  # most of the time that looking may take
+WIDE = 100  # columns of a terminal in which there is room for whole words
+
+
+class Report(NamedTuple):
+    """What a progress callback is given."""
+
+    done: int  # iterations of all replicates and chains
+    total: int | None  # None where it is not known beforehand
+    fraction: float  # of the whole that is done, 0 to 1
+    seconds: float  # wall time since the start
+    largest_mcse: float | None  # of any PIP, as the posterior would say now; None while it cannot be told
+    status: str  # anything else the sampler says
+    rate: float = 0.0  # iterations a second, compilation not counted
+    seconds_left: float | None = None
+    disagreement: float | None = None  # largest difference between two replicates' PIPs of one variable
+    compiling: bool = False  # nothing is sampled yet, as kernels are being compiled
+
+
+class Progress:
+    """A line in a terminal or notebook, a callback, or nothing. The line appears only if the run takes longer
+    than a second, and vanishes when it is done. While kernels are compiled, that of the announcer is there instead."""
+
+    def __init__(
+        self,
+        mode: bool | Callable[[Report], None],
+        total: int | None,
+        sampler: Any = None,
+        budget: float | None = None,
+        announcer: Announcer | None = None,
+    ) -> None:
+        self.callback = mode if callable(mode) else None
+        self.announcer = Announcer(mode, type(sampler).__name__) if announcer is None else announcer
+        self.show = self.announcer.show
+        self.total, self.sampler, self.budget = total, sampler, budget
+        self.started = time.monotonic()
+        self.next_look = self.started + (0.0 if self.callback else 1.0)
+        self.first: tuple[float, int, float] | None = None  # when something was first done, and how much
+        self.line: Any = None
+        self.looks: dict[int, Look] = {}
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.line is not None:
+            self.line.stop()
+
+    def waiting(self, runs: list["Run"]) -> None:
+        """Called every second while nothing is finished: on a first run, kernels are being compiled."""
+        if self.callback is not None and compiling.work().busy:
+            done = self._done(runs)
+            seconds = time.monotonic() - self.started
+            fraction = self._fraction(runs, done, 0.0)
+            status = runs[0].status
+            self.callback(Report(done, self.total, fraction, seconds, None, status, compiling=True))
+
+    def _done(self, runs: list["Run"]) -> int:
+        return sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
+
+    def update(self, runs: list["Run"], idle: list["Run"], spent: float | None = None) -> None:
+        """Called between chunks, with the seconds of the budget that are spent: of the wall time if not given. Only runs
+        that no thread is working on are looked at closely."""
+        if self.callback is None and not self.show:
+            return
+        now = time.monotonic()
+        done = self._done(runs)
+        fraction = self._fraction(runs, done, now - self.started if spent is None else spent)
+        if self.first is None and done:
+            self.first = (now, done, fraction)
+        if now < self.next_look and done != self.total:
+            return
+        clock = time.perf_counter()
+        self._look_at(idle)
+        report = self._report(runs, done, fraction, now)
+        self.next_look = now + max(OFTEN, (time.perf_counter() - clock) / SHARE)
+        if self.callback is not None:
+            self.callback(report)
+        else:
+            self._draw(report)
+
+    def _fraction(self, runs: list["Run"], done: int, seconds: float) -> float:
+        fraction = done / self.total if self.total else float(np.mean([run.fraction for run in runs]))
+        return min(1.0, max(fraction, seconds / self.budget if self.budget else 0.0))
+
+    def _look_at(self, idle: list["Run"]) -> None:
+        from whichvars._kernels.count.tally import NOW
+
+        for run in idle:
+            if self.total and run.units[0].tally.ints[NOW] > 0:
+                self.looks[id(run)] = look_at(self.sampler, run)
+
+    def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:
+        assert self.first is not None
+        since, before, part = self.first
+        elapsed = max(now - since, 1e-9)
+        left = elapsed * (1 - fraction) / (fraction - part) if fraction > part else None
+        error, apart = self._accuracy(len(runs))
+        rate = (done - before) / elapsed
+        return Report(
+            done, self.total, fraction, now - self.started, error, runs[0].status, rate, left, apart
+        )
+
+    def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
+        """Largest error of a PIP and largest difference between replicates, once all have something to say."""
+        looks = list(self.looks.values())
+        if len(looks) < replicates:
+            return None, None
+        found = combine_pips(looks)
+        error = float(np.nanmax(found.mcse)) if np.isfinite(found.mcse).any() else None
+        apart = found.replicate_pips.max(axis=0) - found.replicate_pips.min(axis=0)
+        return error, float(apart.max()) if replicates > 1 else None
+
+    def _draw(self, report: Report) -> None:
+        if self.line is None:
+            self.line = _NotebookLine() if self.announcer.notebook else _TerminalLine()
+        self.announcer.draw(self.line, report)
+
+
+def in_words(report: Report, whole: bool = True) -> list[str]:
+    """What a progress line says, part by part.
+
+    >>> report = Report(600, 1000, 0.6, 9.0, 0.0123, "", 66.7, 6.0, 0.04)
+    >>> in_words(report)
+    [' 60%', '0:06 left', '67 iterations/s', 'largest error 0.0123', 'replicates differ by 0.04']
+    >>> in_words(report, whole=False)
+    [' 60%', '0:06 left', '67/s', 'error 0.0123', 'apart 0.04']
+    """
+    parts = [f"{report.fraction:4.0%}"]
+    if report.seconds_left is not None:
+        parts.append(f"{_clock(report.seconds_left)} left")
+    if not report.status:  # samplers that say something else count otherwise
+        parts.append(_speed(report.rate) + (" iterations/s" if whole else "/s"))
+    if report.largest_mcse is not None:
+        parts.append(f"{'largest error' if whole else 'error'} {report.largest_mcse:.3g}")
+    if report.disagreement is not None:
+        parts.append(f"{'replicates differ by' if whole else 'apart'} {report.disagreement:.2g}")
+    return [*parts, report.status] if report.status else parts
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _speed(rate: float) -> str:
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if rate >= size:
+            return f"{rate / size:.3g}{letter}"
+    return f"{rate:.2g}"
+
+
+class _TerminalLine:
+    """A bar and words on standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        console = Console(stderr=True)
+        self.whole = console.width >= WIDE
+        self.bar = Progress(
+            TextColumn("sampling"),
+            BarColumn(bar_width=20 if self.whole else 12),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=1.0, words="")
+
+    def update(self, report: Report) -> None:
+        self.bar.start()  # if it is not there
+        words = "  ".join(in_words(report, self.whole))
+        self.bar.update(self.task, completed=report.fraction, words=words)
+
+    def pause(self) -> None:
+        """Make way for something else, until the next report."""
+        self.bar.stop()
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+class _NotebookLine:
+    """The same in the output of a notebook's cell, without widgets."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self.handle: Any = display({"text/plain": "sampling"}, raw=True, display_id=True)
+
+    def update(self, report: Report) -> None:
+        words = ", ".join(part.strip() for part in in_words(report))
+        bar = f'<progress value="{report.fraction:.4f}" max="1"></progress>'
+        self.handle.update(
+            {"text/plain": f"sampling: {words}", "text/html": f"sampling {bar} {html.escape(words)}"},
+            raw=True,
+        )
+
+    def pause(self) -> None:
+        """There is room for both."""
+
+    def stop(self) -> None:
+        self.handle.update({"text/plain": "", "text/html": ""}, raw=True)

@@ -1,0 +1,564 @@
+"""``sample()``: replicates × chunks, warm-up, stopping, progress, interrupt. Knows no algorithm, and leaves to an
+executor where replicates are advanced.
+
+Results depend on the problem, the sampler's settings, the seed and the numbers of draws, warm-up iterations
+and replicates, and on `target_mcse`; not on threads, workers, chunks or timing, unless a `budget` of time runs out.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from whichvars.data import storage
+from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
+from whichvars.posterior.diagnostics import doubts, lost_arithmetic
+from whichvars.posterior.posterior import Posterior, cpu_clock
+from whichvars.problem.problem import Problem, check_problem
+from whichvars.samplers.contract import Sampler, begin_counting
+from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
+from whichvars.samplers.starts import starting_models
+from whichvars.sampling.announcing import Announcer
+from whichvars.sampling.budgets import parse_budget
+from whichvars.sampling.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
+from whichvars.sampling.choosing import check_sampler, choose
+from whichvars.sampling.compiling import clock
+from whichvars.sampling.estimates import combine, combine_pips, estimate_of, look_at
+from whichvars.sampling.exact import exact
+from whichvars.sampling.executors import Crew, Executor, Threads
+from whichvars.sampling.interrupts import Asked, listen
+from whichvars.sampling.progress import Progress, Report
+
+DRAWS = 1_000_000  # if not given
+ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
+FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
+WARMUP_SHARE = 0.2  # of a time budget, at most
+# draws of each chain, and half as many of warm-up, that are made however small a budget is: batch means then have 32 batches
+# at least, and chains that take turns, of 64 steps at first, have all had some
+LEAST_DRAWS = 512
+TURNS = 10  # of each replicate, where a budget is divided among more replicates than are advanced at the same time
+
+
+def sample(
+    problem: Problem,
+    sampler: Sampler | str = "auto",
+    *,
+    draws: int | None = None,
+    warmup: int | None = None,
+    replicates: int = 4,
+    threads: int | None = None,
+    seed: int | np.random.SeedSequence | None = 0,
+    start: Any = None,
+    budget: str | float | None = None,
+    target_mcse: float | None = None,
+    rao_blackwell: bool = True,
+    progress: bool | Callable[[Report], None] = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: str | float = "30s",
+    chunk: int | None = None,
+    executor: Executor | None = None,
+) -> Posterior:
+    """Sample the posterior distribution over models.
+
+    Parameters
+    ----------
+    problem : Problem
+    sampler : sampler object or "auto"
+        "auto": every model is looked at, and the answer is exact, where that takes about a second (up to 20
+        variables) and `draws` is not given; else ``Hybrid()``. ``posterior.explain()`` says which it was.
+    draws : int
+        Iterations counted per replicate, divided among its chains. A million if not given; with `budget`, as many
+        as there is time for.
+    warmup : int
+        Iterations per replicate before counting starts. A tenth of `draws` if not given, 100,000 at most where
+        `budget` or `target_mcse` may end the run earlier.
+    replicates : int
+        Independent runs. Monte Carlo errors and warnings of disagreement rest on them: at least 2, better 4.
+    threads : int
+        Threads; all cores if not given. Results do not depend on it.
+    seed : int, SeedSequence or None
+        Results repeat exactly with the same seed; None takes a new one each time.
+    start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
+        Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
+    budget : str or float
+        Time to spend sampling, such as "90s", "2m" or a number of seconds: wall time, in which compiling does not count.
+        All replicates get the same share of it, on however few threads, and a fifth of it at most is warm-up. However
+        small it is, each chain makes 512 draws (or `draws`), without which errors could not be estimated; where that takes
+        longer, a warning says so. What is reached depends on the machine and does not repeat.
+    target_mcse : float
+        Stop as soon as every inclusion probability has a Monte Carlo error below this, looked at after 20,000
+        draws and again whenever there are 1.4 times as many. Repeats exactly.
+    rao_blackwell : bool
+        Average conditional inclusion probabilities along the run as well, where the sampler does not live by them
+        anyway. They take up to half of the time and are usually worth far more.
+    progress : bool or callable
+        Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
+        second. While the sampler is being compiled, once per version, a line says so and about how long it will take;
+        a function is told by ``report.compiling``, every second from when chains are started.
+    checkpoint : path
+        Directory in which the run is kept while it goes on, so that it can be killed at any moment: ``resume`` goes on
+        from there, and so does calling this function again with the same arguments. The numbers are the same, bit for
+        bit, as if nothing had happened. It stays when the run is done, for ``extend``. Not used where every model is
+        looked at.
+    every : str or float
+        Time between two checkpoints of a replicate; more where writing one would take over 2 % of it.
+    chunk : int
+        Iterations between two looks at the clock; chosen by time if not given. Results do not depend on it.
+    executor : executor
+        Where the work is done: in `threads` of this process if not given, or by the workers of a cluster, as in
+        ``executor=DaskExecutor("tcp://ADDRESS:8786")``. Results do not depend on it. Not used where every model is looked at.
+
+    Returns
+    -------
+    Posterior
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
+    >>> posterior = wv.sample(problem, draws=50_000, seed=1, progress=False)
+    >>> bool(abs(posterior.inclusion_probabilities["Ed"] - 0.9776) < 4 * posterior.inclusion_mcse["Ed"])
+    True
+    >>> float(wv.sample(problem).inclusion_probabilities["Ed"].round(4))  # 15 variables: exact
+    0.9776
+    """
+    check_problem(problem, "sample")
+    asked = {
+        "draws": draws, "warmup": warmup, "replicates": replicates, "seed": plain_seed(seed), "start": start if isinstance(start, str) else None,
+        "budget": budget, "target_mcse": target_mcse,
+    }  # fmt: skip
+    seconds = None if budget is None else _seconds(budget)
+    _plan(
+        1, draws, warmup, seconds, target_mcse
+    )  # what is wrong is wrong even where "auto" has no use for it
+    replicates = _whole(replicates, "replicates", 1)
+    who = executor_of(executor, threads)
+    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
+    chosen = None
+    if isinstance(sampler, str) and sampler == "auto":
+        chosen = choose(problem, draws, seconds)
+        if chosen.sampler is None:
+            return replace(exact(problem, progress=progress is True), settings=asked, chosen=chosen.why)
+        sampler = chosen.sampler
+    why = chosen.why if chosen else ""
+    sampler = check_sampler(sampler)
+    by_draws = getattr(sampler, "by_draws", True)
+    if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
+        raise DataError(
+            f"{type(sampler).__name__} takes no draws, warmup, start, budget or target_mcse: its size is `particles` and `steps`, "
+            "and it starts from the prior"
+        )
+    plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
+    seeds = replicate_seeds(seed, replicates)
+    settings = Settings(
+        sampler, plan, plain_entropy(seeds[0]), list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
+    )  # fmt: skip
+    with locked(checkpoint, every) as keeper:
+        found: dict[int, Replicate] = {}
+        if keeper is not None and keeper.exists():
+            settings = _same_run(keeper, problem, settings)
+            found = keeper.replicates()
+        elif keeper is not None:
+            keeper.begin(problem, settings)
+        return carry_out(problem, settings, keeper, found, who, chunk, progress)
+
+
+def _same_run(keeper: Checkpoint, problem: Problem, settings: Settings) -> Settings:
+    """The settings of the run in a directory, if it is the one asked for."""
+    _, before, data = keeper.read_run()
+    where = f"{keeper.directory} holds the checkpoint of another run"
+    advice = "name another directory, or remove this one"
+    if data != fingerprint(problem):
+        raise DataError(f"{where}, with other data or priors: {advice}")
+    if settings.asked["seed"] is None:
+        settings = replace(settings, entropy=before.entropy, path=before.path)
+    known = {**keeper.known, Settings.__name__: Settings}
+    names = [f.name for f in fields(Settings) if f.name not in ("asked", "chosen")]
+    other = [
+        name
+        for name in names
+        if storage.digest_of(getattr(before, name), known)
+        != storage.digest_of(getattr(settings, name), known)
+    ]
+    if other:
+        words = {"plan": "draws, warmup, budget or target_mcse", "entropy": "seed", "path": "seed"}
+        differ = ", ".join(dict.fromkeys(words.get(name, name) for name in other))
+        raise DataError(f"{where}, which differs in {differ}: {advice}; resume() goes on with what is there")
+    return before
+
+
+def carry_out(
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    found: dict[int, Replicate],
+    executor: Executor,
+    chunk: int | None,
+    progress: bool | Callable[[Report], None],
+) -> Posterior:
+    """Start a run, or go on with the replicates that were `found`, and say what came of it."""
+    with Announcer(progress, type(settings.sampler).__name__) as announcer:
+        with executor.start(problem, settings.sampler, settings.replicates, chunk) as crew:
+            loop, stopped = _advance_all(problem, settings, keeper, found, crew, progress, announcer)
+        return _conclude(problem, settings, keeper, loop, stopped, announcer)
+
+
+def executor_of(executor: Executor | None, threads: int | None) -> Executor:
+    """The executor that was given, or threads of this process."""
+    if executor is None:
+        return Threads((os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1))
+    if isinstance(executor, type) or not hasattr(executor, "start"):
+        raise ArgumentTypeError(f"executor must be an object such as DaskExecutor(address), not {executor!r}")
+    if threads is not None:
+        raise DataError("threads are those of this process; with an executor, leave them out")
+    return executor
+
+
+def _advance_all(
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    found: dict[int, Replicate],
+    crew: Crew,
+    progress: bool | Callable[[Report], None],
+    announcer: Announcer,
+) -> tuple["_Loop", str]:
+    """Advance all replicates until there is a reason to stop; the loop that did it, and the reason."""
+    sampler, plan = settings.sampler, settings.plan
+    replicates = [
+        found[i]
+        if i in found
+        else Replicate(
+            sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
+        )
+        for i, seed in enumerate(settings.seeds())
+    ]
+    total = (
+        (plan.warmup + plan.draws) * sampler.chains * len(replicates)
+        if getattr(sampler, "by_draws", True)
+        else None
+    )
+    bar = Progress(progress, total, sampler, plan.seconds, announcer)
+    with listen(keeper is not None) as asked, bar:
+        loop = _Loop(problem, settings, replicates, crew, keeper, asked)
+        if keeper is not None:
+            keeper.start_clock(len(replicates))
+        stopped = loop.run(bar)
+        if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
+            for i in range(len(replicates)):
+                keeper.write(i, loop.snapshot(i))
+    return loop, stopped
+
+
+def _conclude(
+    problem: Problem,
+    settings: Settings,
+    keeper: Checkpoint | None,
+    loop: "_Loop",
+    stopped: str,
+    announcer: Announcer,
+) -> Posterior:
+    """What came of a run, with a warning of whatever is wrong with it."""
+    sampler, runs = settings.sampler, loop.runs
+    counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
+    go_on = f"; go on with whichvars.resume({str(keeper.directory)!r})" if keeper else ""
+    if loop.lost is not None and (keeper is not None or not counted):
+        kept_too = f"; what was done before its last round is kept{go_on}" if keeper else ""
+        raise ClusterError(f"{loop.lost}{kept_too}") from loop.lost
+    if stopped == "interrupted":  # replicates that have counted nothing yet have nothing to say
+        if not counted:
+            raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
+        runs = counted
+    estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
+    kept = {} if keeper is None else {"checkpoint": str(keeper.directory)}
+    posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
+    announcer.stop()  # warnings need a line of their own
+    posterior = replace(
+        posterior,
+        warnings=(*posterior.warnings, *_shortcomings(settings, loop, stopped, len(runs))),
+        settings=settings.asked | kept,
+        chosen=settings.chosen,
+        stopped=stopped,
+    )
+    if stopped == "interrupted":
+        why = "interrupted" if loop.lost is None else f"{loop.lost}: ended"
+        warnings.warn(
+            f"{why} after {posterior.iterations:,} iterations; the result is what was counted until then{go_on}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    _warn_of_trouble(posterior)
+    return posterior
+
+
+def _shortcomings(settings: Settings, loop: "_Loop", stopped: str, replicates: int) -> list[str]:
+    """What is to be said of a run that has fewer replicates than asked for, or took longer than it was to."""
+    found = []
+    if replicates < settings.replicates:
+        when = "the run was interrupted" if loop.lost is None else "the cluster was lost"
+        found.append(
+            f"only {replicates} of the {settings.replicates} replicates asked for {'is' if replicates == 1 else 'are'} in the "
+            f"answer: the others had counted nothing when {when}"
+        )
+    budget = settings.plan.seconds
+    if budget is not None and stopped != "interrupted" and any(loop.late):
+        found.append(
+            f"the budget of {budget:g} seconds is too small for the draws without which errors cannot be estimated: they were "
+            f"made all the same, and the run took {loop.spent() - budget:.2g} seconds longer"
+        )
+    return found
+
+
+def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
+    open_ended = seconds is not None or target is not None
+    if target is not None and not (isinstance(target, (int, float, np.number)) and 0 < target < 1):
+        raise DataError(f"target_mcse must be a number between 0 and 1, such as 0.01, not {target!r}")
+    whole = _whole(draws, "draws", 1) if draws is not None else DRAWS if seconds is None else 1 << 50
+    most = ENOUGH_WARMUP if open_ended else whole
+    warm = min(whole // 10, most) if warmup is None else _whole(warmup, "warmup", 0)
+    each = [-(-n // chains) for n in (warm, whole, FIRST_CHECK)]
+    return Plan(each[0], each[1], seconds, None if target is None else float(target), each[2])
+
+
+def _seconds(budget: Any) -> float:
+    found = parse_budget(budget)
+    if found.seconds is None:
+        raise DataError(
+            f'budget {budget!r} has no unit: give a time such as "90s", or the number of draws as draws='
+        )
+    return found.seconds
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer, float))
+        or not float(value).is_integer()
+    ):
+        raise ArgumentTypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise DataError(f"{name} must be at least {least}, not {value}")
+    return int(value)
+
+
+class _Loop:
+    """Has a crew advance all replicates, a chunk at a time, each in a thread of its own."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: Settings,
+        replicates: list[Replicate],
+        crew: Crew,
+        keeper: Checkpoint | None,
+        asked: Asked,
+    ) -> None:
+        self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
+        self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
+        self.crew, self.keeper, self.asked = crew, keeper, asked
+        self.lost: ClusterError | None = None  # why a cluster cannot go on
+        self.runs = [replicate.run for replicate in replicates]
+        self.counting = [replicate.counting for replicate in replicates]
+        self.cpu = [replicate.cpu_seconds for replicate in replicates]
+        self.own = [replicate.own_seconds for replicate in replicates]  # spent on each
+        self.late = [replicate.late for replicate in replicates]
+        self.away = [0.0] * len(replicates)  # seconds of compiling in other processes
+        self.started = clock() - max(replicate.seconds for replicate in replicates)
+        first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
+        self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
+
+    def snapshot(self, index: int) -> Replicate:
+        """A replicate as it is now; not a copy."""
+        return Replicate(
+            self.runs[index],
+            self.counting[index],
+            self.check,
+            self.spent(),
+            self.cpu[index],
+            self.own[index],
+            self.late[index],
+        )
+
+    def _begin_counting(self, index: int) -> None:
+        self.counting[index] = True
+        if hasattr(self.sampler, "begin_counting"):
+            self.sampler.begin_counting(self.problem, self.runs[index])
+        elif self.by_draws:
+            begin_counting(self.problem, self.runs[index], self.rao_blackwell)
+
+    def has_counted(self, index: int) -> bool:
+        """Whether a replicate has anything to say yet."""
+        return self._counted(index) > 0 if self.by_draws else self.runs[index].finished
+
+    def _counted(self, index: int) -> int:
+        """Iterations of each chain of a replicate since warm-up."""
+        return self.runs[index].iterations - self.runs[index].warmup if self.counting[index] else 0
+
+    # --- time
+
+    def spent(self) -> float:
+        """Seconds of sampling so far. Processes that compile do so at the same time: that of the slowest is left out."""
+        return clock() - self.started - max(self.away)
+
+    def _time_left(self) -> float:
+        return np.inf if self.plan.seconds is None else self.plan.seconds - self.spent()
+
+    def _share(self) -> float:
+        """Seconds of the budget that can be spent on each replicate, so that all get the same."""
+        assert self.plan.seconds is not None
+        return self.plan.seconds * min(1.0, self.crew.width / len(self.runs))
+
+    def _warmup_left(self, index: int) -> float:
+        """Seconds that a replicate still has for its warm-up."""
+        if self.plan.seconds is None:
+            return np.inf
+        return min(WARMUP_SHARE * self._share() - self.own[index], self._time_left())
+
+    def _least_warmup(self) -> int:
+        return min(self.plan.warmup, LEAST_DRAWS // 2)
+
+    def _least(self, index: int) -> int:
+        """Draws of each chain that a replicate makes even where its time is up. As many as in warm-up at least: turns that
+        chains take have become so long by then."""
+        return min(self.check, max(LEAST_DRAWS, self.runs[index].warmup))
+
+    def _next(self, index: int) -> tuple[int, float | None]:
+        """The iteration towards which to advance a replicate, and seconds after which to stop on the way; None: as seems
+        fit."""
+        run, seconds = self.runs[index], None
+        if not self.counting[index]:
+            left = self._warmup_left(index)
+            end = self.plan.warmup if left > 0 else self._least_warmup()
+        else:
+            left = self._time_left()
+            end = run.warmup + (self.check if left > 0 else self._least(index))
+        if self.plan.seconds is not None and left > 0:
+            share = self._share()
+            seconds = left if self.crew.width >= len(self.runs) else min(left, share / TURNS)
+        return end, seconds
+
+    # --- what is to be done
+
+    def _unfinished(self) -> list[int]:
+        """Replicates that have something to do before accuracy is looked at, or before a run whose time is up can end."""
+        in_time = self._time_left() > 0
+        return [
+            i
+            for i, run in enumerate(self.runs)
+            if not run.finished and self._counted(i) < (self.check if in_time else self._least(i))
+        ]
+
+    def _waiting(self, order: list[int], working: Iterable[int]) -> list[int]:
+        """Those that nobody is working on, in this order; by the time spent on them where time is short."""
+        unfinished, busy = set(self._unfinished()), set(working)
+        waiting = [i for i in order if i in unfinished and i not in busy]
+        return waiting if self.plan.seconds is None else sorted(waiting, key=self.own.__getitem__)
+
+    def _reason_to_stop(self) -> str:
+        """Why nobody has anything to do; "" if it was for a look at the accuracy, after which all go on."""
+        if any(not run.finished and self._counted(i) < self.check for i, run in enumerate(self.runs)):
+            return "budget"
+        accurate = self.plan.target is not None and self._is_accurate()
+        if accurate or self.check >= self.plan.draws:
+            return "target_mcse" if accurate else "draws"
+        self.check = min(self.plan.draws, int(GROWTH * self.check))
+        return ""
+
+    def run(self, bar: Progress) -> str:
+        """Why it stopped."""
+        with ThreadPoolExecutor(len(self.runs)) as outer:
+            try:
+                return self._run(outer, bar)
+            except BaseException:
+                self.crew.give_up()
+                raise
+
+    def _run(self, outer: ThreadPoolExecutor, bar: Progress) -> str:
+        indices = range(len(self.runs))
+        for index in indices:
+            if self.plan.warmup == 0 and not self.counting[index]:
+                self._begin_counting(index)
+        order, working, stopped = list(indices), dict[Future[None], int](), ""
+        while working or not stopped:
+            try:
+                if self.asked.times:
+                    stopped = stopped or "interrupted"
+                waiting = [] if stopped else self._waiting(order, working.values())
+                while waiting and len(working) < self.crew.width:
+                    index = waiting.pop(0)
+                    working[outer.submit(self._advance, index)] = index
+                if not working:
+                    stopped = stopped or self._reason_to_stop()
+                    continue
+                done, _ = wait(working, timeout=1.0, return_when=FIRST_COMPLETED)
+                if not done:
+                    bar.waiting(self.runs)
+                    continue
+                for future in done:
+                    index = working.pop(future)
+                    future.result()
+                    order.remove(index)
+                    order.append(index)
+                idle = [r for i, r in enumerate(self.runs) if i not in working.values()]
+                bar.update(self.runs, idle, self.spent())
+            except KeyboardInterrupt:
+                nothing = self.keeper is None and not any(map(self.has_counted, indices))
+                if self.asked.times or stopped == "interrupted" or nothing:
+                    raise
+                stopped = "interrupted"
+            except ClusterError as error:
+                self.lost, stopped = error, "interrupted"
+        return stopped
+
+    def _is_accurate(self) -> bool:
+        """Whether every inclusion probability is known to `target_mcse`. Called when all replicates have counted
+        equally many draws."""
+        target, mcse = self.plan.target, combine_pips([look_at(self.sampler, run) for run in self.runs]).mcse
+        return target is not None and bool(np.isfinite(mcse).any() and np.nanmax(mcse) <= target)
+
+    def _advance(self, index: int) -> None:
+        """One chunk of one replicate, and a checkpoint of it where one is due."""
+        run, began, cpu = self.runs[index], clock(), cpu_clock()
+        end, seconds = self._next(index)
+        if end > run.iterations:
+            self.late[index] |= seconds is None and self._time_left() <= 0
+            spent = self.crew.advance(index, run, end, seconds)
+            self.cpu[index] += spent.cpu_seconds
+            self.away[index] += spent.compiling
+            began += spent.compiling
+        now = clock()
+        self.own[index] += max(now - began, 0.0)
+        enough = run.iterations >= self._least_warmup() and self._warmup_left(index) <= 0
+        if not self.counting[index] and (run.iterations == self.plan.warmup or enough):
+            self._begin_counting(index)
+            self.own[index] += clock() - now
+        self.cpu[index] += cpu_clock() - cpu
+        if self.keeper is not None:
+            self.keeper.write_if_due(index, self.snapshot(index), self._unfinished())
+
+
+def _warn_of_trouble(posterior: Posterior) -> None:
+    """Say what speaks against trusting a result, and what else there is to know of it."""
+    reasons = doubts(posterior)
+    for message in posterior.warnings:
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    for reason in reasons:
+        warnings.warn(f"{reason}. posterior.explain() says more", ConvergenceWarning, stacklevel=5)
+    target, worst = posterior.settings.get("target_mcse"), np.nanmax(posterior.mcse, initial=0.0)
+    if target is not None and posterior.stopped != "target_mcse" and worst > target and not reasons:
+        warnings.warn(
+            f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
+            "give it more draws or a larger budget",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    for message in lost_arithmetic(posterior):
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
+__all__ = ["sample"]

@@ -1,0 +1,313 @@
+"""What one thread does with a replicate, in this process or on a worker of a cluster.
+
+A worker keeps, by the token of a run, a ``Site``: the problem and the sampler, sent once, and the replicates that it
+advanced last, so that the next round need not send them again. Whatever a worker is asked for comes as an ``Order``
+that says at which moment the replicate is expected to stand. Where the worker has it at no such moment (it never had
+it, or was started anew) it says so, and is sent the whole. A worker can therefore never go on from a wrong state, and
+whoever sends the orders must keep the state of every replicate at the start of its round.
+
+States travel in the form in which checkpoints are written (``storage.prepare``): the same bits come back, arrays that
+share memory share it again, and zeros at the end of arrays are left out.
+"""
+
+import platform
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whichvars._kernels.jit import source_stamp
+from whichvars.data import storage
+from whichvars.errors import ClusterError
+from whichvars.posterior.posterior import cpu_clock
+from whichvars.problem import saving
+from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import Run, Sampler
+from whichvars.sampling.checkpoint import MOST_ZEROS, classes, layout, needed, version, with_products
+from whichvars.sampling.compiling import clock, process
+
+CHUNK_SECONDS = 0.2
+FIRST_STEPS = 32  # iterations of a replicate whose time is limited, while it is not known how long they take
+HELD = 16  # replicates, or parts of them, that a worker keeps
+FORGOTTEN = 3600.0  # seconds without an order after which a site is taken for one of a client that vanished
+
+
+# --- advancing
+
+
+class Spent(NamedTuple):
+    """What advancing a replicate took that the thread which asked for it cannot see."""
+
+    cpu_seconds: float  # in other threads
+    compiling: float = 0.0  # seconds in which other processes compiled before they could do it
+
+
+class Pace:
+    """How many iterations to make between two looks at the clock: those of about CHUNK_SECONDS, or a fixed number."""
+
+    def __init__(self, chunk: int | None) -> None:
+        self.fixed = chunk is not None
+        self.steps = chunk or 1000
+        self.rate: float | None = None  # iterations a second on the clock, as far as is known
+
+    def within(self, seconds: float | None) -> int:
+        """Iterations to make next, where no more than so many seconds are left."""
+        if self.fixed or seconds is None:
+            return self.steps
+        most = FIRST_STEPS if self.rate is None else int(self.rate * seconds)
+        return max(1, min(self.steps, most))
+
+    def note(self, steps: int, cpu: float, wall: float) -> None:
+        """So many iterations took so many CPU seconds, and so many on the clock."""
+        if not self.fixed:
+            self.rate = steps / max(wall, 1e-6)
+            wanted = steps * CHUNK_SECONDS / max(cpu, 1e-6)
+            self.steps = max(1, int(np.clip(wanted, steps / 2, steps * 2)))
+
+
+def advance_run(
+    problem: Problem, sampler: Sampler, run: Run, iterations: int, pool: ThreadPoolExecutor | None, width: int
+) -> float:
+    """Advance all units of a replicate, with a barrier wherever ``run.barrier`` says; returns CPU seconds
+    spent in other threads."""
+    elsewhere = 0.0
+
+    def advance_units(units: Iterable[int], steps: int) -> float:
+        clock = cpu_clock()
+        for unit in units:
+            sampler.advance(problem, run, unit, steps)
+        return cpu_clock() - clock
+
+    while iterations > 0 and not run.finished:
+        steps = iterations if run.barrier is None else min(iterations, run.barrier - run.iterations)
+        n = len(run.units)
+        if pool is None or n == 1:
+            advance_units(range(n), steps)
+        else:
+            elsewhere += sum(
+                f.result() for f in [pool.submit(advance_units, share, steps) for share in shares(n, width)]
+            )
+        iterations -= steps
+        end_steps(problem, sampler, run, steps)
+    return elsewhere
+
+
+def shares(units: int, width: int) -> list[range]:
+    """Units divided among `width` threads.
+
+    >>> shares(5, 2)
+    [range(0, 5, 2), range(1, 5, 2)]
+    """
+    return [range(s, units, min(width, units)) for s in range(min(width, units))]
+
+
+def end_steps(problem: Problem, sampler: Sampler, run: Run, steps: int) -> bool:
+    """All units have made `steps` iterations; whether they met at a barrier."""
+    run.iterations += steps
+    meets = run.iterations == run.barrier
+    if meets:
+        sampler.merge(problem, run)
+    return meets
+
+
+# --- what travels
+
+
+class Order(NamedTuple):
+    """What a worker is asked for: to advance a replicate, or some of its units."""
+
+    token: str  # of the run
+    key: tuple[int, ...]  # the replicate; then the units, where not all of them
+    moment: tuple[int, int]  # iterations and warm-up of the replicate at the start
+    state: storage.Prepared | None  # of the replicate then; None: the worker is expected to have it
+    end: int  # iterations at which to stop
+    seconds: float  # after which to stop before that; units alone go to the end, as they must stay together
+
+
+class Answer(NamedTuple):
+    """What a worker says."""
+
+    worker: str
+    state: storage.Prepared | None  # None: the worker does not have what was expected
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0  # of advancing alone
+    compiling: float = 0.0  # seconds of compiling meanwhile, in the process of the worker
+    process: str = ""
+
+
+def pack(run: Run) -> storage.Prepared:
+    """A replicate as it travels; it may be changed afterwards."""
+    try:
+        return storage.prepare("replicate", needed(run), _known(), trim=True, room=storage.Room())
+    except TypeError as error:
+        raise ClusterError(f"this run cannot be sent to a cluster: {error}") from error
+
+
+def unpack(prepared: storage.Prepared) -> Run:
+    run: Run = with_products(storage.unpack(prepared, "replicate", _known(), MOST_ZEROS))
+    return run
+
+
+@lru_cache(maxsize=1)
+def _known() -> dict[str, type]:
+    return {**classes(), **{c.__name__: c for c in saving.CLASSES}}
+
+
+@lru_cache(maxsize=1)
+def software() -> dict[str, str]:
+    """What must be the same wherever a run goes on, for the same bits to come of it."""
+    return {
+        "whichvars": version(),
+        "numba": metadata.version("numba"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "the source of whichvars": f"{source_stamp()}{layout()}",
+    }
+
+
+def differences(theirs: dict[str, str], ours: dict[str, str]) -> str:
+    """What is not the same, in words; empty where all is.
+
+    >>> differences({"numpy": "2.0.0", "numba": "0.61"}, {"numpy": "2.1.0", "numba": "0.61"})
+    'numpy 2.0.0 there, 2.1.0 here'
+    """
+    return "; ".join(
+        f"{name} differs" if " " in name else f"{name} {theirs.get(name)} there, {ours[name]} here"
+        for name in ours
+        if theirs.get(name) != ours[name]
+    )
+
+
+class Site:
+    """The problem and the sampler of a run as a worker has them, and the replicates it advanced last."""
+
+    def __init__(self, problem: Problem, sampler: Sampler, chunk: int | None) -> None:
+        self.content: Any = (problem, sampler, chunk)
+        self.asked = software()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self.lock = threading.Lock()
+        self.used = time.monotonic()
+        self.held: OrderedDict[tuple[int, ...], tuple[tuple[int, int], Run]] = OrderedDict()
+        self.paces: dict[tuple[int, ...], Pace] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        content = self.content
+        if not isinstance(content, storage.Prepared):
+            try:
+                content = storage.prepare("site", content, _known(), trim=True)
+            except TypeError as error:
+                raise ClusterError(f"this run cannot be sent to a cluster: {error}") from error
+        return {"content": content, "asked": self.asked}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+    def open(self) -> tuple[Problem, Sampler, int | None]:
+        """The content, read when it is first asked for: where versions differ it cannot be."""
+        with self.lock:
+            if isinstance(self.content, storage.Prepared):
+                found = differences(software(), self.asked)
+                if found:
+                    raise ClusterError(
+                        f"a worker has other software than the client: {found}; use the same everywhere"
+                    )
+                self.content = storage.unpack(self.content, "site", _known(), MOST_ZEROS)
+        problem, sampler, chunk = self.content
+        return problem, sampler, chunk
+
+    def take(self, order: Order) -> Run | None:
+        """The replicate at the moment the order names, which nobody else has from now on; None if it is not here."""
+        with self.lock:
+            self.used = time.monotonic()
+            moment, run = self.held.pop(order.key, (None, None))
+        if order.state is not None:
+            return unpack(order.state)
+        return run if moment == order.moment else None
+
+    def hold(self, key: tuple[int, ...], run: Run) -> None:
+        with self.lock:
+            self.held[key] = (moment_of(run), run)
+            while len(self.held) > HELD:
+                self.held.popitem(last=False)
+
+
+def moment_of(run: Run) -> tuple[int, int]:
+    """Changes with every iteration, and when counting begins."""
+    return run.iterations, run.warmup
+
+
+# --- on a worker
+
+_sites: dict[str, Site] = {}
+_lock = threading.Lock()
+
+
+def settle(token: str, site: Site) -> str:
+    """Have a site here; gives back the address of the worker."""
+    site.open()
+    now = time.monotonic()
+    with _lock:
+        for other in [t for t, s in _sites.items() if t != token and now - s.used > FORGOTTEN]:
+            del _sites[other]
+        site.used = now
+        _sites.setdefault(token, site)
+    return _address()
+
+
+def _address() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+def leave(token: str) -> None:
+    """The run is over."""
+    with _lock:
+        _sites.pop(token, None)
+
+
+def run_round(order: Order, site: Site | None) -> Answer:
+    """A round of a replicate, or of some of its units."""
+    where = _address()
+    if site is not None:
+        settle(order.token, site)
+    here = _sites.get(order.token)
+    run = None if here is None else here.take(order)
+    if here is None or run is None:
+        return Answer(where, None)
+    problem, sampler, chunk = here.open()
+    began, wall, cpu = time.monotonic(), clock(), cpu_clock()
+    units = order.key[1:]
+    if units:
+        for unit in units:
+            sampler.advance(problem, run, unit, order.end - run.iterations)
+        run.iterations = order.end
+    else:
+        pace = here.paces.setdefault(order.key, Pace(chunk))
+        advance_for(problem, sampler, run, order.end, order.seconds, pace)
+    wall, cpu = clock() - wall, cpu_clock() - cpu
+    compiling = max(time.monotonic() - began - wall, 0.0)
+    state = pack(run)
+    here.hold(order.key, run)
+    return Answer(where, state, cpu, wall, compiling, process())
+
+
+def advance_for(problem: Problem, sampler: Sampler, run: Run, end: int, seconds: float, pace: Pace) -> None:
+    """Advance a replicate to iteration `end`, or for about so many seconds, compiling not counted."""
+    deadline = clock() + seconds
+    while run.iterations < end and not run.finished:
+        cpu, wall = cpu_clock(), clock()
+        steps = min(pace.within(deadline - wall), end - run.iterations)
+        advance_run(problem, sampler, run, steps, None, 1)
+        pace.note(steps, cpu_clock() - cpu, clock() - wall)
+        if clock() >= deadline:
+            break
