@@ -11,7 +11,7 @@ import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.t_mixture import TMixture, t_cdf
 
 SITUATIONS = {

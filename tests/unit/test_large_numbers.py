@@ -9,7 +9,7 @@ import pytest
 
 import whichvars as wv
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import Draws, change_weights
 from whichvars.problem.heredity import given_parents
 

@@ -8,7 +8,7 @@ import whichvars as wv
 from support.averages import components, moments, quantile
 from support.paired import SLABS, make_paired, model_priors
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import held_fits
+from whichvars.posterior.fits import held_fits
 from whichvars.posterior.prediction import best_predictive
 
 PARTS = {"columns": 6, "groups": [[0], [1, 4], [2], [3, 5]], "weighted": True, "always": 2}
@@ -192,7 +192,7 @@ def test_more_models_than_memory_should_hold(monkeypatch, slab):
     posterior = wv.exact(case.problem())
     X = new_rows(case, 4)
     held = [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
-    monkeypatch.setattr("whichvars.posterior.coefficients.HELD_BYTES", 0)
+    monkeypatch.setattr("whichvars.posterior.fits.HELD_BYTES", 0)
     for one, other in zip(
         held, [posterior.predict(X, e, return_std=True, interval=0.8) for e in ("BMA", "BPM")]
     ):

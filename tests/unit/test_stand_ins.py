@@ -7,7 +7,7 @@ import whichvars as wv
 from support.paired import make_paired
 from whichvars.errors import DataError
 from whichvars.posterior.clusters import cluster_table, correlations
-from whichvars.posterior.coefficients import KeptModels
+from whichvars.posterior.models import KeptModels
 
 
 def problem_with(correlation, n=400, seed=0, **settings):

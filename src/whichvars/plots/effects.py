@@ -24,7 +24,8 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_count, check_posterior, doubt, most_probable, one_blas_thread
-from whichvars.posterior.coefficients import KeptModels, fits
+from whichvars.posterior.fits import fits
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem

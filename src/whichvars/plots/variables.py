@@ -34,7 +34,8 @@ from whichvars.plots.questions import (
     percent,
     quantile,
 )
-from whichvars.posterior.coefficients import KeptModels, fits
+from whichvars.posterior.fits import fits
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.problem import Problem

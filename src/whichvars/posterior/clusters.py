@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars.posterior.coefficients import KeptModels, columns_of
+from whichvars.posterior.models import KeptModels, columns_of
 from whichvars.problem.columns import columns_at, gram_of, products_with_all
 from whichvars.problem.problem import Problem
 

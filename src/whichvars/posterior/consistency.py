@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from whichvars.posterior.coefficients import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels, standard_error
 
 STEPS = 500  # contradictions that are mended one by one
 ROUNDING = 1e-13  # of sums of probabilities

@@ -5,7 +5,7 @@ import numpy as np
 
 from whichvars._kernels import target as codes
 from whichvars._kernels.marginal import SMALLEST_RESIDUAL
-from whichvars.posterior.coefficients import KeptModels, batches, full_rank, precisions
+from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import read_table
 from whichvars.problem.problem import Problem

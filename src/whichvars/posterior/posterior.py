@@ -18,9 +18,10 @@ from scipy import sparse
 from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import KeptModels, coefficient_table, standard_error
+from whichvars.posterior.coefficients import coefficient_table
 from whichvars.posterior.diagnostics import diagnostic_table, doubts, explain
 from whichvars.posterior.exports import Exports
+from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.prediction import draw, models_of, predict
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates

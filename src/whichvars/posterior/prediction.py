@@ -20,20 +20,9 @@ import pandas as pd
 
 from whichvars.data.frames import read_columns
 from whichvars.errors import DataError, DataWarning, TooLargeError
-from whichvars.posterior.coefficients import (
-    INTERCEPT,
-    Fits,
-    Functionals,
-    KeptModels,
-    Refits,
-    _t_variance,
-    along,
-    columns_of,
-    fits,
-    functionals,
-    held_fits,
-    standard_error,
-)
+from whichvars.posterior.coefficients import INTERCEPT, _t_variance
+from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits
+from whichvars.posterior.models import KeptModels, columns_of, standard_error
 from whichvars.posterior.t_mixture import TMixture, heaviest
 from whichvars.problem.columns import columns_at, products_with_all
 from whichvars.problem.problem import Problem

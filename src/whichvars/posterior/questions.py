@@ -10,8 +10,8 @@ from scipy import sparse
 from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
-from whichvars.posterior.coefficients import KeptModels
 from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
     carry_over,

@@ -28,10 +28,10 @@ from scipy import sparse
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import KeptModels, standard_error
 from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.marginals import log_marginals, log_priors
+from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal

@@ -28,7 +28,8 @@ from scipy.special import gammaln
 from whichvars.data.frames import read_vector
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import Functionals, KeptModels, along, fits, functionals
+from whichvars.posterior.fits import Functionals, along, fits, functionals
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.t_mixture import t_cdf_by_share
 from whichvars.problem.problem import Problem

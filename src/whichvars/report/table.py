@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars.posterior.coefficients import fits, standard_error
+from whichvars.posterior.fits import fits
+from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25

@@ -23,8 +23,8 @@ from whichvars._kernels.count.tally import (
     Tally,
     settle,
 )
-from whichvars.posterior.coefficients import KeptModels, standard_error
 from whichvars.posterior.consistency import sizes_of, with_mean
+from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums

@@ -10,8 +10,8 @@ from whichvars._kernels.enumerate import enumerate_models, trie_marginals
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.errors import DataWarning, TooLargeError
-from whichvars.posterior.coefficients import KeptModels
 from whichvars.posterior.diagnostics import lost_arithmetic
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior, cpu_clock
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem, check_problem

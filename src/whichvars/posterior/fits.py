@@ -1,0 +1,248 @@
+r"""The posterior of coefficients within each model.
+
+In one model, with the flat part integrated out (docs/mathematics.md, "The model"), G = X_γᵀX_γ and c = X_γᵀy of
+the residual columns, s the scale of the noise variance and d its degrees of freedom, σ² is scaled-inverse-χ²(d, s) and
+
+.. math:: \beta_\gamma \mid \gamma, y \sim t_d(q\, b,\; s\, t\, V)
+
+===================== ======================= ============ ============ ======================== ======
+slab                  V                       b            q, t         s                        d
+===================== ======================= ============ ============ ======================== ======
+independent           (G + diag(1/g))⁻¹       V c          1, 1         (S₀ − bᵀc)/d             ν
+g-prior               G⁻¹                     V c          g/(1 + g)    (S₀ − q bᵀc)/d           ν
+local empirical Bayes the g-prior's at ĝ, as if it were known
+mixtures of g         the g-prior's, averaged over p(g | y, γ) by quadrature
+BIC                   G⁻¹                     V c          1, 1         (S₀ − bᵀc)/d             ν − k
+===================== ======================= ============ ============ ======================== ======
+
+so that BIC's are least squares with their usual standard errors, and local empirical Bayes ignores that ĝ was
+estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀.
+
+The intercept and the always-included coefficients, like a mean of y at new values of the columns, are linear
+in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from whichvars._kernels import target as codes
+from whichvars._kernels.marginal import SMALLEST_RESIDUAL
+from whichvars.errors import DataError
+from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
+from whichvars.problem.mixtures import nodes_between, where_large
+from whichvars.problem.problem import Problem
+from whichvars.problem.target import MIXTURES
+
+# bytes of the posteriors of all models, which are held for a second look
+HELD_BYTES = 256 << 20
+
+# Nodes of g. The trapezoid rule in log g ends where the density of log g is exp(−drop) of its maximum, and its error is of
+# that order too if the step is at most STEP_TIMES_DROP / drop, for the tails (less under priors that end like
+# exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
+# logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
+DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
+STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
+# 4.4 for the normal density itself, whose Fourier transform is exp(−drop) at 2π over the step
+STEP_IN_SDS = 3.4
+# Models share a number of nodes if there are at most so many of them, or if all need that number but for this factor.
+FEW_MODELS, WASTE = 64, 1.1
+# values of R² for which the ends of the rule are looked for, where there are many more models
+SPAN_POINTS = 65
+
+
+class Fits(NamedTuple):
+    """The posteriors of m models of k columns each, over J values of g (J = 1 but for mixtures), in the units
+    in which the problem computes."""
+
+    models: np.ndarray  # (m,): which of the kept models
+    columns: np.ndarray  # (m, k)
+    weight: np.ndarray  # (m,)
+    b: np.ndarray  # (m, k)
+    V: np.ndarray  # (m, k, k)
+    node_weight: np.ndarray  # (m, J)
+    q: np.ndarray  # (m, J): shrinkage of b
+    t: np.ndarray  # (m, J): of V
+    s: np.ndarray  # (m, J): scale of the noise variance
+    degrees: float
+
+
+class Functionals(NamedTuple):
+    """R linear functions of the coefficients, written so that the flat part is independent of β: their
+    posterior given the model has location `centre` + y_scale·q·rowᵀb and squared scale y_scale²·s·(`variance` +
+    t·rowᵀV row)."""
+
+    centre: np.ndarray  # (R,)
+    variance: np.ndarray  # (R,)
+    row: np.ndarray  # (R, C)
+    columns: np.ndarray  # (C,) the columns of the problem that `row` is about, ascending; it is 0 elsewhere
+
+    def some(self, rows: slice) -> "Functionals":
+        return Functionals(self.centre[rows], self.variance[rows], self.row[rows], self.columns)
+
+
+def functionals(
+    problem: Problem, intercept: np.ndarray, z: np.ndarray, x: np.ndarray, columns: np.ndarray | None = None
+) -> Functionals:
+    """Those of intercept·ᾱ + zᵀδ + xᵀβ, ᾱ the intercept of centred columns. Shapes (R,), (R, q), (R, C); `columns`
+    says which C columns are meant where it is not all P: those of all models that will be asked."""
+    flat, columns = problem.flat, np.arange(len(problem.columns_used)) if columns is None else columns
+    return Functionals(
+        centre=intercept * flat.y_mean + z @ flat.y_on_z,
+        variance=intercept**2 * flat.mean_variance + ((z @ flat.z_root) ** 2).sum(axis=1),
+        row=(x - z @ flat.x_on_z[:, columns]) / problem.column_units[columns],
+        columns=columns,
+    )
+
+
+def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
+    """rowᵀb and rowᵀV row in every model: (R, m) each."""
+    part = lines.row[:, np.searchsorted(lines.columns, fit.columns)]  # (R, m, k)
+    return (
+        np.einsum("rmk,mk->rm", part, fit.b),
+        np.einsum("rmk,rmk->rm", part, np.einsum("mkl,rml->rmk", fit.V, part)),
+    )
+
+
+def fits(
+    problem: Problem, kept: KeptModels, *, drop: float = DROP, least_drop: float = LEAST_DROP
+) -> Iterator[Fits]:
+    """The posterior of every kept model, those with equally many columns and values of g together. With mixtures of g the
+    error of averages over models is of the order of exp(−drop), and of one model's average over g exp(−least_drop)
+    (see DROP)."""
+    drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
+    for index, columns in batches(problem, kept):
+        yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
+
+
+def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:
+    """The `drop` of each model (see DROP), (models,): one of a few values, so that many share it."""
+    order = np.argsort(weight, kind="stable")
+    lighter = np.empty(len(weight))
+    lighter[order] = np.cumsum(weight[order])  # itself included
+    with np.errstate(divide="ignore", invalid="ignore"):
+        less = -np.log(lighter / lighter.max(initial=0.0))
+    less = np.where(np.isnan(less), 0.0, less)
+    return most - DROP_STEP * np.floor(np.clip(less, 0.0, max(most - least, 0.0)) / DROP_STEP)
+
+
+class Refits:
+    """``fits`` that can be gone through again and again, worked out anew each time: for more models than memory
+    should hold."""
+
+    def __init__(self, problem: Problem, kept: KeptModels) -> None:
+        self._what = problem, kept
+
+    def __iter__(self) -> Iterator[Fits]:
+        return fits(*self._what)
+
+
+def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
+    """``fits`` to go through more than once: a list if that takes no more than HELD_BYTES."""
+    k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
+    nodes = 60 if type(problem.slab) in MIXTURES else 1
+    again = Refits(problem, kept)
+    return list(again) if 8 * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
+
+
+def _fit(
+    problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray, drop: np.ndarray | None
+) -> Iterator[Fits]:
+    """Of models of equally many columns; `drop` as by ``_drops``, for mixtures of g."""
+    design, slab = problem.target(0).design, problem.target(0).slab
+    m, k = columns.shape
+    independent = slab.code == codes.INDEPENDENT
+    if k > problem.max_columns:
+        raise DataError(
+            f"a model of {k} columns has no posterior under {problem.slab}: at most {problem.max_columns} are possible with {problem.n} rows"
+        )
+    gram, right = precisions(problem, columns), design.xty[columns]
+    try:
+        V = np.linalg.inv(gram)
+        singular = not full_rank(problem, V).all()
+    except np.linalg.LinAlgError:
+        singular = True
+    if singular:
+        raise DataError(
+            f"a model has collinear columns, and so no posterior of its own under {problem.slab}; "
+            "IndependentNormal() gives it one"
+        )
+    V = (V + V.transpose(0, 2, 1)) / 2
+    b = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
+    explained = np.einsum("mk,mk->m", b, right)
+    degrees, null = slab.nu, slab.s_null
+    one = np.ones((m, 1))
+    q, t = one, one
+    if slab.code == codes.BIC:
+        degrees = slab.nu - k
+    elif not independent and k:
+        residual = np.clip(1 - explained / null, SMALLEST_RESIDUAL, 1.0)
+        if slab.code == codes.G_PRIOR:
+            q = np.full((m, 1), slab.g / (1 + slab.g))
+        elif slab.code == codes.EMPIRICAL_BAYES:
+            ratio = (1 - residual) * (degrees - k) / (k * residual)
+            q = np.maximum(1 - 1 / np.maximum(ratio, 1.0), 0.0)[:, None]
+        else:
+            assert drop is not None
+            for some, q, node_weight in _shrinkage_nodes(problem, k, residual, drop):
+                s = _noise_scale(null, q, explained[some], degrees)
+                one_g = (index[some], columns[some], weight[some], b[some], V[some])
+                yield Fits(*one_g, node_weight, q, q, s, float(degrees))
+            return
+        t = q
+    s = _noise_scale(null, q, explained, degrees)
+    yield Fits(index, columns, weight, b, V, np.broadcast_to(one, q.shape), q, t, s, float(degrees))
+
+
+def _noise_scale(null: float, q: np.ndarray, explained: np.ndarray, degrees: float) -> np.ndarray:
+    """Scale of the noise variance, (m, J)."""
+    return np.maximum(null - q * explained[:, None], SMALLEST_RESIDUAL * null) / degrees
+
+
+def _shrinkage_nodes(
+    problem: Problem, k: int, residual: np.ndarray, drop: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Values of g/(1 + g) and their weights given the data, for models of k columns with 1 − R² = residual: which
+    models (m,), values and weights (m, J). Models that need about equally many values go together."""
+    slab = problem.target(0).slab
+    kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
+    law = (kind, slab.nu, slab.rows, a, int(k))
+    u = -np.log(residual)
+    low, high, sd = (np.empty_like(u) for _ in range(3))
+    for level in np.unique(drop):
+        here = np.flatnonzero(drop == level)
+        low[here], high[here], sd[here] = _spans(law, u[here], float(level))
+    step = np.minimum(STEP_TIMES_DROP[kind] / drop, STEP_IN_SDS / np.sqrt(drop) * sd)
+    needed = np.ceil((high - low) / step) + 1
+    order = np.argsort(-needed, kind="stable")
+    falling = -needed[order]
+    first = 0
+    while first < len(order):
+        alike = int(np.searchsorted(falling, falling[first] / WASTE, side="right"))
+        some = np.sort(order[first : max(alike, first + FEW_MODELS)])
+        first += len(some)
+        _, x, weight = nodes_between(*law, u[some], low[some], high[some], int(needed[some].max()))
+        yield some, expit(x), weight
+
+
+def _spans(
+    law: tuple[str, float, float, float, int], u: np.ndarray, drop: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). Where
+    there are many, the outermost, and the smallest, of those of the next smaller and the next larger of a few values of u."""
+    many = len(u) > 2 * SPAN_POINTS
+    grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS)) if many else u
+    low, high = where_large(*law, grid, drop)
+    left, right = where_large(*law, grid, 1.0)
+    sd = (right - left) / np.sqrt(8.0)  # of a normal density, where it is above 1/e of its maximum
+    if not many:
+        return low, high, sd
+    after = np.clip(np.searchsorted(grid, u), 1, SPAN_POINTS - 1)
+    before = after - 1
+    return (
+        np.minimum(low[before], low[after]),
+        np.maximum(high[before], high[after]),
+        np.minimum(sd[before], sd[after]),
+    )

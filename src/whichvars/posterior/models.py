@@ -1,0 +1,151 @@
+"""The models that a posterior keeps, with their weights, and the products of their columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from whichvars._kernels import target as codes
+from whichvars._kernels.marginal import SMALLEST_TOLERANCE
+from whichvars.problem.columns import gram_of
+from whichvars.problem.problem import Problem
+
+# bytes of Gram matrices or columns that are looked at together
+BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class KeptModels:
+    """A sample of the posterior over models: each model once, with its weight."""
+
+    members: np.ndarray  # int32: the variables of all models, one model after the other, sorted within each
+    start: np.ndarray  # (models + 1,) int64: where each begins
+    weight: np.ndarray  # (models,); sum to one
+    # (replicates, models): the weights that each replicate gives them, whose mean is `weight`; None if exact, or not known
+    by_replicate: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def model(self, i: int) -> tuple[int, ...]:
+        """The variables of one model."""
+        return tuple(self.members[self.start[i] : self.start[i + 1]].tolist())
+
+    def having(self, variable: int) -> np.ndarray:
+        """Which models have the variable, (models,) bool."""
+        ends = np.flatnonzero(self.members == variable)
+        found = np.zeros(len(self), bool)
+        found[np.searchsorted(self.start, ends, side="right") - 1] = True
+        return found
+
+    def error(self, values: np.ndarray) -> Any:
+        """Monte Carlo standard error of Σ weight · values, from how much replicates differ.
+
+        Shapes (models,) → a number, (models, q) → (q,). NaN with fewer than two replicates.
+        """
+        if self.by_replicate is None:
+            return np.full(values.shape[1:], np.nan)[()]
+        return standard_error(self.by_replicate @ values)
+
+    @classmethod
+    def listed(cls, models: list[tuple[int, ...]]) -> "KeptModels":
+        """Models in the order given, all with the same weight."""
+        start = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
+        members = np.array([j for m in models for j in m], np.int32)
+        return cls(members, start, np.full(len(models), 1 / max(len(models), 1)))
+
+    @classmethod
+    def of_rows(cls, rows: sparse.csr_array) -> "KeptModels":
+        """The rows of a sparse matrix of booleans, (models, p), all with the same weight; a model may occur repeatedly."""
+        n = rows.shape[0]
+        return cls(rows.indices.astype(np.int32), rows.indptr.astype(np.int64), np.full(n, 1 / max(n, 1)))
+
+    @classmethod
+    def of(cls, weights: dict[tuple[int, ...], float]) -> "KeptModels":
+        """From members → weight; the heaviest first."""
+        return cls._ordered({m: np.array([w], float) for m, w in weights.items()})._without_replicates()
+
+    @classmethod
+    def of_replicates(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
+        """From members → weight in each replicate, (replicates,), all of which count the same; the heaviest first."""
+        return cls._ordered(weights)
+
+    @classmethod
+    def _ordered(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
+        order = sorted(weights, key=lambda m: (-float(weights[m].sum()), m))
+        by_replicate = np.array([weights[m] for m in order], float).T
+        by_replicate = by_replicate[by_replicate.sum(axis=1) > 0]  # one that has counted nothing says nothing
+        by_replicate /= by_replicate.sum(axis=1, keepdims=True)
+        sizes = np.array([len(m) for m in order], np.int64)
+        members = np.array([j for m in order for j in sorted(m)], np.int32)
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(members, start, by_replicate.mean(axis=0), np.ascontiguousarray(by_replicate))
+
+    def _without_replicates(self) -> "KeptModels":
+        return KeptModels(self.members, self.start, self.weight)
+
+    def reweighted(self, ratio: np.ndarray) -> "KeptModels":
+        """The models with weights in proportion to weight · ratio, (models,); those without any are left out."""
+        left = np.flatnonzero((ratio > 0) & (self.weight > 0))
+        sizes = np.diff(self.start)
+        inside = np.zeros(len(self), bool)
+        inside[left] = True
+        start = np.concatenate([[0], np.cumsum(sizes[left])])
+        weight = self.weight[left] * ratio[left]
+        total = weight.sum()
+        new = None if self.by_replicate is None else self.by_replicate[:, left] * ratio[left] / total
+        return KeptModels(self.members[np.repeat(inside, sizes)], start, weight / total, new)
+
+
+def standard_error(means: np.ndarray) -> Any:
+    """Standard error of the mean of independent runs, from their means, (replicates, …); NaN with fewer than two."""
+    if len(means) < 2:
+        return np.full(means.shape[1:], np.nan)[()]
+    return means.std(axis=0, ddof=1) / np.sqrt(len(means))
+
+
+def columns_of(problem: Problem, members: np.ndarray) -> np.ndarray:
+    """The columns of the variables."""
+    offsets = problem.offsets
+    if not len(members):
+        return np.zeros(0, np.int64)
+    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in members])
+
+
+def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Which models (m,) and their columns (m, k): models of equally many columns together, as many as
+    BATCH_BYTES allows."""
+    widths = np.diff(problem.offsets)
+    cumulated = np.concatenate([[0], np.cumsum(widths[kept.members])])
+    n_columns = cumulated[kept.start[1:]] - cumulated[kept.start[:-1]]
+    if (widths == 1).all():
+        flat_columns, begin = kept.members.astype(np.int64), kept.start[:-1]
+    else:
+        flat_columns, begin = columns_of(problem, kept.members), cumulated[kept.start[:-1]]
+    long = 1 if problem.engine == "gram" else problem.n
+    for k in np.unique(n_columns):
+        chosen = np.flatnonzero(n_columns == k)
+        room = max(1, int(BATCH_BYTES // (8 * max(k * max(3 * k, long), 1000))))
+        for first in range(0, len(chosen), room):
+            index = chosen[first : first + room]
+            yield index, flat_columns[begin[index][:, None] + np.arange(k)]
+
+
+def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
+    """XᵀX of each model's columns (m, k), for the independent slab with its ridge: (m, k, k)."""
+    design, slab = problem.target(0).design, problem.target(0).slab
+    gram = gram_of(design, columns)
+    if slab.code == codes.INDEPENDENT:
+        places = np.arange(columns.shape[1])
+        gram[:, places, places] += slab.ridge[columns]
+    return gram
+
+
+def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
+    """Which of the models with these (XᵀX)⁻¹, (m, k, k), have columns that the slab can tell apart, (m,)."""
+    if problem.target(0).slab.code == codes.INDEPENDENT:
+        return np.ones(len(inverse), bool)
+    diagonal = np.einsum("mkk->mk", inverse)  # columns have unit length: 1/(1 − R² of one on the others)
+    return ((diagonal > 0) & (diagonal < 10 / SMALLEST_TOLERANCE)).all(axis=1)
