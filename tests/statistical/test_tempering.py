@@ -20,7 +20,7 @@ from support.scores import _between
 from support.two_modes import FIRST, SECOND, STRONG, bimodal
 from whichvars.errors import ConvergenceWarning
 from whichvars.samplers import tempering
-from whichvars.sampling.workers import advance_run
+from whichvars.sampling.advance import advance_run
 
 MOVES: dict[str, Any] = {
     "rapa": wv.IndividualAdaptation(tau=0.35),

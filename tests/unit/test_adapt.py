@@ -26,7 +26,7 @@ from whichvars._kernels.propose.adapt import (
 )
 from whichvars._kernels.propose.bernoulli import new_buckets
 from whichvars.samplers.contract import Run
-from whichvars.sampling.workers import advance_run
+from whichvars.sampling.advance import advance_run
 
 
 @entry

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.sampling.budgets import parse_budget
+from whichvars.sampling.plan import parse_budget
 
 
 @pytest.mark.parametrize(

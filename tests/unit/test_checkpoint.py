@@ -31,8 +31,9 @@ from whichvars.posterior.posterior import Posterior
 from whichvars.sampling import checkpoint as checkpoints
 from whichvars.sampling import compiling, executors, workers
 from whichvars.sampling import sample as sampling
-from whichvars.sampling.checkpoint import Checkpoint, Replicate
+from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.compiling import KIND
+from whichvars.sampling.plan import Replicate
 
 FEW = {"memo_slots": 1 << 10}
 SAMPLERS: dict[str, Any] = {

@@ -30,7 +30,7 @@ from whichvars._kernels.scan.rate_table import (
     new_rate_table,
 )
 from whichvars._kernels.scan.scan_work import new_scan
-from whichvars.sampling.workers import advance_run
+from whichvars.sampling.advance import advance_run
 
 LARGER = [
     *(Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)),

@@ -18,7 +18,7 @@ from whichvars.samplers import any_move
 from whichvars.samplers.lamnisos import BOUND
 from whichvars.samplers.moves import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.smc import next_step, systematic
-from whichvars.sampling.workers import advance_run
+from whichvars.sampling.advance import advance_run
 
 PLAIN = Case("plain", "g", "fixed")
 MOVES: dict[str, Any] = {

@@ -17,12 +17,13 @@ from whichvars.posterior.posterior import Posterior
 from whichvars.samplers.contract import begin_counting
 from whichvars.sampling import compiling, workers
 from whichvars.sampling import sample as sampling
+from whichvars.sampling.advance import FIRST_STEPS, Pace, Spent, advance_for
 from whichvars.sampling.choosing import choose
 from whichvars.sampling.cluster import _compiling_elsewhere
 from whichvars.sampling.compiling import KIND
 from whichvars.sampling.executors import ThreadCrew
-from whichvars.sampling.sample import FIRST_CHECK, GROWTH, LEAST_DRAWS
-from whichvars.sampling.workers import FIRST_STEPS, Pace, Spent, advance_for
+from whichvars.sampling.loop import GROWTH, LEAST_DRAWS
+from whichvars.sampling.sample import FIRST_CHECK
 
 
 def a_problem(p: int, seed: int = 4, n: int = 60, common: float = 0.8, **options: Any) -> wv.Problem:

@@ -17,7 +17,7 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.samplers import tempering
 from whichvars.samplers.contract import begin_counting
 from whichvars.samplers.tempering import NARROWEST, TRIPS, WIDEST
-from whichvars.sampling.workers import advance_run
+from whichvars.sampling.advance import advance_run
 
 MOVES: dict[str, Any] = {
     "rapa": wv.IndividualAdaptation(tau=0.35),

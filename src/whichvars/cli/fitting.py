@@ -242,7 +242,7 @@ def _executor(dask: str | None) -> Any:
 def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """What ``sample`` is called with; only what was given, so that its own defaults hold."""
     from whichvars.errors import DataError
-    from whichvars.sampling.budgets import parse_budget
+    from whichvars.sampling.plan import parse_budget
 
     found = {name: options[name] for name in ("replicates", "threads", "seed")}
     if options["dask"] is not None:

@@ -6,7 +6,6 @@ functions.
 """
 
 import os
-import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -31,11 +30,6 @@ from whichvars.problem.problem import Problem
 
 ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
 AT_A_GLANCE = 40_000  # most models that printing a posterior averages over
-
-
-def cpu_clock() -> float:
-    """CPU seconds of this thread."""
-    return time.thread_time()
 
 
 @dataclass(frozen=True)

@@ -45,54 +45,11 @@ from whichvars.data import storage
 from whichvars.errors import ArgumentTypeError, CheckpointWarning, DataError, OutputError
 from whichvars.problem import saving
 from whichvars.problem.problem import Problem
-from whichvars.sampling.budgets import parse_budget
+from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget
 
 RUN, LOCK = "run.npz", "lock"
 SHARE = 0.02  # of the processors' time that writing may take, whatever `every` says
 MOST_ZEROS = 64 << 30  # bytes of zeros that a replicate may hold; they take no memory until they are used
-
-
-class Plan(NamedTuple):
-    """Iterations of each chain, and what may end a run before they are done."""
-
-    warmup: int
-    draws: int
-    seconds: float | None = None
-    target: float | None = None
-    first_check: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a run is to do."""
-
-    sampler: Any
-    plan: Plan
-    entropy: Any  # of the seed
-    path: list[int]  # its spawn key; that of replicate i has i at its end
-    replicates: int
-    start: Any
-    rao_blackwell: bool
-    asked: dict[str, Any]  # as the posterior repeats it
-    chosen: str = ""
-
-    def seeds(self) -> list[np.random.SeedSequence]:
-        return [
-            np.random.SeedSequence(self.entropy, spawn_key=(*self.path, i)) for i in range(self.replicates)
-        ]
-
-
-@dataclasses.dataclass
-class Replicate:
-    """One replicate, and what the loop knows of it."""
-
-    run: Any  # Run
-    counting: bool = False
-    check: int = 0  # draws at which accuracy is looked at next
-    seconds: float = 0.0  # of sampling, of the whole run: wall time without compiling
-    cpu_seconds: float = 0.0
-    own_seconds: float = 0.0  # of sampling, of this replicate
-    late: bool = False  # whether it had to be advanced after the budget was over
 
 
 class NoProducts(NamedTuple):

@@ -19,19 +19,16 @@ from typing import Any, NamedTuple
 from whichvars.errors import ClusterError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, Sampler
+from whichvars.sampling.advance import CHUNK_SECONDS, Spent, end_steps, shares
 from whichvars.sampling.compiling import process
 from whichvars.sampling.workers import (
-    CHUNK_SECONDS,
     Answer,
     Order,
     Site,
-    Spent,
     differences,
-    end_steps,
     leave,
     moment_of,
     pack,
-    shares,
     software,
     unpack,
 )

@@ -8,10 +8,11 @@ from typing import Any
 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.posterior import Posterior
-from whichvars.sampling.checkpoint import Checkpoint, Replicate, Settings
+from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.executors import Executor
+from whichvars.sampling.plan import Replicate, Settings, whole_number
 from whichvars.sampling.progress import Report
-from whichvars.sampling.sample import _whole, carry_out, executor_of
+from whichvars.sampling.sample import carry_out, executor_of
 
 
 def resume(
@@ -143,7 +144,7 @@ def _longer(
     if draws is not None:
         if not getattr(sampler, "by_draws", True):
             raise DataError(f"{type(sampler).__name__} has no draws; extend it by replicates=")
-        more = -(-_whole(draws, "draws", 1) // sampler.chains)
+        more = -(-whole_number(draws, "draws", 1) // sampler.chains)
         counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=0) + more, seconds=None, target=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None, "target_mcse": None}
@@ -153,7 +154,7 @@ def _longer(
         plan = plan._replace(draws=max(counted, default=plan.draws), seconds=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None}
     if replicates is not None:
-        asked["replicates"] = settings.replicates + _whole(replicates, "replicates", 1)
+        asked["replicates"] = settings.replicates + whole_number(replicates, "replicates", 1)
     return replace(
         settings,
         plan=plan,

@@ -12,9 +12,10 @@ from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.errors import DataWarning, TooLargeError
 from whichvars.posterior.diagnostics import lost_arithmetic
 from whichvars.posterior.models import KeptModels
-from whichvars.posterior.posterior import Models, Posterior, cpu_clock
+from whichvars.posterior.posterior import Models, Posterior
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem, check_problem
+from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
 
 MAX_MODELS = 1 << 25

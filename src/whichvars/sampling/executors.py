@@ -15,11 +15,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
-from whichvars.posterior.posterior import cpu_clock
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, Sampler
+from whichvars.sampling.advance import Pace, Spent, advance_run, cpu_clock
 from whichvars.sampling.compiling import clock
-from whichvars.sampling.workers import Pace, Spent, advance_run
 
 ROUND_SECONDS, LONGEST_ROUND = 3.0, 15.0  # seconds
 

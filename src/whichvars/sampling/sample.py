@@ -7,8 +7,7 @@ and replicates, and on `target_mcse`; not on threads, workers, chunks or timing,
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -17,30 +16,28 @@ import numpy as np
 from whichvars.data import storage
 from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
-from whichvars.posterior.posterior import Posterior, cpu_clock
+from whichvars.posterior.posterior import Posterior
 from whichvars.problem.problem import Problem, check_problem
-from whichvars.samplers.contract import Sampler, begin_counting
+from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
 from whichvars.samplers.starts import starting_models
 from whichvars.sampling.announcing import Announcer
-from whichvars.sampling.budgets import parse_budget
-from whichvars.sampling.checkpoint import Checkpoint, Plan, Replicate, Settings, fingerprint, locked
+from whichvars.sampling.checkpoint import Checkpoint, fingerprint, locked
 from whichvars.sampling.choosing import check_sampler, choose
-from whichvars.sampling.compiling import clock
-from whichvars.sampling.estimates import combine, combine_pips, estimate_of, look_at
+from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import exact
 from whichvars.sampling.executors import Crew, Executor, Threads
-from whichvars.sampling.interrupts import Asked, listen
+from whichvars.sampling.interrupts import listen
+from whichvars.sampling.loop import Loop
+from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget, whole_number
 from whichvars.sampling.progress import Progress, Report
 
-DRAWS = 1_000_000  # if not given
-ENOUGH_WARMUP = 100_000  # iterations, where the number of draws is not known beforehand
-FIRST_CHECK, GROWTH = 20_000, 1.4  # draws at which accuracy is first looked at, and from one look to the next
-WARMUP_SHARE = 0.2  # of a time budget, at most
-# draws of each chain, and half as many of warm-up, that are made however small a budget is: batch means then have 32 batches
-# at least, and chains that take turns, of 64 steps at first, have all had some
-LEAST_DRAWS = 512
-TURNS = 10  # of each replicate, where a budget is divided among more replicates than are advanced at the same time
+# draws, if not given
+DRAWS = 1_000_000
+# iterations of warm-up, where the number of draws is not known beforehand
+ENOUGH_WARMUP = 100_000
+# draws at which accuracy is first looked at
+FIRST_CHECK = 20_000
 
 
 def sample(
@@ -136,9 +133,9 @@ def sample(
     _plan(
         1, draws, warmup, seconds, target_mcse
     )  # what is wrong is wrong even where "auto" has no use for it
-    replicates = _whole(replicates, "replicates", 1)
+    replicates = whole_number(replicates, "replicates", 1)
     who = executor_of(executor, threads)
-    chunk = None if chunk is None else _whole(chunk, "chunk", 1)
+    chunk = None if chunk is None else whole_number(chunk, "chunk", 1)
     chosen = None
     if isinstance(sampler, str) and sampler == "auto":
         chosen = choose(problem, draws, seconds)
@@ -211,7 +208,7 @@ def carry_out(
 def executor_of(executor: Executor | None, threads: int | None) -> Executor:
     """The executor that was given, or threads of this process."""
     if executor is None:
-        return Threads((os.cpu_count() or 1) if threads is None else _whole(threads, "threads", 1))
+        return Threads((os.cpu_count() or 1) if threads is None else whole_number(threads, "threads", 1))
     if isinstance(executor, type) or not hasattr(executor, "start"):
         raise ArgumentTypeError(f"executor must be an object such as DaskExecutor(address), not {executor!r}")
     if threads is not None:
@@ -227,7 +224,7 @@ def _advance_all(
     crew: Crew,
     progress: bool | Callable[[Report], None],
     announcer: Announcer,
-) -> tuple["_Loop", str]:
+) -> tuple[Loop, str]:
     """Advance all replicates until there is a reason to stop; the loop that did it, and the reason."""
     sampler, plan = settings.sampler, settings.plan
     replicates = [
@@ -245,7 +242,7 @@ def _advance_all(
     )
     bar = Progress(progress, total, sampler, plan.seconds, announcer)
     with listen(keeper is not None) as asked, bar:
-        loop = _Loop(problem, settings, replicates, crew, keeper, asked)
+        loop = Loop(problem, settings, replicates, crew, keeper, asked)
         if keeper is not None:
             keeper.start_clock(len(replicates))
         stopped = loop.run(bar)
@@ -259,7 +256,7 @@ def _conclude(
     problem: Problem,
     settings: Settings,
     keeper: Checkpoint | None,
-    loop: "_Loop",
+    loop: Loop,
     stopped: str,
     announcer: Announcer,
 ) -> Posterior:
@@ -296,7 +293,7 @@ def _conclude(
     return posterior
 
 
-def _shortcomings(settings: Settings, loop: "_Loop", stopped: str, replicates: int) -> list[str]:
+def _shortcomings(settings: Settings, loop: Loop, stopped: str, replicates: int) -> list[str]:
     """What is to be said of a run that has fewer replicates than asked for, or took longer than it was to."""
     found = []
     if replicates < settings.replicates:
@@ -318,9 +315,9 @@ def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: f
     open_ended = seconds is not None or target is not None
     if target is not None and not (isinstance(target, (int, float, np.number)) and 0 < target < 1):
         raise DataError(f"target_mcse must be a number between 0 and 1, such as 0.01, not {target!r}")
-    whole = _whole(draws, "draws", 1) if draws is not None else DRAWS if seconds is None else 1 << 50
+    whole = whole_number(draws, "draws", 1) if draws is not None else DRAWS if seconds is None else 1 << 50
     most = ENOUGH_WARMUP if open_ended else whole
-    warm = min(whole // 10, most) if warmup is None else _whole(warmup, "warmup", 0)
+    warm = min(whole // 10, most) if warmup is None else whole_number(warmup, "warmup", 0)
     each = [-(-n // chains) for n in (warm, whole, FIRST_CHECK)]
     return Plan(each[0], each[1], seconds, None if target is None else float(target), each[2])
 
@@ -332,214 +329,6 @@ def _seconds(budget: Any) -> float:
             f'budget {budget!r} has no unit: give a time such as "90s", or the number of draws as draws='
         )
     return found.seconds
-
-
-def _whole(value: Any, name: str, least: int) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, np.integer, float))
-        or not float(value).is_integer()
-    ):
-        raise ArgumentTypeError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise DataError(f"{name} must be at least {least}, not {value}")
-    return int(value)
-
-
-class _Loop:
-    """Has a crew advance all replicates, a chunk at a time, each in a thread of its own."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        settings: Settings,
-        replicates: list[Replicate],
-        crew: Crew,
-        keeper: Checkpoint | None,
-        asked: Asked,
-    ) -> None:
-        self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
-        self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
-        self.crew, self.keeper, self.asked = crew, keeper, asked
-        self.lost: ClusterError | None = None  # why a cluster cannot go on
-        self.runs = [replicate.run for replicate in replicates]
-        self.counting = [replicate.counting for replicate in replicates]
-        self.cpu = [replicate.cpu_seconds for replicate in replicates]
-        self.own = [replicate.own_seconds for replicate in replicates]  # spent on each
-        self.late = [replicate.late for replicate in replicates]
-        self.away = [0.0] * len(replicates)  # seconds of compiling in other processes
-        self.started = clock() - max(replicate.seconds for replicate in replicates)
-        first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
-        self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
-
-    def snapshot(self, index: int) -> Replicate:
-        """A replicate as it is now; not a copy."""
-        return Replicate(
-            self.runs[index],
-            self.counting[index],
-            self.check,
-            self.spent(),
-            self.cpu[index],
-            self.own[index],
-            self.late[index],
-        )
-
-    def _begin_counting(self, index: int) -> None:
-        self.counting[index] = True
-        if hasattr(self.sampler, "begin_counting"):
-            self.sampler.begin_counting(self.problem, self.runs[index])
-        elif self.by_draws:
-            begin_counting(self.problem, self.runs[index], self.rao_blackwell)
-
-    def has_counted(self, index: int) -> bool:
-        """Whether a replicate has anything to say yet."""
-        return self._counted(index) > 0 if self.by_draws else self.runs[index].finished
-
-    def _counted(self, index: int) -> int:
-        """Iterations of each chain of a replicate since warm-up."""
-        return self.runs[index].iterations - self.runs[index].warmup if self.counting[index] else 0
-
-    # --- time
-
-    def spent(self) -> float:
-        """Seconds of sampling so far. Processes that compile do so at the same time: that of the slowest is left out."""
-        return clock() - self.started - max(self.away)
-
-    def _time_left(self) -> float:
-        return np.inf if self.plan.seconds is None else self.plan.seconds - self.spent()
-
-    def _share(self) -> float:
-        """Seconds of the budget that can be spent on each replicate, so that all get the same."""
-        assert self.plan.seconds is not None
-        return self.plan.seconds * min(1.0, self.crew.width / len(self.runs))
-
-    def _warmup_left(self, index: int) -> float:
-        """Seconds that a replicate still has for its warm-up."""
-        if self.plan.seconds is None:
-            return np.inf
-        return min(WARMUP_SHARE * self._share() - self.own[index], self._time_left())
-
-    def _least_warmup(self) -> int:
-        return min(self.plan.warmup, LEAST_DRAWS // 2)
-
-    def _least(self, index: int) -> int:
-        """Draws of each chain that a replicate makes even where its time is up. As many as in warm-up at least: turns that
-        chains take have become so long by then."""
-        return min(self.check, max(LEAST_DRAWS, self.runs[index].warmup))
-
-    def _next(self, index: int) -> tuple[int, float | None]:
-        """The iteration towards which to advance a replicate, and seconds after which to stop on the way; None: as seems
-        fit."""
-        run, seconds = self.runs[index], None
-        if not self.counting[index]:
-            left = self._warmup_left(index)
-            end = self.plan.warmup if left > 0 else self._least_warmup()
-        else:
-            left = self._time_left()
-            end = run.warmup + (self.check if left > 0 else self._least(index))
-        if self.plan.seconds is not None and left > 0:
-            share = self._share()
-            seconds = left if self.crew.width >= len(self.runs) else min(left, share / TURNS)
-        return end, seconds
-
-    # --- what is to be done
-
-    def _unfinished(self) -> list[int]:
-        """Replicates that have something to do before accuracy is looked at, or before a run whose time is up can end."""
-        in_time = self._time_left() > 0
-        return [
-            i
-            for i, run in enumerate(self.runs)
-            if not run.finished and self._counted(i) < (self.check if in_time else self._least(i))
-        ]
-
-    def _waiting(self, order: list[int], working: Iterable[int]) -> list[int]:
-        """Those that nobody is working on, in this order; by the time spent on them where time is short."""
-        unfinished, busy = set(self._unfinished()), set(working)
-        waiting = [i for i in order if i in unfinished and i not in busy]
-        return waiting if self.plan.seconds is None else sorted(waiting, key=self.own.__getitem__)
-
-    def _reason_to_stop(self) -> str:
-        """Why nobody has anything to do; "" if it was for a look at the accuracy, after which all go on."""
-        if any(not run.finished and self._counted(i) < self.check for i, run in enumerate(self.runs)):
-            return "budget"
-        accurate = self.plan.target is not None and self._is_accurate()
-        if accurate or self.check >= self.plan.draws:
-            return "target_mcse" if accurate else "draws"
-        self.check = min(self.plan.draws, int(GROWTH * self.check))
-        return ""
-
-    def run(self, bar: Progress) -> str:
-        """Why it stopped."""
-        with ThreadPoolExecutor(len(self.runs)) as outer:
-            try:
-                return self._run(outer, bar)
-            except BaseException:
-                self.crew.give_up()
-                raise
-
-    def _run(self, outer: ThreadPoolExecutor, bar: Progress) -> str:
-        indices = range(len(self.runs))
-        for index in indices:
-            if self.plan.warmup == 0 and not self.counting[index]:
-                self._begin_counting(index)
-        order, working, stopped = list(indices), dict[Future[None], int](), ""
-        while working or not stopped:
-            try:
-                if self.asked.times:
-                    stopped = stopped or "interrupted"
-                waiting = [] if stopped else self._waiting(order, working.values())
-                while waiting and len(working) < self.crew.width:
-                    index = waiting.pop(0)
-                    working[outer.submit(self._advance, index)] = index
-                if not working:
-                    stopped = stopped or self._reason_to_stop()
-                    continue
-                done, _ = wait(working, timeout=1.0, return_when=FIRST_COMPLETED)
-                if not done:
-                    bar.waiting(self.runs)
-                    continue
-                for future in done:
-                    index = working.pop(future)
-                    future.result()
-                    order.remove(index)
-                    order.append(index)
-                idle = [r for i, r in enumerate(self.runs) if i not in working.values()]
-                bar.update(self.runs, idle, self.spent())
-            except KeyboardInterrupt:
-                nothing = self.keeper is None and not any(map(self.has_counted, indices))
-                if self.asked.times or stopped == "interrupted" or nothing:
-                    raise
-                stopped = "interrupted"
-            except ClusterError as error:
-                self.lost, stopped = error, "interrupted"
-        return stopped
-
-    def _is_accurate(self) -> bool:
-        """Whether every inclusion probability is known to `target_mcse`. Called when all replicates have counted
-        equally many draws."""
-        target, mcse = self.plan.target, combine_pips([look_at(self.sampler, run) for run in self.runs]).mcse
-        return target is not None and bool(np.isfinite(mcse).any() and np.nanmax(mcse) <= target)
-
-    def _advance(self, index: int) -> None:
-        """One chunk of one replicate, and a checkpoint of it where one is due."""
-        run, began, cpu = self.runs[index], clock(), cpu_clock()
-        end, seconds = self._next(index)
-        if end > run.iterations:
-            self.late[index] |= seconds is None and self._time_left() <= 0
-            spent = self.crew.advance(index, run, end, seconds)
-            self.cpu[index] += spent.cpu_seconds
-            self.away[index] += spent.compiling
-            began += spent.compiling
-        now = clock()
-        self.own[index] += max(now - began, 0.0)
-        enough = run.iterations >= self._least_warmup() and self._warmup_left(index) <= 0
-        if not self.counting[index] and (run.iterations == self.plan.warmup or enough):
-            self._begin_counting(index)
-            self.own[index] += clock() - now
-        self.cpu[index] += cpu_clock() - cpu
-        if self.keeper is not None:
-            self.keeper.write_if_due(index, self.snapshot(index), self._unfinished())
 
 
 def _warn_of_trouble(posterior: Posterior) -> None:

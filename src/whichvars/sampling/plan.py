@@ -1,10 +1,14 @@
-"""How long a run may take: a time or a number of draws, as people write them."""
+"""What a run is to do: its settings, its plan, its replicates, and the words for how long it may take."""
 
+import dataclasses
 import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.samplers.contract import Run
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*", re.IGNORECASE)
@@ -71,3 +75,58 @@ def _positive(number: float, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise DataError(f"budget must be positive and finite, not {value!r}; {ADVICE}")
     return number
+
+
+class Plan(NamedTuple):
+    """Iterations of each chain, and what may end a run before they are done."""
+
+    warmup: int
+    draws: int
+    seconds: float | None = None
+    target: float | None = None
+    first_check: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run is to do."""
+
+    sampler: Any
+    plan: Plan
+    entropy: Any  # of the seed
+    path: list[int]  # its spawn key; that of replicate i has i at its end
+    replicates: int
+    start: Any
+    rao_blackwell: bool
+    asked: dict[str, Any]  # as the posterior repeats it
+    chosen: str = ""
+
+    def seeds(self) -> list[np.random.SeedSequence]:
+        return [
+            np.random.SeedSequence(self.entropy, spawn_key=(*self.path, i)) for i in range(self.replicates)
+        ]
+
+
+@dataclasses.dataclass
+class Replicate:
+    """One replicate, and what the loop knows of it."""
+
+    run: Run
+    counting: bool = False
+    check: int = 0  # draws at which accuracy is looked at next
+    seconds: float = 0.0  # of sampling, of the whole run: wall time without compiling
+    cpu_seconds: float = 0.0
+    own_seconds: float = 0.0  # of sampling, of this replicate
+    late: bool = False  # whether it had to be advanced after the budget was over
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer, float))
+        or not float(value).is_integer()
+    ):
+        raise ArgumentTypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise DataError(f"{name} must be at least {least}, not {value}")
+    return int(value)
