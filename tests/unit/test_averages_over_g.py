@@ -9,7 +9,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import t
 
 import whichvars as wv
-from whichvars.posterior import coefficients, scores
+from whichvars.posterior import fits as model_fits
+from whichvars.posterior import scores
 from whichvars.posterior.t_mixture import t_cdf_by_share
 
 N, P = 21, 5
@@ -135,14 +136,14 @@ def test_averages_equal_direct_sums(kind):
 
 @pytest.mark.parametrize("kind", ["zellner-siow", "hyper-g", "hyper-g/n"])
 def test_models_that_weigh_little_have_fewer_values_of_g(kind, monkeypatch):
-    monkeypatch.setattr(coefficients, "FEW_MODELS", 1)
+    monkeypatch.setattr(model_fits, "FEW_MODELS", 1)
     X, y, *_ = make_data()
     posterior = wv.exact(wv.Problem(X, y, slab=SLABS[kind]))
     problem, kept = posterior.problem, posterior.kept
-    all_alike = coefficients.fits(problem, kept, least_drop=coefficients.DROP)
-    fewer = coefficients.fits(problem, kept)
+    all_alike = model_fits.fits(problem, kept, least_drop=model_fits.DROP)
+    fewer = model_fits.fits(problem, kept)
     assert sum(fit.q.size for fit in fewer) < sum(fit.q.size for fit in all_alike)
-    seen = np.concatenate([fit.models for fit in coefficients.fits(problem, kept)])
+    seen = np.concatenate([fit.models for fit in model_fits.fits(problem, kept)])
     assert sorted(seen.tolist()) == list(range(len(kept)))
 
 
@@ -150,8 +151,8 @@ def test_many_models_share_the_ends_of_the_rule(monkeypatch):
     X, y, *_ = make_data()
     posterior = wv.exact(wv.Problem(X, y, slab=wv.HyperG()))
     one_by_one = posterior.coefficients(interval=0.9)
-    monkeypatch.setattr(coefficients, "SPAN_POINTS", 3)
-    monkeypatch.setattr(coefficients, "FEW_MODELS", 1)
+    monkeypatch.setattr(model_fits, "SPAN_POINTS", 3)
+    monkeypatch.setattr(model_fits, "FEW_MODELS", 1)
     shared = posterior.coefficients(interval=0.9)
     np.testing.assert_allclose(shared, one_by_one, rtol=1e-8, atol=1e-9)
 
@@ -167,7 +168,7 @@ def test_leaving_out_a_row_by_the_formulas_of_the_documentation(slab):
     problem, kept = posterior.problem, posterior.kept
     unit, centred = problem._y_scale, (X - X.mean(axis=0)) / problem.column_units
     total = np.zeros((4, N))
-    for fit in coefficients.fits(problem, kept, least_drop=coefficients.DROP):
+    for fit in model_fits.fits(problem, kept, least_drop=model_fits.DROP):
         for i in range(len(fit.weight)):
             row = centred[:, fit.columns[i]]
             leverage = np.einsum("nk,kl,nl->n", row, fit.V[i], row)

@@ -29,10 +29,11 @@ from whichvars.data import archives, storage
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
 from whichvars.posterior.posterior import Posterior
 from whichvars.sampling import checkpoint as checkpoints
-from whichvars.sampling import compiling, executors, workers
-from whichvars.sampling import sample as sampling
+from whichvars.sampling import compiling, executors
+from whichvars.sampling.advance import advance_run
 from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.compiling import KIND
+from whichvars.sampling.loop import Loop
 from whichvars.sampling.plan import Replicate
 
 FEW = {"memo_slots": 1 << 10}
@@ -118,14 +119,14 @@ class Killed(BaseException):
 def die_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
     """Let so many chunks be done, then let every thread die at its next one."""
     done = iter(range(chunks))
-    advance = sampling._Loop._advance
+    advance = Loop._advance
 
     def fragile(self: Any, index: int) -> None:
         if next(done, None) is None:
             raise Killed
         advance(self, index)
 
-    monkeypatch.setattr(sampling._Loop, "_advance", fragile)
+    monkeypatch.setattr(Loop, "_advance", fragile)
 
 
 # --- going on
@@ -236,9 +237,9 @@ def test_large_problems_and_growing_models(tmp_path: Path, monkeypatch: pytest.M
 
 def chunks_of(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> int:
     """How many chunks a run has."""
-    done, advance = [], sampling._Loop._advance
+    done, advance = [], Loop._advance
     with monkeypatch.context() as patch:
-        patch.setattr(sampling._Loop, "_advance", lambda self, i: (done.append(i), advance(self, i))[1])
+        patch.setattr(Loop, "_advance", lambda self, i: (done.append(i), advance(self, i))[1])
         work()
     return len(done)
 
@@ -865,7 +866,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
     seed = np.random.SeedSequence(0, spawn_key=(0,))
     states = [sampler.init(problem, seed, [np.zeros(0, np.int64)] * 2) for _ in range(2)]
     for state in states:
-        workers.advance_run(problem, sampler, state, 50, None, 1)
+        advance_run(problem, sampler, state, 50, None, 1)
     with Checkpoint(tmp_path, every=1e-9) as keeper:
         settings = checkpoints.Settings(sampler, checkpoints.Plan(0, 1), 0, [], 2, None, True, {})
         keeper.begin(problem, settings)
@@ -874,7 +875,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
         monkeypatch.setattr(archives, "write", slow)
         keeper.write_if_due(0, Replicate(states[0]))
         assert writing.wait(10)
-        workers.advance_run(problem, sampler, states[0], 50, None, 1)
+        advance_run(problem, sampler, states[0], 50, None, 1)
         keeper.write_if_due(1, Replicate(states[1]))  # has to wait, and is not lost: it is due again
         gate.set()
         assert keeper._is_written(0, wait=True)
@@ -884,7 +885,7 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
         found = keeper.replicates()
     assert seal(found[0].run) == before != seal(states[0])
     assert found[0].run.iterations == found[1].run.iterations == 50
-    workers.advance_run(problem, sampler, found[0].run, 50, None, 1)
+    advance_run(problem, sampler, found[0].run, 50, None, 1)
     assert seal(found[0].run) == seal(states[0])
 
 
@@ -954,7 +955,8 @@ import os, sys, time, random, threading
 import numpy as np
 import whichvars as wv
 from whichvars.data import archives
-from whichvars.sampling import checkpoint as checkpoints, sample as sampling
+from whichvars.sampling import checkpoint as checkpoints
+from whichvars.sampling.loop import Loop
 from unit import test_checkpoint as tests
 name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 checkpoints.SHARE = float("inf")
@@ -981,13 +983,13 @@ else:
     def soon():
         time.sleep(0.03 * (moment % 1))
         os.kill(os.getpid(), 9)
-    real_advance = sampling._Loop._advance
+    real_advance = Loop._advance
     def advance(self, index):
         countdown[0] -= 1
         if countdown[0] == 0:
             threading.Thread(target=soon).start()
         real_advance(self, index)
-    sampling._Loop._advance = advance
+    Loop._advance = advance
 tests.run(tests.long_problem(), tests.SAMPLERS[name], checkpoint=place, every=1e-9, chunk=60, **tests.length(name))
 """
 

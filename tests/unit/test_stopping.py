@@ -22,7 +22,7 @@ from whichvars.sampling.choosing import choose
 from whichvars.sampling.cluster import _compiling_elsewhere
 from whichvars.sampling.compiling import KIND
 from whichvars.sampling.executors import ThreadCrew
-from whichvars.sampling.loop import GROWTH, LEAST_DRAWS
+from whichvars.sampling.loop import GROWTH, LEAST_DRAWS, Loop
 from whichvars.sampling.sample import FIRST_CHECK
 
 
@@ -268,7 +268,7 @@ def test_workers_compile_at_the_same_time(timed: Any) -> None:
     now = timed().now
     loop: Any = types.SimpleNamespace(started=compiling.clock(), away=[3600.0, 3599.0, 0.0])
     now[0] += 3605.0
-    assert sampling._Loop.spent(loop) == 5.0
+    assert Loop.spent(loop) == 5.0
 
 
 def test_the_draws_that_errors_need_are_always_made(timed: Any) -> None:
