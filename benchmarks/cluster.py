@@ -39,12 +39,12 @@ def samplers() -> dict[str, Any]:
 def watched() -> Iterator[list[dict[str, Any]]]:
     """While this lasts, what every round took; rounds are as short as they are asked to be."""
     from whichvars.sampling import cluster
-    from whichvars.sampling.workers import Answer, Order
+    from whichvars.sampling.workers import Reply, Request
 
     rounds: list[dict[str, Any]] = []
-    ask, share = cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE
+    ask, share = cluster.DaskPool._ask, cluster.OVERHEAD_SHARE
 
-    def note(self: Any, order: Order, worker: str | None) -> Answer | None:
+    def note(self: Any, order: Request, worker: str | None) -> Reply | None:
         started = time.perf_counter()
         answer = ask(self, order, worker)
         if answer is not None and answer.state is not None:
@@ -58,11 +58,11 @@ def watched() -> Iterator[list[dict[str, Any]]]:
             )
         return answer
 
-    cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
+    cluster.DaskPool._ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
     try:
         yield rounds
     finally:
-        cluster.DaskCrew._ask, cluster.OVERHEAD_SHARE = ask, share  # type: ignore[method-assign]
+        cluster.DaskPool._ask, cluster.OVERHEAD_SHARE = ask, share  # type: ignore[method-assign]
 
 
 def _size(state: Any) -> int:

@@ -132,7 +132,7 @@ def _changed(content: bytes, rng: random.Random) -> bytes:
 
 def read_one_table(seed: int, i: int, path: Path) -> str:
     """Make, read and check file i."""
-    from whichvars.data.encoding import prepare
+    from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
     from whichvars.errors import WhichvarsError
 
@@ -142,7 +142,7 @@ def read_one_table(seed: int, i: int, path: Path) -> str:
         warnings.simplefilter("error", RuntimeWarning)
         try:
             table = read_table(path)
-            found = prepare(table, table.frame.columns[0], drop_missing=i % 2 == 0)
+            found = encode_table(table, table.frame.columns[0], drop_missing=i % 2 == 0)
         except WhichvarsError as error:
             return refusal(error, TABLE_REFUSALS)
     check_table(content, found, drop_missing=i % 2 == 0)

@@ -158,12 +158,12 @@ def test_what_is_read_is_what_was_written(problem: wv.Problem, name: str, tmp_pa
     """Types, kinds of numbers, layouts, and which arrays are the same memory."""
     place = tmp_path / "run"
     run(problem, SAMPLERS[name], checkpoint=place, replicates=1)
-    with Checkpoint(place) as keeper:
-        keeper.read_run()
-        (a,) = keeper.replicates().values()
-        keeper.written.clear()
-        assert keeper.write(0, a)
-        (b,) = keeper.replicates().values()
+    with Checkpoint(place) as saver:
+        saver.read_run()
+        (a,) = saver.replicates().values()
+        saver.written.clear()
+        assert saver.write(0, a)
+        (b,) = saver.replicates().values()
     fresh = SAMPLERS[name].init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, int)] * SAMPLERS[name].chains)  # fmt: skip
     assert bits_of_run(a.run) == bits_of_run(b.run)
     assert shared_memory(a.run) == shared_memory(b.run)
@@ -210,9 +210,9 @@ def shared_memory(value: Any) -> list[str]:
 
 def test_views_are_views_again(problem: wv.Problem, tmp_path: Path) -> None:
     run(problem, SAMPLERS["hybrid"], checkpoint=tmp_path, replicates=1)
-    with Checkpoint(tmp_path) as keeper:
-        keeper.read_run()
-        unit = keeper.replicates()[0].run.units[0]
+    with Checkpoint(tmp_path) as saver:
+        saver.read_run()
+        unit = saver.replicates()[0].run.units[0]
     unit.memo.keys[3], unit.table.keys[0, 0] = 77, 78
     assert unit.memo.values.view(np.uint64)[3] == 77
     assert unit.table.rows.view(np.uint64)[0, 0] == 78
@@ -293,7 +293,7 @@ def test_the_time_that_was_compiled_is_not_kept_as_spent(
 ) -> None:
     """By a clock that an hour of compiling moves, and each chunk by a second: the run that died has as much time in all as one
     that did not, and each replicate as much for its warm-up."""
-    now, advance = [0.0], executors.ThreadCrew.advance
+    now, advance = [0.0], executors.ThreadPool.advance
 
     def slow(*what: Any) -> Any:
         with event.trigger_event(KIND):
@@ -301,7 +301,7 @@ def test_the_time_that_was_compiled_is_not_kept_as_spent(
         now[0] += 1.0
         return advance(*what)
 
-    monkeypatch.setattr(executors.ThreadCrew, "advance", slow)
+    monkeypatch.setattr(executors.ThreadPool, "advance", slow)
     monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
     options: dict[str, Any] = {"draws": None, "warmup": 10**9, "budget": 62.5, "threads": 1, "chunk": 600}
     whole = run(problem, wv.AddDeleteSwap(), **options)
@@ -784,18 +784,18 @@ def test_writing_takes_a_small_share_of_the_time(problem: wv.Problem, tmp_path: 
     monkeypatch.setattr(checkpoints.time, "thread_time", lambda: busy.append(busy[-1] + 0.5) or busy[-1])
     sampler = wv.AddDeleteSwap()
     state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
-    with Checkpoint(tmp_path, every=1e-6) as keeper:
-        keeper.start_clock(replicates=1)
+    with Checkpoint(tmp_path, every=1e-6) as saver:
+        saver.start_clock(replicates=1)
         now[0] += 1
-        keeper.write_if_due(0, Replicate(state))
-        assert keeper._is_written(0, wait=True)
-        assert keeper.spent == 1.0  # half a second of copying, and half of writing
+        saver.write_if_due(0, Replicate(state))
+        assert saver._is_written(0, wait=True)
+        assert saver.spent == 1.0  # half a second of copying, and half of writing
         state.iterations += 1
         for later, written in ((99.9, False), (100.1, True)):  # a second and one more are 2 % of 100
             now[0], got[0] = now[0] + 1000, 7 + later
-            keeper.write_if_due(0, Replicate(state))
-            keeper._is_written(0, wait=True)
-            assert (keeper.written[0] == (1, 0)) == written
+            saver.write_if_due(0, Replicate(state))
+            saver._is_written(0, wait=True)
+            assert (saver.written[0] == (1, 0)) == written
 
 
 def test_files_fall_due_every_so_often(problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -805,15 +805,15 @@ def test_files_fall_due_every_so_often(problem: wv.Problem, tmp_path: Path, monk
     sampler = wv.AddDeleteSwap()
     state = sampler.init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, np.int64)])
     written = []
-    with Checkpoint(tmp_path, every=10) as keeper:
-        keeper.start_clock(replicates=2)
+    with Checkpoint(tmp_path, every=10) as saver:
+        saver.start_clock(replicates=2)
         for tenth in range(0, 600, 3):
             now[0] = tenth / 10
             state.iterations += 1
-            before = keeper.written.get(0)
-            keeper.write_if_due(0, Replicate(state))
-            keeper._is_written(0, wait=True)
-            if keeper.written.get(0) != before:
+            before = saver.written.get(0)
+            saver.write_if_due(0, Replicate(state))
+            saver._is_written(0, wait=True)
+            if saver.written.get(0) != before:
                 written.append(now[0])
     assert written == [5.1, 15.0, 25.2, 35.1, 45.0, 55.2]
 
@@ -827,16 +827,16 @@ def test_the_replicate_that_waited_longest_goes_first(problem: wv.Problem, tmp_p
     seed = np.random.SeedSequence(0, spawn_key=(0,))
     states = [sampler.init(problem, seed, [np.zeros(0, np.int64)]) for _ in range(3)]
     order = []
-    with Checkpoint(tmp_path, every=1) as keeper:
-        keeper.start_clock(replicates=3)
+    with Checkpoint(tmp_path, every=1) as saver:
+        saver.start_clock(replicates=3)
         for second in range(1, 61):  # all are overdue all the time; a file can be afforded every ten seconds
             now[0], affordable[0] = float(second), second % 10 == 0
             coming = [0, 1, 2] if second <= 40 else [0, 2]
             for i in coming:
                 states[i].iterations += 1
-                keeper.write_if_due(i, Replicate(states[i]), coming)
-                keeper._is_written(i, wait=True)
-                if keeper.written.get(i) == (states[i].iterations, 0):
+                saver.write_if_due(i, Replicate(states[i]), coming)
+                saver._is_written(i, wait=True)
+                if saver.written.get(i) == (states[i].iterations, 0):
                     order.append(i)
                     affordable[0] = False
     assert order == [0, 1, 2, 0, 2, 0]
@@ -867,22 +867,22 @@ def test_what_is_written_is_what_was_copied(problem: wv.Problem, tmp_path: Path,
     states = [sampler.init(problem, seed, [np.zeros(0, np.int64)] * 2) for _ in range(2)]
     for state in states:
         advance_run(problem, sampler, state, 50, None, 1)
-    with Checkpoint(tmp_path, every=1e-9) as keeper:
+    with Checkpoint(tmp_path, every=1e-9) as saver:
         settings = checkpoints.Settings(sampler, checkpoints.Plan(0, 1), 0, [], 2, None, True, {})
-        keeper.begin(problem, settings)
-        keeper.start_clock(replicates=2)
+        saver.begin(problem, settings)
+        saver.start_clock(replicates=2)
         before = seal(states[0])
         monkeypatch.setattr(archives, "write", slow)
-        keeper.write_if_due(0, Replicate(states[0]))
+        saver.write_if_due(0, Replicate(states[0]))
         assert writing.wait(10)
         advance_run(problem, sampler, states[0], 50, None, 1)
-        keeper.write_if_due(1, Replicate(states[1]))  # has to wait, and is not lost: it is due again
+        saver.write_if_due(1, Replicate(states[1]))  # has to wait, and is not lost: it is due again
         gate.set()
-        assert keeper._is_written(0, wait=True)
-        assert 1 not in keeper.written
-        keeper.write_if_due(1, Replicate(states[1]))
-        assert keeper._is_written(1, wait=True)
-        found = keeper.replicates()
+        assert saver._is_written(0, wait=True)
+        assert 1 not in saver.written
+        saver.write_if_due(1, Replicate(states[1]))
+        assert saver._is_written(1, wait=True)
+        found = saver.replicates()
     assert seal(found[0].run) == before != seal(states[0])
     assert found[0].run.iterations == found[1].run.iterations == 50
     advance_run(problem, sampler, found[0].run, 50, None, 1)

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 import whichvars as wv
 from whichvars.cli import demo, main
 from whichvars.cli.demonstration import DRAWS, NEXT_STEPS, US_CRIME
-from whichvars.cli.show import WIDEST, in_words
+from whichvars.cli.show import WIDEST
+from whichvars.posterior.tables import in_words
 
 
 @pytest.fixture(autouse=True, scope="module")

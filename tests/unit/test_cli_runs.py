@@ -20,7 +20,7 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
-from whichvars.cli.show import model_table, new_console, notes
+from whichvars.cli.show import best_models, new_console, notes
 from whichvars.errors import DataError
 from whichvars.sampling.checkpoint import Passing
 
@@ -636,7 +636,7 @@ def test_a_rare_model_is_not_said_to_be_impossible():
                 {"probability": [0.25, 6e-4, 4e-5], "mcse": errors, "variables": ["a", "b", ""]}
             ).head(n)
 
-    column = model_table(new_console(), Run(), 3).columns[0]
+    column = best_models(new_console(), Run(), 3).columns[0]
     assert [cell.replace("+-", "±") for cell in column.cells] == [
         "25.00 ± 1.00%",
         "0.06 ± <0.01%",

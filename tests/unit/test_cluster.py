@@ -138,13 +138,13 @@ def test_states_stay_with_workers_and_are_sent_again_when_counting_begins(
     problem: wv.Problem, two: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[int, bool]] = []
-    ask = client_side.DaskCrew._ask
+    ask = client_side.DaskPool._ask
 
-    def note(self: Any, order: workers.Order, worker: str | None) -> Any:
+    def note(self: Any, order: workers.Request, worker: str | None) -> Any:
         sent.append((order.moment[1], order.state is not None))
         return ask(self, order, worker)
 
-    monkeypatch.setattr(client_side.DaskCrew, "_ask", note)
+    monkeypatch.setattr(client_side.DaskPool, "_ask", note)
     run(problem, SAMPLERS["hybrid"], two.address, replicates=2, draws=200_000)
     assert len(sent) >= 7
     first = [state for when, state in sent if when == 0]
@@ -183,9 +183,9 @@ def test_the_scheduler_is_killed_and_the_run_goes_on_anywhere(
         act = At(p30=found.scheduler.kill)
         with pytest.raises(wv.ClusterError, match=r"cannot be reached any longer.*resume\(.*kept"):
             run(problem, sampler, found.address, progress=act, checkpoint=kept, chunk=2000, **options)
-    with Checkpoint(kept) as keeper:
-        keeper.read_run()
-        done = [replicate.run.iterations for replicate in keeper.replicates().values()]
+    with Checkpoint(kept) as saver:
+        saver.read_run()
+        done = [replicate.run.iterations for replicate in saver.replicates().values()]
     assert len(done) == 3
     assert 0 < max(done) < 31_200
     shutil.copytree(kept, copy)
@@ -263,7 +263,7 @@ def test_other_versions_on_a_worker(
 def test_a_worker_with_other_versions_that_comes_later(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = pickle.dumps(workers.Site(problem, SAMPLERS["asi"], None))
+    sent = pickle.dumps(workers.WorkerState(problem, SAMPLERS["asi"], None))
     monkeypatch.setattr(workers, "software", lambda: {"numpy": "1.0"})
     with pytest.raises(wv.ClusterError, match=r"other software.*numpy 1\.0 there"):
         pickle.loads(sent).open()
@@ -355,9 +355,9 @@ def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(
     monkeypatch.setattr(workers, "HELD", 2)
     sampler = SAMPLERS["hybrid"]
     run = a_run(problem, sampler)
-    order = workers.Order("t", (0,), (0, 0), workers.pack(run), 300, 60.0)
+    order = workers.Request("t", (0,), (0, 0), workers.pack(run), 300, 60.0)
     assert workers.run_round(order, None).state is None  # it has not the data
-    first = workers.run_round(order, workers.Site(problem, sampler, 100))
+    first = workers.run_round(order, workers.WorkerState(problem, sampler, 100))
     assert first.state is not None
     assert workers.unpack(first.state).iterations == 300
     stale = order._replace(state=None, moment=(200, 0), end=400)
@@ -370,7 +370,7 @@ def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(
     following = order._replace(state=None, moment=(300, 0), end=400)
     assert workers.run_round(following, None).state is None  # two are kept, and this is the third
     assert workers.run_round(following._replace(key=(2,)), None).state is not None
-    workers.leave("t")
+    workers.forget("t")
     assert workers.run_round(order, None).state is None
 
 
@@ -378,12 +378,12 @@ def test_sites_of_clients_that_vanished_are_forgotten(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_address", lambda: "here")
-    old, new = (workers.Site(problem, SAMPLERS["hybrid"], None) for _ in range(2))
-    workers.settle("old", old)
+    old, new = (workers.WorkerState(problem, SAMPLERS["hybrid"], None) for _ in range(2))
+    workers.set_up("old", old)
     old.used -= 2 * workers.FORGOTTEN
-    workers.settle("new", new)
+    workers.set_up("new", new)
     assert set(workers._sites) == {"new"}
-    workers.leave("new")
+    workers.forget("new")
 
 
 # --- the command line

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whichvars.data.encoding import Encoding, prepare
+from whichvars.data.encoding import Encoding, encode_table
 from whichvars.data.files import read_table
 from whichvars.errors import DataError
 
@@ -18,7 +18,7 @@ ROWS = "".join(f"{i},{i * i % 7},{'uv'[i % 2]}\n" for i in range(12))
 def read(tmp_path: Path, content: str | bytes, response: str = "y", **options: Any) -> Any:
     path = tmp_path / "Daten für 2026.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return prepare(read_table(path), response, **options)
+    return encode_table(read_table(path), response, **options)
 
 
 def test_numbers_words_and_order(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_parquet_and_feather_keep_their_kinds(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "a")
     frame.to_feather(tmp_path / "b")
     for name in ("a", "b"):
-        found = prepare(read_table(tmp_path / name), "y")
+        found = encode_table(read_table(tmp_path / name), "y")
         assert found.X.to_dict("list") == {
             "c=3": [1, 0, 1, 0],
             "i": [1, 2, 3, 4],
@@ -200,7 +200,7 @@ def test_parquet_and_feather_keep_their_kinds(tmp_path: Path) -> None:
     frame["when"] = pd.date_range("2024-01-01", periods=4)
     frame.to_parquet(tmp_path / "a")
     with pytest.raises(DataError, match="column 'when' holds dates"):
-        prepare(read_table(tmp_path / "a"), "y")
+        encode_table(read_table(tmp_path / "a"), "y")
 
 
 def test_without_pyarrow_the_message_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

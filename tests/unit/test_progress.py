@@ -13,7 +13,7 @@ import pytest
 
 import whichvars as wv
 from whichvars.sampling import progress
-from whichvars.sampling.progress import Progress, Report, in_words
+from whichvars.sampling.progress import Progress, Report, progress_words
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +197,12 @@ def test_the_estimator_is_silent_unless_verbose(verbose: bool, expected: bool, m
 
 def test_words() -> None:
     report = Report(5, 10, 0.5, 3.0, None, "", 1_234_567.0, 3725.0, None)
-    assert in_words(report) == [" 50%", "1:02:05 left", "1.23 M iterations/s"]
-    assert in_words(report._replace(rate=5432.0, seconds_left=None), whole=False) == [" 50%", "5.43 k/s"]
-    assert in_words(report._replace(status="temperature 0.5", seconds_left=None)) == [
+    assert progress_words(report) == [" 50%", "1:02:05 left", "1.23 M iterations/s"]
+    assert progress_words(report._replace(rate=5432.0, seconds_left=None), whole=False) == [
+        " 50%",
+        "5.43 k/s",
+    ]
+    assert progress_words(report._replace(status="temperature 0.5", seconds_left=None)) == [
         " 50%",
         "temperature 0.5",
     ]

@@ -21,7 +21,7 @@ from whichvars.sampling.advance import FIRST_STEPS, Pace, Spent, advance_for
 from whichvars.sampling.choosing import choose
 from whichvars.sampling.cluster import _compiling_elsewhere
 from whichvars.sampling.compiling import KIND
-from whichvars.sampling.executors import ThreadCrew
+from whichvars.sampling.executors import ThreadPool
 from whichvars.sampling.loop import GROWTH, LEAST_DRAWS, Loop
 from whichvars.sampling.sample import FIRST_CHECK
 
@@ -246,7 +246,7 @@ def test_compiling_elsewhere_is_no_part_of_a_budget_either(timed: Any) -> None:
     """As the one worker of a cluster does before its first round."""
     sampler = timed()
 
-    class Elsewhere(ThreadCrew):
+    class Elsewhere(ThreadPool):
         def advance(self, index: int, run: Any, end: int, seconds: float | None) -> Spent:
             away = 0.0 if sampler.ran else 3600.0
             sampler.now[0] += away
@@ -342,9 +342,9 @@ def test_a_worker_says_how_long_it_compiled(timed: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(workers, "_address", lambda: "here")
     monkeypatch.setattr(workers, "_sites", {})
     state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
-    site = workers.Site(problem, sampler, 100)
+    site = workers.WorkerState(problem, sampler, 100)
     site.hold((0,), state)
-    answer = workers.run_round(workers.Order("token", (0,), (0, 0), None, 10**9, 2.0), site)
+    answer = workers.run_round(workers.Request("token", (0,), (0, 0), None, 10**9, 2.0), site)
     assert answer.wall_seconds == pytest.approx(2100 * ITERATION)
     assert answer.compiling == pytest.approx(3600.0)
     # a worker in another process; one in this process moves the clock here, which has left it out

@@ -25,7 +25,7 @@ from whichvars._kernels.products.stored import MISSING, pair_products
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.problem.columns import columns_at, gram_of, products_with_all
-from whichvars.sampling.checkpoint import fingerprint
+from whichvars.sampling.checkpoint import problem_fingerprint
 
 N, P = 150, 14
 FORMS = ("csc", "coo", "mapped", "mapped float32", "mapped by rows", "bed", "genotypes", "npy")
@@ -240,7 +240,7 @@ def test_a_posterior_of_stored_columns_answers_every_question(name, tmp_path):
     ours.save(tmp_path / "p.npz")
     again = wv.Posterior.load(tmp_path / "p.npz")
     assert (again.predict(new) == ours.predict(new)).all()
-    assert fingerprint(again.problem) == fingerprint(problem) != fingerprint(dense)
+    assert problem_fingerprint(again.problem) == problem_fingerprint(problem) != problem_fingerprint(dense)
     copied = pickle.loads(pickle.dumps(problem))
     assert (wv.exact(copied).pip == ours.pip).all()
     priors = {"slab": wv.GPrior("n"), "model_prior": wv.FixedInclusion(h=0.3)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from whichvars.cli.fitting import add_report
-from whichvars.cli.show import inclusion_table, model_table, new_console, signs
+from whichvars.cli.show import best_models, inclusion_table, new_console, signs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,7 +100,7 @@ def _show_crime(console: "Console") -> None:
     console.print()
     console.print(inclusion_table(console, posterior, problem.p, US_CRIME))
     console.print()
-    console.print(model_table(console, posterior, 3))
+    console.print(best_models(console, posterior, 3))
     console.print()
     best = posterior.models.frequency[0]
     console.print(
@@ -132,7 +132,7 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     console.print()
     console.print(inclusion_table(console, posterior, 10, meaning))
     console.print()
-    console.print(model_table(console, posterior, 3))
+    console.print(best_models(console, posterior, 3))
     console.print()
     near = [f"x{j:03d}" for j in range(39, 44)]
     expected = posterior.inclusion_probabilities[near].sum()

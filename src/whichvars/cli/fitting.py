@@ -11,9 +11,9 @@ import click
 
 from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
 from whichvars.cli.show import (
+    best_models,
     in_options,
     inclusion_table,
-    model_table,
     new_console,
     notes,
     plain,
@@ -315,15 +315,15 @@ class _Data(NamedTuple):
 
 def _load(options: dict[str, Any]) -> _Data:
     """A file as a whole."""
-    from whichvars.cli.runs import fingerprint
-    from whichvars.data.encoding import prepare
+    from whichvars.cli.runs import file_fingerprint
+    from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    prepared = prepare(table, options["response"], always, drop, options["drop_missing"])
+    prepared = encode_table(table, options["response"], always, drop, options["drop_missing"])
     X, y, groups, inside, encoding, notes = prepared
-    digest = fingerprint(options["data"], *table.frame.shape)
+    digest = file_fingerprint(options["data"], *table.frame.shape)
     return _Data(X, y, inside, groups, always, drop, asdict(encoding), digest, notes)
 
 
@@ -425,7 +425,7 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
         console.print()
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
     console.print()
-    console.print(model_table(console, posterior, 3))
+    console.print(best_models(console, posterior, 3))
     console.print()
     if accurate:
         console.print(sentence)

@@ -182,7 +182,7 @@ def write_text(text: str, path: Path) -> None:
 # --- settings
 
 
-def fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
+def file_fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
     """What says whether data are the same."""
     with open(path, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()

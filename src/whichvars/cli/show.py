@@ -78,22 +78,12 @@ def plain(text: str) -> "Text":
     return Text(printable(text))
 
 
-def in_words(probability: float) -> str:
-    """What an inclusion probability says.
-
-    >>> in_words(0.997), in_words(0.7), in_words(0.2)
-    ('almost certainly in', 'probably in', 'plausible')
-    """
-    for least, words in [(0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible")]:
-        if probability >= least:
-            return words
-    return "probably out" if probability >= 0.01 else "almost certainly out"
-
-
 def inclusion_table(
     console: "Console", posterior: "Posterior", rows: int, meaning: dict[str, str] | None = None
 ) -> "Table":
     """The most probable variables, with bars and errors."""
+    from whichvars.posterior.tables import in_words
+
     full, empty, _ = signs(console)
     table = new_table()
     table.add_column("variable", no_wrap=True, max_width=30)
@@ -131,7 +121,7 @@ def hundredths(share: float) -> str:
     return f"{100 * share:.2f}" if share >= 0.00005 else "<0.01"
 
 
-def model_table(console: "Console", posterior: "Posterior", rows: int) -> "Table":
+def best_models(console: "Console", posterior: "Posterior", rows: int) -> "Table":
     """The best models."""
     table = new_table()
     table.add_column("best models", justify="right", no_wrap=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.files import Table
-from whichvars.data.frames import _suggest, find_columns
+from whichvars.data.frames import find_columns, suggest
 from whichvars.errors import DataError
 
 FEWEST_COUNTED = 10  # rows; in fewer, a column may rise by 1 by chance
@@ -67,7 +67,7 @@ class Encoding:
         return pd.DataFrame(values, columns=names)
 
 
-class Prepared(NamedTuple):
+class EncodedTable(NamedTuple):
     """What a ``Problem`` is made of."""
 
     X: pd.DataFrame
@@ -81,13 +81,13 @@ class Prepared(NamedTuple):
 # --- from columns of a file to a problem
 
 
-def prepare(
+def encode_table(
     table: Table,
     response: str,
     always: Iterable[str] = (),
     drop: Iterable[str] = (),
     drop_missing: bool = False,
-) -> Prepared:
+) -> EncodedTable:
     """Split a table into response and columns of X, words turned into groups of 0/1 columns.
 
     Parameters
@@ -102,7 +102,7 @@ def prepare(
     """
     names, notes = list(table.frame.columns), list(table.notes)
     if response not in names:
-        raise DataError(f"there is no column {response!r} to be the response{_suggest(response, names)}")
+        raise DataError(f"there is no column {response!r} to be the response{suggest(response, names)}")
     dropped = {names[i] for i in find_columns(list(drop), names, "drop")}
     wanted = [names[i] for i in find_columns(list(always), names, "always")]
     for name, what in [(response, "the response"), *((name, "always included") for name in wanted)]:
@@ -141,7 +141,7 @@ def prepare(
     ]
     inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
     free = {name: columns for name, columns in groups.items() if name not in wanted}
-    return Prepared(X, y, free or None, inside, encoding, notes)
+    return EncodedTable(X, y, free or None, inside, encoding, notes)
 
 
 def _counters(frame: pd.DataFrame) -> list[str]:
@@ -260,7 +260,7 @@ def _convert(
     levels: dict[str, list[str]] = {}
     for name in frame.columns[~plain]:
         column = frame[name]
-        kind, found = _look_at(column, table.decimal_comma, categories)
+        kind, found = look_at_columns(column, table.decimal_comma, categories)
         if kind == "fault":
             faults.append(f"column {name!r} {found}")
         elif kind == "levels":
@@ -277,7 +277,7 @@ def _convert(
     return converted[kept], levels, notes
 
 
-def _look_at(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[str, Any]:
+def look_at_columns(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[str, Any]:
     """What a column is that is not plain numbers: ("number", values), ("comma", values), ("levels", them) or
     ("fault", what is wrong and what to do)."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):

@@ -76,7 +76,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a directory; name a file, or read all in it with --stream")
-    first = _first_bytes(path)
+    first = first_bytes(path)
     if first.startswith(b"PAR1"):
         return _read_arrow(path, "read_parquet", "Parquet")
     if first.startswith((b"ARROW1", b"FEA1")):
@@ -84,7 +84,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     return _read_csv(path, path.read_bytes())
 
 
-def _first_bytes(path: Path) -> bytes:
+def first_bytes(path: Path) -> bytes:
     """By which the kind of a file is told; refuses those of other programs."""
     with open(path, "rb") as stream:
         first = stream.read(8)
@@ -113,8 +113,8 @@ def _read_arrow(path: Path, reader: str, kind: str) -> Table:
 
 def _read_csv(path: Path, content: bytes) -> Table:
     text = _decode(path, content)
-    separator = _separator(text)
-    names = _header(path, text, separator)
+    separator = find_separator(text)
+    names = read_header(path, text, separator)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -125,7 +125,7 @@ def _read_csv(path: Path, content: bytes) -> Table:
     except pd.errors.ParserWarning as warning:  # it would leave out cells
         raise _too_many_cells(path, names, "rows have") from warning
     except pd.errors.ParserError as error:
-        raise _cannot_parse(path, error, len(names)) from error
+        raise cannot_parse(path, error, len(names)) from error
     _empty_blanks(frame)
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
 
@@ -147,7 +147,7 @@ def _too_many_cells(path: Path, names: list[str], who: str) -> DataError:
     )
 
 
-def _cannot_parse(path: Path, error: Exception, names: int) -> DataError:
+def cannot_parse(path: Path, error: Exception, names: int) -> DataError:
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if found is None:
         return DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}")
@@ -185,12 +185,12 @@ def _decode(path: Path, content: bytes) -> str:
     return text
 
 
-def _separator(text: str) -> str:
+def find_separator(text: str) -> str:
     header = re.sub(r'"[^"]*"', "", text.split("\n", 1)[0])
     return max(SEPARATORS, key=header.count)
 
 
-def _header(path: Path, text: str, separator: str) -> list[str]:
+def read_header(path: Path, text: str, separator: str) -> list[str]:
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
     try:
         names, row = [name.strip() for name in next(lines)], next(lines, [])
@@ -217,7 +217,7 @@ def _is_number(text: str) -> bool:
 def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
     """Names checked; empty rows, empty unnamed columns and row labels left out."""
     notes = []
-    _check_names(names, path)
+    check_names(names, path)
     frame = frame.copy()  # with columns of one kind side by side: far quicker where they are many
     frame.columns = pd.Index(names, dtype=object)
     if frame.empty:
@@ -243,7 +243,7 @@ def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
     return Table(frame, notes)
 
 
-def _check_names(names: list[str], path: Path) -> None:
+def check_names(names: list[str], path: Path) -> None:
     seen: dict[str, int] = {}
     for i, name in enumerate(names, start=1):
         if name and name in seen:

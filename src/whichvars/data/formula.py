@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from whichvars.data.frames import _suggest, check_finite, read_vector
+from whichvars.data.frames import check_finite, read_vector, suggest
 from whichvars.errors import ArgumentTypeError, DataError
 
 NUMPY_TOO = ("where", "clip", "pi", "e")  # besides its elementwise functions
@@ -28,7 +28,7 @@ QUOTED = re.compile(r"`([^`]*)`")
 
 
 @dataclass(frozen=True)
-class Encoding:
+class FormulaColumns:
     """How a table becomes the columns of X. Made by ``read_formula``.
 
     Parameters
@@ -67,7 +67,7 @@ class Encoding:
 
 def read_formula(
     formula: str, data: Any, always: str | None = None
-) -> tuple[Encoding, pd.DataFrame, np.ndarray]:
+) -> tuple[FormulaColumns, pd.DataFrame, np.ndarray]:
     """(encoding, X, y) of a formula such as "y ~ (a + b)**2 + C(region)" and a table.
 
     always: terms, joined by +, that are in every model, whether or not the formula has them too.
@@ -99,7 +99,7 @@ def read_formula(
     columns = _columns_of(spec, terms)
     variables = _simple([str(term) for term in terms])
     free = [str(term) not in in_every for term in terms]
-    encoding = Encoding(
+    encoding = FormulaColumns(
         formula=formula,
         spec=spec,
         columns=tuple(name for names in columns for name in names),
@@ -176,7 +176,7 @@ def _check_names(factor: Any, columns: list[str], what: str) -> None:
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in owned and n.id not in known
     }
     for name in sorted(names - set(columns)):
-        raise DataError(f"{what}: there is no column {name!r}{_suggest(name, columns)}")
+        raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}")
 
 
 def _check_attribute(node: ast.Attribute, expression: str, what: str) -> None:

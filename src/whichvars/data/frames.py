@@ -42,7 +42,7 @@ def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, fi
             raise DataError(f"{what} must be a table of rows and columns (2 dimensions), not {table.ndim}")
         own_names = [f"x{i}" for i in range(table.shape[1])]
         n = len(table)
-    used_names = own_names if names is None else _read_names(names, len(own_names), what)
+    used_names = own_names if names is None else read_names(names, len(own_names), what)
     check_unique(used_names, f"column names of {what}" if names is None else "names")
     if table is not None and table.dtype.kind in NUMERIC:
         with np.errstate(over="ignore"):
@@ -230,12 +230,12 @@ def check_columns(names: Sequence[str] | None, count: int, what: str) -> list[st
     """Names for so many columns: those given, or x0, x1, …"""
     if names is None:
         return [f"x{i}" for i in range(count)]
-    found = _read_names(names, count, what)
+    found = read_names(names, count, what)
     check_unique(found, "names")
     return found
 
 
-def _read_names(names: Any, count: int, what: str) -> list[str]:
+def read_names(names: Any, count: int, what: str) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise ArgumentTypeError(f"names must be a list with one name per column of {what}, not {names!r}")
     out = [str(name) for name in names]
@@ -277,12 +277,12 @@ def find_columns(wanted: Any, names: list[str], what: str) -> list[int]:
                 )
         index = by_index if by_name is None else by_name
         if index is None:
-            raise DataError(f"{what}: there is no column {item!r}{_suggest(str(item), names)}")
+            raise DataError(f"{what}: there is no column {item!r}{suggest(str(item), names)}")
         found.add(index)
     return sorted(found)
 
 
-def _suggest(name: str, names: list[str]) -> str:
+def suggest(name: str, names: list[str]) -> str:
     close = get_close_matches(name, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"

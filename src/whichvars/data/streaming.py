@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from whichvars.data.encoding import _look_at
-from whichvars.data.files import _cannot_parse, _check_names, _first_bytes, _header, _separator
+from whichvars.data.encoding import look_at_columns
+from whichvars.data.files import cannot_parse, check_names, find_separator, first_bytes, read_header
 from whichvars.data.frames import NUMERIC, find_columns
 from whichvars.errors import DataError, MissingPackageError
 
@@ -126,19 +126,19 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _look_into(path: Path) -> Source:
-    first = _first_bytes(path)
+    first = first_bytes(path)
     if first.startswith((b"ARROW1", b"FEA1")):
         raise DataError(f"{path} is a Feather file, which cannot be read in portions; save it as Parquet")
     if first.startswith(PARQUET):
         with _open_parquet(path) as file:
             names = list(file.schema_arrow.names)
-        _check_names(names, path)
+        check_names(names, path)
         return Source(path, "parquet", names)
     with _open_text(path) as text:
         line, next_line = _first_line(text, path), text.readline()
-    separator = _separator(line)
-    names = _header(path, line + next_line, separator)
-    _check_names(names, path)
+    separator = find_separator(line)
+    names = read_header(path, line + next_line, separator)
+    check_names(names, path)
     unnamed = [i for i, name in enumerate(names) if name == "" and i > 0]  # the first may be row labels
     if unnamed:
         raise DataError(f"{path}: column {unnamed[0] + 1} has no name; give it one, or delete it")
@@ -176,7 +176,7 @@ def _first_line(text: io.TextIOWrapper, path: Path) -> str:
 def _read_csv(source: Source, columns: list[str], rows: int) -> Iterator[Portion]:
     path = source.path
     with _open_text(path) as text:
-        header = _header(path, _first_line(text, path), source.separator)
+        header = read_header(path, _first_line(text, path), source.separator)
     place = {name: i for i, name in enumerate(header)}
     with _open_text(path) as text:
         try:
@@ -191,7 +191,7 @@ def _read_csv(source: Source, columns: list[str], rows: int) -> Iterator[Portion
         except pd.errors.EmptyDataError:
             return
         except pd.errors.ParserError as error:
-            raise _cannot_parse(path, error, len(header)) from error
+            raise cannot_parse(path, error, len(header)) from error
 
 
 def _numbers(column: pd.Series, source: Source) -> np.ndarray:
@@ -199,7 +199,7 @@ def _numbers(column: pd.Series, source: Source) -> np.ndarray:
     if not (isinstance(column.dtype, np.dtype) and column.dtype.kind in NUMERIC):
         gaps = column.isna().to_numpy()
         if not gaps.any():
-            kind, found = _look_at(column, source.separator != ",", categories=False)
+            kind, found = look_at_columns(column, source.separator != ",", categories=False)
             if kind == "fault":
                 raise DataError(f"{source.path}: column {column.name!r} {found}")
             return _finite(found, str(column.name), source.path, first)

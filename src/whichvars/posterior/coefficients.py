@@ -44,7 +44,7 @@ def coefficient_table(
     return table
 
 
-class Moments(NamedTuple):
+class CoefficientMoments(NamedTuple):
     """Averages over models in the user's units: of the P columns, and of intercept and always-included columns."""
 
     mean: np.ndarray
@@ -61,7 +61,7 @@ class Moments(NamedTuple):
 
 def coefficient_moments(
     problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
-) -> Moments:
+) -> CoefficientMoments:
     """Means and standard deviations of all coefficients; NaN where no kept model has the column. `batches` are the
     models' posteriors, if they have been worked out."""
     found = _moments(problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem))
@@ -126,7 +126,9 @@ class _Sums:
         self.values += self.weights[:, fit.models] @ value.T
 
 
-def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals) -> Moments:
+def _moments(
+    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals
+) -> CoefficientMoments:
     """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
     functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
     problem's units.
@@ -145,7 +147,7 @@ def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, f
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
     for fit in batches:
-        variance = _t_variance(fit.degrees)
+        variance = t_variance(fit.degrees)
         q1, s1 = (np.einsum("mj,mj->m", fit.node_weight, v) for v in (fit.q, fit.s))  # averages over g
         q_variance = np.einsum("mj,mj->m", fit.node_weight, (fit.q - q1[:, None]) ** 2)
         st = np.einsum("mj,mj,mj->m", fit.node_weight, fit.s, fit.t)
@@ -170,7 +172,7 @@ def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, f
         sds = np.concatenate([along_sd, sd])
         mean_mcse, sd_mcse = standard_error(by_replicate), standard_error(variances) / (2 * sds)
         sd_mcse = np.where(sds > 0, sd_mcse, mean_mcse)
-    return Moments(
+    return CoefficientMoments(
         total, sd, mean_in, sd_in, fixed.centre + unit * along_total, unit * along_sd, mean_mcse, sd_mcse
     )
 
@@ -269,7 +271,7 @@ class _Components:
         return weight[heavy] * (weight.sum() / weight[heavy].sum()), location, scale, degrees
 
 
-def _t_variance(degrees: float) -> float:
+def t_variance(degrees: float) -> float:
     """Variance of a t distribution of scale 1."""
     return degrees / (degrees - 2) if degrees > 2 else np.inf
 

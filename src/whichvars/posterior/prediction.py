@@ -20,7 +20,7 @@ import pandas as pd
 
 from whichvars.data.frames import read_columns
 from whichvars.errors import DataError, DataWarning, TooLargeError
-from whichvars.posterior.coefficients import INTERCEPT, _t_variance
+from whichvars.posterior.coefficients import INTERCEPT, t_variance
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits
 from whichvars.posterior.models import KeptModels, columns_of, standard_error
 from whichvars.posterior.t_mixture import TMixture, heaviest
@@ -109,7 +109,7 @@ def predict(
         part = slice(first, first + step)
         weight, location, scale, degrees = _components(problem, batches, lines.some(part))
         mean[part] = location @ weight
-        factor = np.array([_t_variance(d) for d in np.unique(degrees)])
+        factor = np.array([t_variance(d) for d in np.unique(degrees)])
         variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
         std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
         mean[part] += lines.centre[part]

@@ -16,6 +16,21 @@ VERY_LARGE = "> 10 million"
 STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
 EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
 
+# what inclusion probabilities from these on are called
+LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
+
+
+def in_words(probability: float) -> str:
+    """What an inclusion probability says.
+
+    >>> in_words(0.997), in_words(0.7), in_words(0.2), in_words(0.05), in_words(0.001)
+    ('almost certainly in', 'probably in', 'plausible', 'probably out', 'almost certainly out')
+    """
+    for least, words in LEVELS:
+        if probability >= least:
+            return words
+    return "probably out" if probability >= 0.01 else "almost certainly out"
+
 
 def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
     """What ``Posterior.summary`` returns."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars.data.frames import _read_names, check_unique
+from whichvars.data.frames import check_unique, read_names
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.arguments import WEIGHT_RATIO
@@ -67,7 +67,7 @@ def moments_for_problem(moments: Moments, weights: Any, names: Any, engine: str)
         )
     if names is None:
         return moments
-    new = _read_names(names, len(moments.names), "the statistics")
+    new = read_names(names, len(moments.names), "the statistics")
     check_unique(new, "names")
     return replace(moments, names=new, has_names=True)
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from whichvars.errors import ArgumentTypeError, DataError
 
-SMALLEST, LARGEST = 1e-300, 1e300  # beyond these a square, a sum or a reciprocal may overflow
+SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300  # beyond these a square, a sum or a reciprocal may overflow
 
 
 def _positive(value: Any, name: str, owner: object, below_one: bool = False) -> float:
@@ -29,7 +29,7 @@ def _positive(value: Any, name: str, owner: object, below_one: bool = False) -> 
             f"{label} must lie strictly between 0 and 1, not {value}; "
             "use always_include for a variable that is certainly in"
         )
-    if not SMALLEST <= value <= LARGEST:
+    if not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
         raise DataError(f"{label} must be positive and finite (1e-300 to 1e300), not {value}")
     return float(value)
 

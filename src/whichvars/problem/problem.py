@@ -56,8 +56,8 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import (
-    LARGEST,
-    SMALLEST,
+    LARGEST_SQUARE,
+    SMALLEST_SQUARE,
     as_compiled,
     kernel_prior,
     kernel_slab,
@@ -295,7 +295,7 @@ class Problem:
             given = " given the always-included columns" if self.always_names else ""
             raise DataError(f"y is constant{given}; there is nothing to explain")
         self._y_scale = length * power * top
-        if not SMALLEST < self._y_scale < LARGEST:
+        if not SMALLEST_SQUARE < self._y_scale < LARGEST_SQUARE:
             raise DataError(
                 f"y is too {'large' if self._y_scale > 1 else 'small'} to compute with (its largest absolute value is "
                 f"{np.abs(y).max():g}); multiply it by a power of ten"
@@ -348,7 +348,7 @@ class Problem:
 
     def _check_extents(self, squares: np.ndarray, names: list[str]) -> None:
         for extent in (self.column_units, squares):
-            bad = np.flatnonzero(~((extent > SMALLEST) & (extent < LARGEST)))
+            bad = np.flatnonzero(~((extent > SMALLEST_SQUARE) & (extent < LARGEST_SQUARE)))
             if bad.size:
                 hint = ", or use scale='unit'" if self.scale == "none" else ""
                 size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")

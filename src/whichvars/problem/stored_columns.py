@@ -32,7 +32,7 @@ from whichvars.problem.flat import residuals
 
 CODES = {np.dtype(np.int8): SMALL, np.dtype(np.float32): SINGLE, np.dtype(np.float64): DOUBLE}
 BLOCK_BYTES = 16 << 20  # of what is worked on together
-LARGEST = 1e145  # entries that can be squared and added up
+LARGEST_ENTRY = 1e145  # entries that can be squared and added up
 LEAST_LEFT = (
     1e-6  # of a squared length after means and always-included columns are taken off: ten digits are right
 )
@@ -177,7 +177,7 @@ class _Sparse:
 
 def _check_sizes(sizes: np.ndarray, names: list[str]) -> None:
     """DataError unless columns with these largest entries, or lengths, can be squared and added up."""
-    bad = np.flatnonzero((sizes > 0) & ~((sizes > 1 / LARGEST) & (sizes < LARGEST)))
+    bad = np.flatnonzero((sizes > 0) & ~((sizes > 1 / LARGEST_ENTRY) & (sizes < LARGEST_ENTRY)))
     if bad.size:
         word, remedy = ("large", "divide") if sizes[bad[0]] > 1 else ("small", "multiply")
         raise DataError(

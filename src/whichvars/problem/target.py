@@ -27,7 +27,10 @@ from whichvars.problem.priors import (
 )
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
-SMALLEST, LARGEST = 1e-305, 1e305  # squared lengths and units of columns and of y must lie between
+SMALLEST_SQUARE, LARGEST_SQUARE = (
+    1e-305,
+    1e305,
+)  # squared lengths and units of columns and of y must lie between
 
 
 def kernel_slab(
@@ -50,7 +53,7 @@ def kernel_slab(
     elif isinstance(slab, BIC):
         code = codes.BIC
     prior_rss = 2 * b0 / y_scale / y_scale
-    if prior_rss > LARGEST:
+    if prior_rss > LARGEST_SQUARE:
         raise DataError(
             f"noise: b = {b0:g} is out of proportion to y (residual length {y_scale:g}); "
             "b has the units of y squared"

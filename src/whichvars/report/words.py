@@ -6,8 +6,8 @@ import numpy as np
 
 from whichvars.posterior.diagnostics import trust
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.tables import LEVELS, in_words
 
-LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
 SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}
 NOT_YET = "Do not trust these numbers yet"
 SMALL = (
@@ -38,18 +38,6 @@ class Verdict:
     mark: str  # in a word or two
     clause: str  # to end the opening sentence; of one that is not sound, to begin it
     sentences: tuple[str, ...]  # in full
-
-
-def in_words(probability: float) -> str:
-    """What an inclusion probability says.
-
-    >>> in_words(0.997), in_words(0.7), in_words(0.2), in_words(0.05), in_words(0.001)
-    ('almost certainly in', 'probably in', 'plausible', 'probably out', 'almost certainly out')
-    """
-    for least, words in LEVELS:
-        if probability >= least:
-            return words
-    return "probably out" if probability >= 0.01 else "almost certainly out"
 
 
 def number(n: int) -> str:

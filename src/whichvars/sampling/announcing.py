@@ -72,12 +72,12 @@ class Forecast:
         self.done, self.at = done, seconds
 
 
-def in_words(what: str, left: float | None) -> str:
+def compiling_words(what: str, left: float | None) -> str:
     """What the line says.
 
-    >>> in_words("the sampler", 7.3), in_words("the sampler", 43.0)
+    >>> compiling_words("the sampler", 7.3), compiling_words("the sampler", 43.0)
     ('compiling the sampler, once per version, about 7 s left', 'compiling the sampler, once per version, about 45 s left')
-    >>> in_words("the enumeration", None)
+    >>> compiling_words("the enumeration", None)
     'compiling the enumeration, once per version'
     """
     words = f"compiling {what}, once per version"
@@ -145,7 +145,7 @@ class Announcer:
             if not work.busy:
                 self._hush()
             elif work.seconds - self.before.seconds >= PATIENCE:
-                self._say(in_words(self.what, left))
+                self._say(compiling_words(self.what, left))
 
     def _left(self, work: compiling.Work) -> float | None:
         if self.name not in _forecasts:

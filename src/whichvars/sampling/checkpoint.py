@@ -96,7 +96,7 @@ def layout() -> str:
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 
 
-def fingerprint(problem: Problem) -> str:
+def problem_fingerprint(problem: Problem) -> str:
     """SHA-256 of a problem; what it keeps for speed, and extends as models grow, is left out."""
     state = problem.__getstate__()
     target = state["_target"]
@@ -217,7 +217,7 @@ class Checkpoint:
             "token": self.token,
             "version": version(),
             "layout": layout(),
-            "fingerprint": fingerprint(problem),
+            "fingerprint": problem_fingerprint(problem),
             "settings": settings,
             "problem": problem,
         }

@@ -22,11 +22,11 @@ from whichvars.samplers.contract import Run, Sampler
 from whichvars.sampling.advance import CHUNK_SECONDS, Spent, end_steps, shares
 from whichvars.sampling.compiling import process
 from whichvars.sampling.workers import (
-    Answer,
-    Order,
-    Site,
+    Reply,
+    Request,
+    WorkerState,
     differences,
-    leave,
+    forget,
     moment_of,
     pack,
     software,
@@ -48,7 +48,7 @@ class Holder(NamedTuple):
     moment: tuple[int, int]
 
 
-class DaskCrew:
+class DaskPool:
     """The client's side of a run: it has every replicate as it was at the start of its round."""
 
     def __init__(
@@ -63,7 +63,7 @@ class DaskCrew:
     ) -> None:
         self.cluster, self.round_seconds, self.spread = cluster, round_seconds, spread
         self.problem, self.sampler, self.replicates = problem, sampler, replicates
-        self.site = Site(problem, sampler, chunk)
+        self.site = WorkerState(problem, sampler, chunk)
         self.token = uuid.uuid4().hex
         self.lock, self.sending = threading.Lock(), threading.Lock()
         self.given_up = False
@@ -81,7 +81,7 @@ class DaskCrew:
 
     # --- beginning and end
 
-    def __enter__(self) -> "DaskCrew":
+    def __enter__(self) -> "DaskPool":
         import dask
 
         cluster = self.cluster
@@ -140,7 +140,7 @@ class DaskCrew:
         self.data = self.client.scatter(self.site, hash=False)
         futures = {
             worker: self.client.submit(
-                _settle, self.token, self.data, workers=[worker], allow_other_workers=True, pure=False
+                _set_up, self.token, self.data, workers=[worker], allow_other_workers=True, pure=False
             )
             for worker in self.threads
         }
@@ -159,7 +159,7 @@ class DaskCrew:
         """Have the workers forget the run, those that can be reached."""
         if self.client.status == "running":
             with suppress(OSError, TimeoutError, *_losses()):
-                self.client.run(leave, self.token, on_error="ignore")
+                self.client.run(forget, self.token, on_error="ignore")
 
     def give_up(self) -> None:
         """No thread waits for a round any longer."""
@@ -281,7 +281,7 @@ class DaskCrew:
             steps = min(steps, 1000)
         groups = [tuple(share) for share in shares(len(run.units), width)]
 
-        def advance(group: tuple[int, ...]) -> tuple[Answer, Run]:
+        def advance(group: tuple[int, ...]) -> tuple[Reply, Run]:
             part = replace(run, units=[u if i in group else None for i, u in enumerate(run.units)])
             return self._round((index, *group), part, run.iterations + steps, limit)
 
@@ -300,7 +300,7 @@ class DaskCrew:
         self.overhead_of_units[index] = time.perf_counter() - started - slowest
         return Spent(sum(answer.cpu_seconds for answer in answers), max(map(_compiling_elsewhere, answers)))
 
-    def _round(self, key: tuple[int, ...], run: Run, end: int, limit: float) -> tuple[Answer, Run]:
+    def _round(self, key: tuple[int, ...], run: Run, end: int, limit: float) -> tuple[Reply, Run]:
         """Have one worker advance a replicate or a part of it, however often it takes."""
         moment, holder = moment_of(run), self.holders.pop(key, None)
         preferred = holder.worker if holder and holder.moment == moment else None
@@ -309,7 +309,7 @@ class DaskCrew:
             worker = self._reserve(preferred)
             try:
                 expected = has_it and worker == preferred and worker in self.settled
-                order = Order(self.token, key, moment, None if expected else pack(run), end, limit)
+                order = Request(self.token, key, moment, None if expected else pack(run), end, limit)
                 answer = self._ask(order, worker)
             finally:
                 self._release(worker)
@@ -326,7 +326,7 @@ class DaskCrew:
             f"replicate {key[0]} could not be advanced on {self.address}: workers are lost again and again"
         )
 
-    def _ask(self, order: Order, worker: str | None) -> Answer | None:
+    def _ask(self, order: Request, worker: str | None) -> Reply | None:
         """The answer of a worker, by preference the one named; None if what it needed was lost on the way."""
         site = None if worker in self.settled else self.data
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
@@ -337,7 +337,7 @@ class DaskCrew:
             with self.lock:
                 self.pending.add(future)
             try:
-                answer: Answer = self._result(future, worker)
+                answer: Reply = self._result(future, worker)
                 return answer
             finally:
                 with self.lock:
@@ -388,7 +388,7 @@ class DaskCrew:
             raise
 
 
-def _compiling_elsewhere(answer: Answer) -> float:
+def _compiling_elsewhere(answer: Reply) -> float:
     """Seconds of compiling for an answer; those of a worker in this process, the clock here has left out already."""
     return 0.0 if answer.process == process() else answer.compiling
 
@@ -405,10 +405,10 @@ def _travelling() -> tuple[Any, Any, Any]:
         except ImportError as error:
             return str(error)
 
-    def settle(token: str, site: Any) -> Any:
+    def set_up(token: str, site: Any) -> Any:
         from whichvars.sampling import workers
 
-        return workers.settle(token, site)
+        return workers.set_up(token, site)
 
     def run_round(order: bytes, site: Any) -> Any:
         import pickle
@@ -417,10 +417,10 @@ def _travelling() -> tuple[Any, Any, Any]:
 
         return workers.run_round(pickle.loads(order), site)
 
-    return look_at_software, settle, run_round
+    return look_at_software, set_up, run_round
 
 
-_look_at_software, _settle, _run_round = _travelling()
+_look_at_software, _set_up, _run_round = _travelling()
 
 
 def _losses() -> tuple[type[BaseException], ...]:

@@ -60,9 +60,9 @@ def resume(
     """
     _check_exists(directory)
     who = executor_of(executor, threads)
-    with Checkpoint(directory, every) as keeper:
-        problem, settings, _ = keeper.read_run()
-        return carry_out(problem, settings, keeper, keeper.replicates(), who, None, progress)
+    with Checkpoint(directory, every) as saver:
+        problem, settings, _ = saver.read_run()
+        return carry_out(problem, settings, saver, saver.replicates(), who, None, progress)
 
 
 def extend(
@@ -123,12 +123,12 @@ def extend(
         raise DataError("give draws= or replicates=, what to add")
     _check_exists(directory)
     who = executor_of(executor, threads)
-    with Checkpoint(directory, every) as keeper:
-        problem, settings, _ = keeper.read_run()
-        found = keeper.replicates()
+    with Checkpoint(directory, every) as saver:
+        problem, settings, _ = saver.read_run()
+        found = saver.replicates()
         settings = _longer(settings, found, draws, replicates)
-        keeper.change_settings(problem, settings)
-        return carry_out(problem, settings, keeper, found, who, None, progress)
+        saver.change_settings(problem, settings)
+        return carry_out(problem, settings, saver, found, who, None, progress)
 
 
 def _check_exists(directory: Any) -> None:

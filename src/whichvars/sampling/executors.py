@@ -1,13 +1,13 @@
 """Who advances the replicates of a run: threads of this process, or the workers of a Dask cluster.
 
-An executor is asked to ``start`` and gives a crew, a context manager with
+An executor is asked to ``start`` and gives a pool, a context manager with
 
     width                                   replicates that can be advanced at the same time
     advance(index, run, end, seconds)       advance one of them some way towards iteration `end`, for no longer
                                             than `seconds` if given; returns what was ``Spent`` elsewhere
     give_up()                               have those who advance something stop as soon as they can
 
-Results do not depend on the executor: how far a crew goes at a time, and where, changes no bit (``workers.py``).
+Results do not depend on the executor: how far a pool goes at a time, and where, changes no bit (``workers.py``).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ from whichvars.sampling.compiling import clock
 ROUND_SECONDS, LONGEST_ROUND = 3.0, 15.0  # seconds
 
 
-class Crew(Protocol):
+class Pool(Protocol):
     """What a run is advanced by."""
 
     @property
@@ -37,7 +37,7 @@ class Executor(Protocol):
 
     def start(
         self, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None
-    ) -> AbstractContextManager[Crew]: ...
+    ) -> AbstractContextManager[Pool]: ...
 
 
 class Threads:
@@ -46,11 +46,11 @@ class Threads:
     def __init__(self, threads: int) -> None:
         self.threads = threads
 
-    def start(self, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None) -> "ThreadCrew":
-        return ThreadCrew(self.threads, problem, sampler, replicates, chunk)
+    def start(self, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None) -> "ThreadPool":
+        return ThreadPool(self.threads, problem, sampler, replicates, chunk)
 
 
-class ThreadCrew:
+class ThreadPool:
     """Each replicate in the thread that calls; where threads are left over, its units in others."""
 
     def __init__(
@@ -62,7 +62,7 @@ class ThreadCrew:
         self.pool = ThreadPoolExecutor(threads) if self.spare > 1 else None
         self.paces = [Pace(chunk) for _ in range(replicates)]
 
-    def __enter__(self) -> "ThreadCrew":
+    def __enter__(self) -> "ThreadPool":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,11 +132,11 @@ class DaskExecutor:
 
     def start(
         self, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None
-    ) -> AbstractContextManager[Crew]:
-        from whichvars.sampling.cluster import DaskCrew
+    ) -> AbstractContextManager[Pool]:
+        from whichvars.sampling.cluster import DaskPool
 
         rounds = (self.round_seconds, LONGEST_ROUND)
-        return DaskCrew(self.cluster, rounds, self.spread, problem, sampler, replicates, chunk)
+        return DaskPool(self.cluster, rounds, self.spread, problem, sampler, replicates, chunk)
 
 
 def _require() -> Any:

@@ -13,7 +13,7 @@ from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine_pips, look_at
-from whichvars.sampling.executors import Crew
+from whichvars.sampling.executors import Pool
 from whichvars.sampling.interrupts import Asked
 from whichvars.sampling.plan import Replicate, Settings
 from whichvars.sampling.progress import Progress
@@ -30,20 +30,20 @@ TURNS = 10
 
 
 class Loop:
-    """Has a crew advance all replicates, a chunk at a time, each in a thread of its own."""
+    """Has a pool advance all replicates, a chunk at a time, each in a thread of its own."""
 
     def __init__(
         self,
         problem: Problem,
         settings: Settings,
         replicates: list[Replicate],
-        crew: Crew,
-        keeper: Checkpoint | None,
+        pool: Pool,
+        saver: Checkpoint | None,
         asked: Asked,
     ) -> None:
         self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
         self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
-        self.crew, self.keeper, self.asked = crew, keeper, asked
+        self.pool, self.saver, self.asked = pool, saver, asked
         self.lost: ClusterError | None = None  # why a cluster cannot go on
         self.runs = [replicate.run for replicate in replicates]
         self.counting = [replicate.counting for replicate in replicates]
@@ -94,7 +94,7 @@ class Loop:
     def _share(self) -> float:
         """Seconds of the budget that can be spent on each replicate, so that all get the same."""
         assert self.plan.seconds is not None
-        return self.plan.seconds * min(1.0, self.crew.width / len(self.runs))
+        return self.plan.seconds * min(1.0, self.pool.width / len(self.runs))
 
     def _warmup_left(self, index: int) -> float:
         """Seconds that a replicate still has for its warm-up."""
@@ -122,7 +122,7 @@ class Loop:
             end = run.warmup + (self.check if left > 0 else self._least(index))
         if self.plan.seconds is not None and left > 0:
             share = self._share()
-            seconds = left if self.crew.width >= len(self.runs) else min(left, share / TURNS)
+            seconds = left if self.pool.width >= len(self.runs) else min(left, share / TURNS)
         return end, seconds
 
     # --- what is to be done
@@ -158,7 +158,7 @@ class Loop:
             try:
                 return self._run(outer, bar)
             except BaseException:
-                self.crew.give_up()
+                self.pool.give_up()
                 raise
 
     def _run(self, outer: ThreadPoolExecutor, bar: Progress) -> str:
@@ -172,7 +172,7 @@ class Loop:
                 if self.asked.times:
                     stopped = stopped or "interrupted"
                 waiting = [] if stopped else self._waiting(order, working.values())
-                while waiting and len(working) < self.crew.width:
+                while waiting and len(working) < self.pool.width:
                     index = waiting.pop(0)
                     working[outer.submit(self._advance, index)] = index
                 if not working:
@@ -190,7 +190,7 @@ class Loop:
                 idle = [r for i, r in enumerate(self.runs) if i not in working.values()]
                 bar.update(self.runs, idle, self.spent())
             except KeyboardInterrupt:
-                nothing = self.keeper is None and not any(map(self.has_counted, indices))
+                nothing = self.saver is None and not any(map(self.has_counted, indices))
                 if self.asked.times or stopped == "interrupted" or nothing:
                     raise
                 stopped = "interrupted"
@@ -210,7 +210,7 @@ class Loop:
         end, seconds = self._next(index)
         if end > run.iterations:
             self.late[index] |= seconds is None and self._time_left() <= 0
-            spent = self.crew.advance(index, run, end, seconds)
+            spent = self.pool.advance(index, run, end, seconds)
             self.cpu[index] += spent.cpu_seconds
             self.away[index] += spent.compiling
             began += spent.compiling
@@ -221,5 +221,5 @@ class Loop:
             self._begin_counting(index)
             self.own[index] += clock() - now
         self.cpu[index] += cpu_clock() - cpu
-        if self.keeper is not None:
-            self.keeper.write_if_due(index, self.snapshot(index), self._unfinished())
+        if self.saver is not None:
+            self.saver.write_if_due(index, self.snapshot(index), self._unfinished())

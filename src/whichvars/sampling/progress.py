@@ -134,13 +134,13 @@ class Progress:
         self.announcer.draw(self.line, report)
 
 
-def in_words(report: Report, whole: bool = True) -> list[str]:
+def progress_words(report: Report, whole: bool = True) -> list[str]:
     """What a progress line says, part by part.
 
     >>> report = Report(600, 1000, 0.6, 9.0, 0.0123, "", 66.7, 6.0, 0.04)
-    >>> in_words(report)
+    >>> progress_words(report)
     [' 60%', '0:06 left', '67 iterations/s', 'largest error 0.0123', 'replicates differ by 0.04']
-    >>> in_words(report, whole=False)
+    >>> progress_words(report, whole=False)
     [' 60%', '0:06 left', '67/s', 'error 0.0123', 'apart 0.04']
     """
     parts = [f"{report.fraction:4.0%}"]
@@ -188,7 +188,7 @@ class _TerminalLine:
 
     def update(self, report: Report) -> None:
         self.bar.start()  # if it is not there
-        words = "  ".join(in_words(report, self.whole))
+        words = "  ".join(progress_words(report, self.whole))
         self.bar.update(self.task, completed=report.fraction, words=words)
 
     def pause(self) -> None:
@@ -208,7 +208,7 @@ class _NotebookLine:
         self.handle: Any = display({"text/plain": "sampling"}, raw=True, display_id=True)
 
     def update(self, report: Report) -> None:
-        words = ", ".join(part.strip() for part in in_words(report))
+        words = ", ".join(part.strip() for part in progress_words(report))
         bar = f'<progress value="{report.fraction:.4f}" max="1"></progress>'
         self.handle.update(
             {"text/plain": f"sampling: {words}", "text/html": f"sampling {bar} {html.escape(words)}"},

@@ -22,11 +22,11 @@ from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
 from whichvars.samplers.starts import starting_models
 from whichvars.sampling.announcing import Announcer
-from whichvars.sampling.checkpoint import Checkpoint, fingerprint, locked
+from whichvars.sampling.checkpoint import Checkpoint, locked, problem_fingerprint
 from whichvars.sampling.choosing import check_sampler, choose
 from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import exact
-from whichvars.sampling.executors import Crew, Executor, Threads
+from whichvars.sampling.executors import Executor, Pool, Threads
 from whichvars.sampling.interrupts import listen
 from whichvars.sampling.loop import Loop
 from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget, whole_number
@@ -155,26 +155,26 @@ def sample(
     settings = Settings(
         sampler, plan, plain_entropy(seeds[0]), list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
     )  # fmt: skip
-    with locked(checkpoint, every) as keeper:
+    with locked(checkpoint, every) as saver:
         found: dict[int, Replicate] = {}
-        if keeper is not None and keeper.exists():
-            settings = _same_run(keeper, problem, settings)
-            found = keeper.replicates()
-        elif keeper is not None:
-            keeper.begin(problem, settings)
-        return carry_out(problem, settings, keeper, found, who, chunk, progress)
+        if saver is not None and saver.exists():
+            settings = _same_run(saver, problem, settings)
+            found = saver.replicates()
+        elif saver is not None:
+            saver.begin(problem, settings)
+        return carry_out(problem, settings, saver, found, who, chunk, progress)
 
 
-def _same_run(keeper: Checkpoint, problem: Problem, settings: Settings) -> Settings:
+def _same_run(saver: Checkpoint, problem: Problem, settings: Settings) -> Settings:
     """The settings of the run in a directory, if it is the one asked for."""
-    _, before, data = keeper.read_run()
-    where = f"{keeper.directory} holds the checkpoint of another run"
+    _, before, data = saver.read_run()
+    where = f"{saver.directory} holds the checkpoint of another run"
     advice = "name another directory, or remove this one"
-    if data != fingerprint(problem):
+    if data != problem_fingerprint(problem):
         raise DataError(f"{where}, with other data or priors: {advice}")
     if settings.asked["seed"] is None:
         settings = replace(settings, entropy=before.entropy, path=before.path)
-    known = {**keeper.known, Settings.__name__: Settings}
+    known = {**saver.known, Settings.__name__: Settings}
     names = [f.name for f in fields(Settings) if f.name not in ("asked", "chosen")]
     other = [
         name
@@ -192,7 +192,7 @@ def _same_run(keeper: Checkpoint, problem: Problem, settings: Settings) -> Setti
 def carry_out(
     problem: Problem,
     settings: Settings,
-    keeper: Checkpoint | None,
+    saver: Checkpoint | None,
     found: dict[int, Replicate],
     executor: Executor,
     chunk: int | None,
@@ -200,9 +200,9 @@ def carry_out(
 ) -> Posterior:
     """Start a run, or go on with the replicates that were `found`, and say what came of it."""
     with Announcer(progress, type(settings.sampler).__name__) as announcer:
-        with executor.start(problem, settings.sampler, settings.replicates, chunk) as crew:
-            loop, stopped = _advance_all(problem, settings, keeper, found, crew, progress, announcer)
-        return _conclude(problem, settings, keeper, loop, stopped, announcer)
+        with executor.start(problem, settings.sampler, settings.replicates, chunk) as pool:
+            loop, stopped = _advance_all(problem, settings, saver, found, pool, progress, announcer)
+        return _conclude(problem, settings, saver, loop, stopped, announcer)
 
 
 def executor_of(executor: Executor | None, threads: int | None) -> Executor:
@@ -219,9 +219,9 @@ def executor_of(executor: Executor | None, threads: int | None) -> Executor:
 def _advance_all(
     problem: Problem,
     settings: Settings,
-    keeper: Checkpoint | None,
+    saver: Checkpoint | None,
     found: dict[int, Replicate],
-    crew: Crew,
+    pool: Pool,
     progress: bool | Callable[[Report], None],
     announcer: Announcer,
 ) -> tuple[Loop, str]:
@@ -241,21 +241,21 @@ def _advance_all(
         else None
     )
     bar = Progress(progress, total, sampler, plan.seconds, announcer)
-    with listen(keeper is not None) as asked, bar:
-        loop = Loop(problem, settings, replicates, crew, keeper, asked)
-        if keeper is not None:
-            keeper.start_clock(len(replicates))
+    with listen(saver is not None) as asked, bar:
+        loop = Loop(problem, settings, replicates, pool, saver, asked)
+        if saver is not None:
+            saver.start_clock(len(replicates))
         stopped = loop.run(bar)
-        if keeper is not None and (keeper.keeps_end or stopped == "interrupted"):
+        if saver is not None and (saver.keeps_end or stopped == "interrupted"):
             for i in range(len(replicates)):
-                keeper.write(i, loop.snapshot(i))
+                saver.write(i, loop.snapshot(i))
     return loop, stopped
 
 
 def _conclude(
     problem: Problem,
     settings: Settings,
-    keeper: Checkpoint | None,
+    saver: Checkpoint | None,
     loop: Loop,
     stopped: str,
     announcer: Announcer,
@@ -263,16 +263,16 @@ def _conclude(
     """What came of a run, with a warning of whatever is wrong with it."""
     sampler, runs = settings.sampler, loop.runs
     counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
-    go_on = f"; go on with whichvars.resume({str(keeper.directory)!r})" if keeper else ""
-    if loop.lost is not None and (keeper is not None or not counted):
-        kept_too = f"; what was done before its last round is kept{go_on}" if keeper else ""
+    go_on = f"; go on with whichvars.resume({str(saver.directory)!r})" if saver else ""
+    if loop.lost is not None and (saver is not None or not counted):
+        kept_too = f"; what was done before its last round is kept{go_on}" if saver else ""
         raise ClusterError(f"{loop.lost}{kept_too}") from loop.lost
     if stopped == "interrupted":  # replicates that have counted nothing yet have nothing to say
         if not counted:
             raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
         runs = counted
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
-    kept = {} if keeper is None else {"checkpoint": str(keeper.directory)}
+    kept = {} if saver is None else {"checkpoint": str(saver.directory)}
     posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
     announcer.stop()  # warnings need a line of their own
     posterior = replace(

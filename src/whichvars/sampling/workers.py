@@ -1,7 +1,7 @@
 """What one thread does with a replicate, in this process or on a worker of a cluster.
 
-A worker keeps, by the token of a run, a ``Site``: the problem and the sampler, sent once, and the replicates that it
-advanced last, so that the next round need not send them again. Whatever a worker is asked for comes as an ``Order``
+A worker keeps, by the token of a run, a ``WorkerState``: the problem and the sampler, sent once, and the replicates that it
+advanced last, so that the next round need not send them again. Whatever a worker is asked for comes as an ``Request``
 that says at which moment the replicate is expected to stand. Where the worker has it at no such moment (it never had
 it, or was started anew) it says so, and is sent the whole. A worker can therefore never go on from a wrong state, and
 whoever sends the orders must keep the state of every replicate at the start of its round.
@@ -40,7 +40,7 @@ FORGOTTEN = 3600.0  # seconds without an order after which a site is taken for o
 # --- what travels
 
 
-class Order(NamedTuple):
+class Request(NamedTuple):
     """What a worker is asked for: to advance a replicate, or some of its units."""
 
     token: str  # of the run
@@ -51,7 +51,7 @@ class Order(NamedTuple):
     seconds: float  # after which to stop before that; units alone go to the end, as they must stay together
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What a worker says."""
 
     worker: str
@@ -105,7 +105,7 @@ def differences(theirs: dict[str, str], ours: dict[str, str]) -> str:
     )
 
 
-class Site:
+class WorkerState:
     """The problem and the sampler of a run as a worker has them, and the replicates it advanced last."""
 
     def __init__(self, problem: Problem, sampler: Sampler, chunk: int | None) -> None:
@@ -145,7 +145,7 @@ class Site:
         problem, sampler, chunk = self.content
         return problem, sampler, chunk
 
-    def take(self, order: Order) -> Run | None:
+    def take(self, order: Request) -> Run | None:
         """The replicate at the moment the order names, which nobody else has from now on; None if it is not here."""
         with self.lock:
             self.used = time.monotonic()
@@ -168,11 +168,11 @@ def moment_of(run: Run) -> tuple[int, int]:
 
 # --- on a worker
 
-_sites: dict[str, Site] = {}
+_sites: dict[str, WorkerState] = {}
 _lock = threading.Lock()
 
 
-def settle(token: str, site: Site) -> str:
+def set_up(token: str, site: WorkerState) -> str:
     """Have a site here; gives back the address of the worker."""
     site.open()
     now = time.monotonic()
@@ -190,21 +190,21 @@ def _address() -> str:
     return str(get_worker().address)
 
 
-def leave(token: str) -> None:
+def forget(token: str) -> None:
     """The run is over."""
     with _lock:
         _sites.pop(token, None)
 
 
-def run_round(order: Order, site: Site | None) -> Answer:
+def run_round(order: Request, site: WorkerState | None) -> Reply:
     """A round of a replicate, or of some of its units."""
     where = _address()
     if site is not None:
-        settle(order.token, site)
+        set_up(order.token, site)
     here = _sites.get(order.token)
     run = None if here is None else here.take(order)
     if here is None or run is None:
-        return Answer(where, None)
+        return Reply(where, None)
     problem, sampler, chunk = here.open()
     began, wall, cpu = time.monotonic(), clock(), cpu_clock()
     units = order.key[1:]
@@ -219,4 +219,4 @@ def run_round(order: Order, site: Site | None) -> Answer:
     compiling = max(time.monotonic() - began - wall, 0.0)
     state = pack(run)
     here.hold(order.key, run)
-    return Answer(where, state, cpu, wall, compiling, process())
+    return Reply(where, state, cpu, wall, compiling, process())
