@@ -244,7 +244,7 @@ def test_a_worker_without_the_package(problem: wv.Problem, nobody: Processes, tm
     ("file", "before", "after", "match"),
     [
         ("__init__.py", '__version__ = "', '__version__ = "9.', r"whichvars 9\.\S+ there, \d.* here"),
-        ("samplers/run.py", "RECORDS = 2048", "RECORDS = 2047", "the source of whichvars differs"),
+        ("samplers/contract.py", "RECORDS = 2048", "RECORDS = 2047", "the source of whichvars differs"),
     ],
 )
 def test_other_versions_on_a_worker(

@@ -1,7 +1,7 @@
 """X as it is stored, never as a whole in float64: mapped from a .npy file, sparse, or genotypes of one byte each.
 
 Means, scales and what the always-included columns say of every column are found in one pass, some columns at a time;
-products of columns apply them as they are taken (``_kernels/stored.py``).
+products of columns apply them as they are taken (``_kernels/products/stored.py``).
 """
 
 import os

@@ -11,7 +11,7 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
    with probability r_j/(Z + λ).
 
 P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
-(``_kernels/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
+(``_kernels/products/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
@@ -131,7 +131,7 @@ class Hybrid:
         none.
     exact_weights : bool
         Whether models that any chain met in an earlier stage of the run are averaged with their exact posterior weights,
-        and not by the time spent in them (``_kernels/known.py``).
+        and not by the time spent in them (``_kernels/count/known.py``).
 
     Examples
     --------

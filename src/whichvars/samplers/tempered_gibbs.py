@@ -1,6 +1,6 @@
 r"""Weighted tempered Gibbs (Zanella & Roberts 2019), in continuous time.
 
-A process on models that never rejects: from γ, variable j flips at rate :math:`r_j(\gamma)` (``_kernels/rate_table.py``),
+A process on models that never rejects: from γ, variable j flips at rate :math:`r_j(\gamma)` (``_kernels/scan/rate_table.py``),
 so that :math:`\pi(\gamma) r_j(\gamma) = \pi(\gamma') r_j(\gamma')` and π is its invariant law. One event at γ, with
 :math:`Z = \sum_j r_j` and λ the rate at which the model is noted as a draw:
 
@@ -246,7 +246,7 @@ class TemperedGibbs:
         Models whose marginal likelihood is remembered (16 bytes each); a power of two, or 0 for none.
     exact_weights : bool
         Whether models that any chain met in an earlier stage of the run are averaged with their exact posterior weights,
-        and not by the time spent in them (``_kernels/known.py``).
+        and not by the time spent in them (``_kernels/count/known.py``).
 
     Examples
     --------
