@@ -7,6 +7,8 @@ models, model averages, by exact enumeration or adaptive MCMC.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from whichvars.samplers import SAMPLERS
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -27,16 +29,7 @@ _HOME = {
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector"],
-    "samplers.add_delete_swap": ["AddDeleteSwap"],
-    "samplers.individual": ["IndividualAdaptation"],
-    "samplers.lamnisos": ["Lamnisos"],
-    "samplers.tempering": ["ParallelTempering"],
-    "samplers.smc": ["SequentialMonteCarlo"],
-    "samplers.asi": ["ASI"],
-    "samplers.parni": ["PARNI"],
-    "samplers.tempered_gibbs": ["TemperedGibbs"],
-    "samplers.subset_gibbs": ["SubsetGibbs"],
-    "samplers.hybrid": ["Hybrid"],
+    **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
         "ClusterError", "DataWarning", "ConvergenceWarning", "CheckpointWarning",

@@ -14,7 +14,7 @@ from support.kernels import from_python
 from whichvars._kernels.chain import EVALUATIONS
 from whichvars._kernels.propose.adapt import ADD, ADD_LOGIT, DELETE, DELETE_LOGIT
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
-from whichvars.samplers import any_move
+from whichvars.samplers import moves as any_move
 from whichvars.samplers.lamnisos import BOUND
 from whichvars.samplers.moves import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.smc import next_step, systematic

@@ -161,14 +161,13 @@ def sampler_classes():
 
 
 def test_every_sampler_has_words_and_a_reference():
-    names = {cls.__name__ for cls in sampler_classes()}
-    assert names == set(choosing.SAMPLERS.values())  # none is overlooked
-    for name in names:
-        words, references = methods.SAMPLERS[name]
-        assert words, name
-        assert references, name
-        assert all("(" in r and r.endswith(".") for r in references), name
-        assert methods.sources(repr(getattr(wv, name)()))[: len(references)] == references
+    classes = sampler_classes()
+    assert {cls.__name__ for cls in classes} == set(choosing.SAMPLERS.values())  # none is overlooked
+    for cls in classes:
+        assert cls.words, cls
+        assert cls.references, cls
+        assert all("(" in r and r.endswith(".") for r in cls.references), cls
+        assert methods.sources(repr(cls()))[: len(cls.references)] == list(cls.references)
 
 
 def test_methods_of_a_subset_sampler_say_whose_it_is_and_that_it_differs(run):

@@ -1,5 +1,6 @@
 """A paragraph for the methods section of a paper: data, priors, computation, accuracy, software, references."""
 
+import importlib
 import re
 from importlib.metadata import version
 from typing import Any
@@ -20,6 +21,7 @@ from whichvars.problem.priors import (
     ModelPrior,
 )
 from whichvars.problem.problem import Problem
+from whichvars.samplers import SAMPLERS
 
 LIANG = (
     "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
@@ -38,69 +40,7 @@ SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
 )
-INDIVIDUAL = (
-    "Griffin, J. E., Łatuszyński, K. and Steel, M. F. J. (2014). Individual adaptation: an adaptive MCMC scheme for "
-    "variable selection problems. arXiv:1412.6760."
-)
-LAMNISOS = (
-    "Lamnisos, D., Griffin, J. E. and Steel, M. F. J. (2013). Adaptive Monte Carlo for Bayesian variable selection in "
-    "regression models. Journal of Computational and Graphical Statistics 22, 729–748."
-)
 CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
-BROWN = (
-    "Brown, P. J., Vannucci, M. and Fearn, T. (1998). Multivariate Bayesian variable selection and prediction. "
-    "Journal of the Royal Statistical Society B 60, 627–641."
-)
-SCALED = (
-    "Griffin, J. E., Łatuszyński, K. G. and Steel, M. F. J. (2021). In search of lost mixing time: adaptive Markov "
-    "chain Monte Carlo schemes for Bayesian variable selection with very large p. Biometrika 108, 53–69."
-)
-NEIGHBOURHOODS = (
-    "Liang, X., Livingstone, S. and Griffin, J. (2022). Adaptive random neighbourhood informed Markov chain Monte "
-    "Carlo for high-dimensional Bayesian variable selection. Statistics and Computing 32, 84."
-)
-TEMPERED = (
-    "Zanella, G. and Roberts, G. (2019). Scalable importance tempering and Bayesian variable selection. Journal of "
-    "the Royal Statistical Society B 81, 489–517."
-)
-SUBSETS = (
-    "Jankowiak, M. (2023). Bayesian variable selection in a million dimensions. Proceedings of the 26th International "
-    "Conference on Artificial Intelligence and Statistics, PMLR 206. arXiv:2208.01180."
-)
-LADDER = (
-    "Miasojedow, B., Moulines, E. and Vihola, M. (2013). An adaptive parallel tempering algorithm. Journal of "
-    "Computational and Graphical Statistics 22, 649–664."
-)
-PARTICLES = (
-    "Schäfer, C. and Chopin, N. (2013). Sequential Monte Carlo on large binary sampling spaces. Statistics and "
-    "Computing 23, 163–184."
-)
-SAMPLERS = {  # in words, and where it comes from
-    "AddDeleteSwap": ("Metropolis–Hastings moves that add, delete or swap variables", [BROWN]),
-    "Lamnisos": ("an adaptive Metropolis–Hastings sampler", [LAMNISOS]),
-    "IndividualAdaptation": ("individual adaptation, an adaptive Metropolis–Hastings sampler", [INDIVIDUAL]),
-    "ASI": ("adaptively scaled individual adaptation", [SCALED]),
-    "PARNI": ("a pointwise adaptive random neighbourhood sampler with informed proposals", [NEIGHBOURHOODS]),
-    "TemperedGibbs": ("weighted tempered Gibbs sampling in continuous time", [TEMPERED]),
-    "SubsetGibbs": (
-        "a variant of subset weighted tempered Gibbs sampling, in continuous time, in which variables leave the model at the "
-        "rates that they have where all variables are looked at,",
-        [SUBSETS, TEMPERED],
-    ),
-    "Hybrid": (
-        "weighted tempered Gibbs sampling in continuous time, interrupted at random times by Metropolis–Hastings moves of "
-        "an adaptively scaled sampler",
-        [TEMPERED, SCALED],
-    ),
-    "ParallelTempering": (
-        "parallel tempering with a ladder of temperatures that adapts",
-        [INDIVIDUAL, LADDER],
-    ),
-    "SequentialMonteCarlo": (
-        "sequential Monte Carlo from the prior to the posterior",
-        [INDIVIDUAL, PARTICLES],
-    ),
-}
 
 
 def sources(sampler: str) -> list[str]:
@@ -109,8 +49,16 @@ def sources(sampler: str) -> list[str]:
     >>> len(sources("ParallelTempering(move=ASI(chains=1), rungs=6)"))
     3
     """
-    found = [SAMPLERS[name][1] for name in re.findall(r"(\w+)\(", sampler) if name in SAMPLERS]
-    return list(dict.fromkeys(source for part in found for source in part))
+    named = re.findall(r"(\w+)\(", sampler)
+    return list(dict.fromkeys(source for name in named for source in getattr(_find(name), "references", ())))
+
+
+def _find(name: str) -> Any:
+    """The class of one of the package's samplers; None of another one."""
+    for module, cls in SAMPLERS.items():
+        if cls == name:
+            return getattr(importlib.import_module(f"whichvars.samplers.{module}"), cls)
+    return None
 
 
 def methods_paragraph(posterior: Any) -> str:
@@ -220,7 +168,7 @@ def computation_words(posterior: Any) -> tuple[str, list[str]]:
             [],
         )
     name = posterior.sampler.split("(")[0]
-    words = SAMPLERS[name][0] if name in SAMPLERS else f"the sampler {name}"
+    words = getattr(_find(name), "words", f"the sampler {name}")
     replicates = 1 if posterior.replicate_pips is None else max(1, len(posterior.replicate_pips))
     runs = f"{replicates} independent runs" if replicates > 1 else "one run"
     settings = posterior.settings

@@ -32,6 +32,7 @@ from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.moves import draw_excluded, draw_included
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.references import BROWN
 
 ADD, DELETE, SWAP = range(3)
 
@@ -59,6 +60,8 @@ class AddDeleteSwap:
     swap: float = 1 / 3
     memo_slots: int = 1 << 18
 
+    words = "Metropolis–Hastings moves that add, delete or swap variables"
+    references = (BROWN,)
     invariant_law = "posterior"
     chains = 1
 

@@ -52,6 +52,7 @@ from whichvars._kernels.propose.informed import (
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.contract import Run, check_between
+from whichvars.samplers.references import SCALED
 
 GAP = 1e-3  # ζ counts as so far below its upper bound at least: or its logit could never come back from there
 
@@ -91,6 +92,8 @@ class ASI:
     adapt: str = "warmup"
     memo_slots: int = 1 << 18
 
+    words = "adaptively scaled individual adaptation"
+    references = (SCALED,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:

@@ -151,6 +151,11 @@ class Hybrid:
     memo_slots: int = 1 << 18
     exact_weights: bool = True
 
+    words = (
+        "weighted tempered Gibbs sampling in continuous time, interrupted at random times by "
+        "Metropolis–Hastings moves of an adaptively scaled sampler"
+    )
+    references = (papers.TEMPERED, papers.SCALED)
     invariant_law = "the posterior, in continuous time"
 
     def __post_init__(self) -> None:

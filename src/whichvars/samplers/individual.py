@@ -50,6 +50,7 @@ from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.references import INDIVIDUAL
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class IndividualAdaptation:
     memo_slots: int = 1 << 16
     additions: str = "buckets"
 
+    words = "individual adaptation, an adaptive Metropolis–Hastings sampler"
+    references = (INDIVIDUAL,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:

@@ -35,6 +35,7 @@ from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_include
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.references import LAMNISOS
 
 BOUND = 12.0  # of |logit ω|
 
@@ -75,6 +76,8 @@ class Lamnisos:
     freeze_after: int | None = None
     memo_slots: int = 1 << 16
 
+    words = "an adaptive Metropolis–Hastings sampler"
+    references = (LAMNISOS,)
     invariant_law = "posterior"
     chains = 1
 

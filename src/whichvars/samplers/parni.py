@@ -45,6 +45,7 @@ from whichvars._kernels.propose.informed import (
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.contract import Run, check_between
+from whichvars.samplers.references import NEIGHBOURHOODS
 
 # places in Own.ints
 PHASE, COUNT, INDEX, FLIPPED = range(4)
@@ -90,6 +91,8 @@ class PARNI:
     adapt: str = "warmup"
     memo_slots: int = 1 << 18
 
+    words = "a pointwise adaptive random neighbourhood sampler with informed proposals"
+    references = (NEIGHBOURHOODS,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:

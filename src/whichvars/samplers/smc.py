@@ -50,6 +50,7 @@ from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, as_rows, ch
 from whichvars.samplers.estimated import ITERATION_TIME
 from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.moves import MoveState, learn_deferred, new_move_state, read_move, step
+from whichvars.samplers.references import INDIVIDUAL, PARTICLES
 from whichvars.samplers.seeding import stream
 from whichvars.samplers.starts import prior_draws
 
@@ -133,6 +134,8 @@ class SequentialMonteCarlo:
     groups: int = 8
     memo_slots: int = 1 << 18
 
+    words = "sequential Monte Carlo from the prior to the posterior"
+    references = (INDIVIDUAL, PARTICLES)
     invariant_law = "posterior"
     by_draws = False
     chains = 1

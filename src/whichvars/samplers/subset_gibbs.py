@@ -50,6 +50,7 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains
+from whichvars.samplers.references import SUBSETS, TEMPERED
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     FLIP,
@@ -111,6 +112,11 @@ class SubsetGibbs:
     draw_every: float = 4.0
     memo_slots: int = 1 << 18
 
+    words = (
+        "a variant of subset weighted tempered Gibbs sampling, in continuous time, in which variables leave "
+        "the model at the rates that they have where all variables are looked at,"
+    )
+    references = (SUBSETS, TEMPERED)
     invariant_law = "the posterior, in continuous time, times the uniform law of the subset"
 
     def __post_init__(self) -> None:

@@ -79,6 +79,7 @@ from whichvars.samplers.contract import (
     place_chain,
 )
 from whichvars.samplers.estimated import check_chains
+from whichvars.samplers.references import TEMPERED
 from whichvars.samplers.seeding import stream
 
 FIRST_TURN, TURN = (
@@ -264,6 +265,8 @@ class TemperedGibbs:
     memo_slots: int = 1 << 18
     exact_weights: bool = True
 
+    words = "weighted tempered Gibbs sampling in continuous time"
+    references = (TEMPERED,)
     invariant_law = "the posterior times the total rate of its flips"
 
     def __post_init__(self) -> None:

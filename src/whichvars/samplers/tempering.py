@@ -49,6 +49,7 @@ from whichvars.samplers.moves import (
     stack_move_states,
     step,
 )
+from whichvars.samplers.references import INDIVIDUAL, LADDER
 from whichvars.samplers.seeding import stream
 
 NARROWEST, WIDEST = (
@@ -227,6 +228,8 @@ class ParallelTempering:
     merge_every: int = 10_000
     memo_slots: int = 1 << 18
 
+    words = "parallel tempering with a ladder of temperatures that adapts"
+    references = (INDIVIDUAL, LADDER)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:

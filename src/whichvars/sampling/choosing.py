@@ -3,24 +3,15 @@
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from whichvars import samplers
 from whichvars.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
     from whichvars.samplers.contract import Sampler
 
-SAMPLERS = {  # as the command line calls them
-    "add-delete-swap": "AddDeleteSwap",
-    "lamnisos": "Lamnisos",
-    "individual": "IndividualAdaptation",
-    "asi": "ASI",
-    "parni": "PARNI",
-    "tempered-gibbs": "TemperedGibbs",
-    "subset-gibbs": "SubsetGibbs",
-    "hybrid": "Hybrid",
-    "tempering": "ParallelTempering",
-    "smc": "SequentialMonteCarlo",
-}
+# as the command line calls them
+SAMPLERS = {module.replace("_", "-"): name for module, name in samplers.SAMPLERS.items()}
 ENUMERATE = 1 << 20  # models that "auto" looks at one by one: about a second
 MODELS_A_SECOND = 500_000  # at least, of enumeration
 
