@@ -10,7 +10,8 @@ import whichvars as wv
 from whichvars.cli.data import export
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCK = re.compile(r"^```pycon\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# what is shown at the prompt, and listings: blocks of Python that begin with the name of a file
+BLOCK = re.compile(r"^```(pycon|python\n(?=# \w+\.py\n))\n?(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
@@ -18,11 +19,16 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_t
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     export.callback("uscrime", Path("crime.csv"), overwrite=False)  # the file that the tutorial begins with
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    names: dict[str, object] = {"__name__": "__main__"}
     output: list[str] = []
-    runner.run(test, out=output.append)
+    for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "pycon":
+            test = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), 0)
+            runner.run(test, out=output.append, clear_globs=False)
+            names = test.globs
+        else:
+            exec(compile(text, str(page), "exec"), names)
     assert runner.tries > 0
     assert not runner.failures, "".join(output)
 
