@@ -55,3 +55,19 @@ def test_the_picture_of_the_tree_names_every_file():
     named = {Path(name).stem for name in re.findall(r"`([\w/]+\.py)`", tables)}
     assert modules - named <= LEAVING, f"not on the page: {sorted(modules - named - LEAVING)}"
     assert named - modules <= COMING, f"on the page alone: {sorted(named - modules - COMING)}"
+
+
+def test_what_the_mathematics_names_in_the_source_exists():
+    page = (DOCS / "mathematics.md").read_text(encoding="utf-8").split("## From the papers to the source")[1]
+    rows = [line.rsplit("|", 2)[1] for line in page.splitlines() if line.startswith("| ")]
+    places = [place for row in rows for place in row.split(";") if ".py`" in place]
+    assert len(places) > 40
+    for place in places:
+        file, *names = re.findall(r"`([^`]+)`", place)
+        path = Path(wv.__file__).parent / file
+        if path.stem in COMING and not path.exists():
+            continue
+        source = path.read_text(encoding="utf-8")
+        assert names, f"{file}: no function is named"
+        for name in names:
+            assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), f"{file} has no {name}"
