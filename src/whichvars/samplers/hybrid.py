@@ -56,6 +56,7 @@ from whichvars._kernels.propose.moves import draw_included
 from whichvars._kernels.scan.rate_table import HITS, LOOKUPS
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
+from whichvars.samplers import references as papers
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
 from whichvars.samplers.tempered_gibbs import (
