@@ -6,12 +6,12 @@ Monte Carlo error. ``diagnostics`` says when they differ by more than that. What
 the sum of the inclusion probabilities, and no set of models is more probable than these allow.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
 from scipy.special import softmax
 
 from whichvars.posterior.models import KeptModels, standard_error
@@ -130,9 +130,8 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
         bound = 1.0
         while not tilted(-bound) @ present < mean < tilted(bound) @ present:
             bound *= 2
-        theta = brentq(lambda t: tilted(t) @ present - mean, -bound, bound, xtol=1e-15, rtol=1e-15)
         out = np.zeros(len(sizes))
-        out[present] = tilted(theta)
+        out[present] = tilted(_tilt(tilted, present, mean, bound))
         return out
     if abs(mean - now) < ROUNDED:
         return sizes
@@ -146,3 +145,19 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
     out = (1 - share) * sizes
     out[beyond] += share
     return out
+
+
+def _tilt(tilted: Callable[[float], np.ndarray], values: np.ndarray, mean: float, bound: float) -> float:
+    """The θ within ±bound for which Σ values · tilted(θ) is `mean`: by Newton's method, as its derivative is the variance, and by
+    halving where that leaves the interval. (scipy.optimize has such a function, and takes longer to import than a small run.)"""
+    low, high, theta = -bound, bound, 0.0
+    for _ in range(200):
+        weights = tilted(theta)
+        excess = float(weights @ values) - mean
+        low, high = (low, theta) if excess > 0 else (theta, high)
+        step = excess / max(float(weights @ (values - mean) ** 2) - excess**2, 1e-300)
+        following = theta - step if low < theta - step < high else 0.5 * (low + high)
+        if excess == 0 or following == theta:
+            break
+        theta = following
+    return theta
