@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test test-slow test-browser test-wheel lint bench paper wheel docs clean
+.PHONY: demo test test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
@@ -30,8 +30,12 @@ lint: $(VENV)/.installed
 test: lint
 	$(BIN)/pytest -n 3 --dist worksteal
 
+# what is not installed with the package: benchmarks, peers, the paper's figures
+test-outside: $(VENV)/.installed
+	$(BIN)/pytest -n 3 --dist worksteal tests/outside
+
 test-slow: $(VENV)/.installed
-	$(BIN)/pytest -n 2 --dist worksteal -m slow
+	$(BIN)/pytest -n 2 --dist worksteal -m slow tests
 
 # needs Debian's chromium and chromium-driver; pictures go to tests/browser/screenshots
 test-browser: $(VENV)/.installed-browser

@@ -7,7 +7,7 @@ import pytest
 
 from support.kernels import chain_at
 from support.paired import make_paired
-from unit.test_bernoulli import MILLION, chi_square, law_of
+from unit.kernels.test_bernoulli import MILLION, chi_square, law_of
 from whichvars._kernels.jit import entry
 from whichvars._kernels.propose.informed import (
     ADD,

@@ -35,7 +35,7 @@ from whichvars._kernels.scan.scan import scan_model, tempered_scan_model
 from whichvars._kernels.scan.scan_work import BLOCK, Scan, new_scan
 from whichvars._kernels.target import Target
 
-TESTS = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parents[2]
 ENGINES = ("gram", "columns")
 WIDTHS = (1, 3, 1, 2, 1, 1)
 NO_MEMO = new_memo(0)

@@ -12,7 +12,7 @@ import whichvars as wv
 from statistical.test_invariance import CASES
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.kernels import chain_at
-from unit.test_bernoulli import MILLION, chi_square
+from unit.kernels.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.jit import entry
 from whichvars._kernels.scan.rate_table import (
     BLOCKS,

@@ -12,7 +12,7 @@ import pytest
 from numba.core import event
 
 import whichvars as wv
-from unit.test_sampling import Recorder, assert_same
+from unit.sampling.test_sample import Recorder, assert_same
 from whichvars.posterior.posterior import Posterior
 from whichvars.samplers.contract import begin_counting
 from whichvars.sampling import compiling, workers

@@ -947,7 +947,7 @@ def test_generators_go_on(tmp_path: Path) -> None:
 
 def environment() -> dict[str, str]:
     source = str(Path(wv.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(Path(__file__).parents[1])])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(Path(__file__).parents[2])])}
 
 
 VICTIM = """
@@ -957,7 +957,7 @@ import whichvars as wv
 from whichvars.data import archives
 from whichvars.sampling import checkpoint as checkpoints
 from whichvars.sampling.loop import Loop
-from unit import test_checkpoint as tests
+from unit.sampling import test_checkpoint as tests
 name, place, moment, where = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 checkpoints.SHARE = float("inf")
 countdown = [int(moment)]

@@ -7,7 +7,7 @@ import pytest
 
 import whichvars as wv
 from support.kernels import chain_at
-from unit.test_bernoulli import MILLION, chi_square
+from unit.kernels.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL
 from whichvars._kernels.jit import entry
 from whichvars._kernels.products.stand_ins import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.test_jit import JIT_FILE, SMALL, run_python
+from unit.kernels.test_jit import JIT_FILE, SMALL, run_python
 from whichvars._kernels import jit, shipped
 
 SOURCES = "made from these"

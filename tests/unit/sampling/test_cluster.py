@@ -22,7 +22,7 @@ from click.testing import CliRunner
 import whichvars as wv
 from support.cases import eight_variables
 from support.cluster import SOURCE, Processes, cluster
-from unit.test_sampling import assert_same
+from unit.sampling.test_sample import assert_same
 from whichvars.cli import main
 from whichvars.data import storage
 from whichvars.posterior.posterior import Posterior

@@ -10,7 +10,7 @@ import pytest
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, problem
 from support.kernels import scan_odds_model, walk_and_scan
-from unit.test_scan import (
+from unit.kernels.test_scan import (
     ENGINES,
     NEAR,
     Setting,

@@ -9,7 +9,7 @@ import pytest
 import whichvars as wv
 from whichvars.cli.data import export
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 # what is shown at the prompt, and listings: blocks of Python that begin with the name of a file
 BLOCK = re.compile(r"^```(pycon|python\n(?=# \w+\.py\n))\n?(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parents[2]
 SEARCH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
