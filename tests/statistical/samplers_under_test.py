@@ -263,3 +263,17 @@ SAMPLERS: dict[str, UnderTest] = {
         strong="all",
     ),
 }
+
+# One setting of each kind of sampler. Starts, threads, chunks, lengths and the consistency of results depend on the kind; the other
+# settings are tried with them by ``make test-slow``.
+KINDS = (
+    "ads", "lamnisos", "rapa-5", "pt-rapa", "asi", "parni", "tempered-gibbs", "hybrid", "hybrid-by-time", "subset-gibbs",
+)  # fmt: skip
+
+
+def kinds_first() -> list[Any]:
+    """The names of all settings; those that are not in KINDS are slow."""
+    import pytest  # the wheel is tried where there is none
+
+    assert set(KINDS) <= SAMPLERS.keys()
+    return [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLERS]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from statistical.samplers_under_test import SAMPLERS
+from statistical.samplers_under_test import SAMPLERS, kinds_first
 from whichvars.posterior.consistency import with_mean, within_pips
 from whichvars.posterior.diagnostics import doubts, model_pips
 from whichvars.posterior.posterior import Models
@@ -43,7 +43,7 @@ def sampled(name: str, seed: int = 1, draws: int = 2000) -> wv.Posterior:
 # --- identities
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", kinds_first())
 def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
     posterior = sampled(name)
     kept, p = posterior.kept, posterior.problem.p
@@ -74,7 +74,7 @@ def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
     np.testing.assert_allclose(posterior.predict(X), table.iloc[0] + X @ table.iloc[1:])
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", kinds_first())
 def test_a_page_does_not_contradict_itself(name: str) -> None:
     posterior = sampled(name)
     p = posterior.problem.p
@@ -181,7 +181,7 @@ def test_errors_are_as_large_as_they_say(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", kinds_first())
 def test_errors_are_as_large_as_they_say_in_many_runs(name: str) -> None:
     found = actual_over_claimed(name, range(60), 3000)
     assert all(0.6 < ratio < 1.6 for ratio in found.values()), found
@@ -265,7 +265,7 @@ def test_good_runs_raise_no_alarm() -> None:
 # --- evidence
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", kinds_first())
 def test_every_sampler_knows_the_evidence(name: str) -> None:
     posterior, exact = sampled(name), wv.exact(correlated())
     assert posterior.log_evidence is not None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
-from statistical.samplers_under_test import SAMPLERS
+from statistical.samplers_under_test import SAMPLERS, kinds_first
 from support.cases import eight_variables
 from whichvars.posterior.posterior import Posterior, combine_replicates
 from whichvars.sampling.progress import Report
@@ -38,7 +38,7 @@ def assert_same(a: Posterior, b: Posterior) -> None:
     assert a.iterations == b.iterations
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 def test_threads_and_chunks_change_nothing(problem: wv.Problem, sampler: str) -> None:
     settings = SAMPLERS[sampler].settings
     chains = settings.chains
@@ -48,7 +48,7 @@ def test_threads_and_chunks_change_nothing(problem: wv.Problem, sampler: str) ->
         assert_same(run(problem, settings, draws=draws, threads=threads, chunk=chunk), first)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 def test_more_replicates_leave_the_first_ones_alone(problem: wv.Problem, sampler: str) -> None:
     settings = SAMPLERS[sampler].settings
     few, many = (run(problem, settings, replicates=r) for r in (2, 5))
@@ -66,7 +66,7 @@ def test_seeds(problem: wv.Problem) -> None:
     assert len(np.unique(means, axis=0)) == len(means)  # replicates differ
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 def test_all_iterations_are_counted(problem: wv.Problem, sampler: str) -> None:
     settings = SAMPLERS[sampler].settings
     per_chain = -(-1000 // settings.chains), -(-300 // settings.chains)
@@ -78,7 +78,7 @@ def test_all_iterations_are_counted(problem: wv.Problem, sampler: str) -> None:
     np.testing.assert_allclose(posterior.kept.by_replicate.mean(axis=0), posterior.kept.weight)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 @pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
 def test_odd_lengths(problem: wv.Problem, sampler: str) -> None:
     settings = SAMPLERS[sampler].settings
@@ -229,7 +229,7 @@ def test_starts(problem: wv.Problem) -> None:
     assert starts_of(problem, np.array([3, 4])) == [(3, 4)] * 6
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 @pytest.mark.parametrize(
     "start", ["null", "prior", "screening", "forward", "mixed", ["v7", "v6"], list(range(8))]
 )
@@ -238,7 +238,7 @@ def test_every_sampler_starts_anywhere(problem: wv.Problem, sampler: str, start:
     assert 0 < posterior.pip.mean() < 1
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", kinds_first())
 def test_a_start_without_mass_names_its_variables(sampler: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 4))
