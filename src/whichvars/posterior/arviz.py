@@ -4,17 +4,21 @@ import importlib
 import warnings
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
 
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
+
 MOST_VARIABLES = 200  # with draws of their γ_j, where none are named
 
 
-def to_arviz(posterior: Any, variables: Any = None) -> Any:
+def to_arviz(posterior: "Posterior", variables: Any = None) -> Any:
     """What ``Posterior.to_arviz`` returns."""
     arviz = _import("arviz")
     xarray = _import("xarray")  # ArviZ brings it
@@ -38,7 +42,7 @@ def _import(name: str) -> Any:
         ) from error
 
 
-def _groups(posterior: Any, variables: Any) -> dict[str, tuple[dict, dict, dict]]:
+def _groups(posterior: "Posterior", variables: Any) -> dict[str, tuple[dict, dict, dict]]:
     """The data, coordinates and attributes of each group."""
     if posterior.trace is None or posterior.trace_models is None:
         raise DataError(
@@ -90,7 +94,7 @@ def _groups(posterior: Any, variables: Any) -> dict[str, tuple[dict, dict, dict]
     }
 
 
-def _rows(posterior: Any) -> np.ndarray:
+def _rows(posterior: "Posterior") -> np.ndarray:
     """Rows of the trace by replicate and in order of time, (replicates, draws): all have as many as the
     shortest; the chains of one run take turns."""
     trace = posterior.trace
@@ -106,7 +110,7 @@ def _rows(posterior: Any) -> np.ndarray:
     return np.stack([rows[:shortest] for rows in found])
 
 
-def _choose(posterior: Any, variables: Any) -> list[int]:
+def _choose(posterior: "Posterior", variables: Any) -> list[int]:
     """Which variables have draws of their own."""
     names = posterior.problem.names
     if isinstance(variables, bool):
@@ -122,7 +126,7 @@ def _choose(posterior: Any, variables: Any) -> list[int]:
     return found
 
 
-def _attributes(posterior: Any) -> dict[str, str]:
+def _attributes(posterior: "Posterior") -> dict[str, str]:
     return {
         "created_at": datetime.now(UTC).isoformat(),
         "inference_library": "whichvars",

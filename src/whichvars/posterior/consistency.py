@@ -8,7 +8,7 @@ the sum of the inclusion probabilities, and no set of models is more probable th
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -16,12 +16,16 @@ from scipy.special import softmax
 
 from whichvars.posterior.models import KeptModels, standard_error
 
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Models
+
+
 STEPS = 500  # contradictions that are mended one by one
 ROUNDING = 1e-13  # of sums of probabilities
 ROUNDED = 1e-6  # a difference of mean sizes that single precision may make
 
 
-def within_pips(models: Any, pip: np.ndarray) -> Any:
+def within_pips(models: "Models", pip: np.ndarray) -> "Models":
     """Models that are shown together, best first, whose probabilities do not contradict the inclusion probabilities.
 
     The two are estimated in different ways and differ by Monte Carlo error. A page must not say that x is in with

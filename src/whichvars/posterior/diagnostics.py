@@ -22,11 +22,16 @@ variables that 3 would be exceeded by chance in one run of a hundred; the exact 
 met, whose mass is estimated by the share of draws that were new.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp, ndtri
+
+if TYPE_CHECKING:
+    from whichvars.posterior.models import KeptModels
+    from whichvars.posterior.posterior import Models, Posterior
+
 
 ACCEPTABLE = 0.05  # Monte Carlo error of an inclusion probability above which a run is not called accurate
 APART = 1.1  # R-hat from which on replicates are said to disagree
@@ -35,7 +40,7 @@ NEGLIGIBLE = 0.002  # difference between two estimates of an inclusion probabili
 SIZE, LOG_POSTERIOR = "(model size)", "(log posterior)"
 
 
-def doubts(posterior: Any, acceptable: float = ACCEPTABLE) -> list[str]:
+def doubts(posterior: "Posterior", acceptable: float = ACCEPTABLE) -> list[str]:
     """Why the numbers of a posterior should not be trusted yet, the weightiest reason first; empty if they can be.
 
     The one verdict that all faces of the package show: ``converged``, ``explain``, the report, the command line and the
@@ -52,7 +57,7 @@ def doubts(posterior: Any, acceptable: float = ACCEPTABLE) -> list[str]:
     ]
 
 
-def _unknown_errors(posterior: Any) -> list[str]:
+def _unknown_errors(posterior: "Posterior") -> list[str]:
     if not np.isnan(posterior.mcse).all():
         return []
     replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
@@ -67,7 +72,7 @@ def _unknown_errors(posterior: Any) -> list[str]:
     ]
 
 
-def _missing_replicates(posterior: Any) -> list[str]:
+def _missing_replicates(posterior: "Posterior") -> list[str]:
     """Fewer runs than were asked for."""
     asked = posterior.settings.get("replicates")
     if asked is None or posterior.replicate_pips is None or len(posterior.replicate_pips) >= asked:
@@ -78,7 +83,7 @@ def _missing_replicates(posterior: Any) -> list[str]:
     ]
 
 
-def _too_few_left(posterior: Any) -> list[str]:
+def _too_few_left(posterior: "Posterior") -> list[str]:
     left = posterior.reweighting_ess
     if left is None or left >= ENOUGH:
         return []
@@ -87,7 +92,7 @@ def _too_few_left(posterior: Any) -> list[str]:
     ]
 
 
-def _large_errors(posterior: Any, acceptable: float) -> list[str]:
+def _large_errors(posterior: "Posterior", acceptable: float) -> list[str]:
     """Errors that are too large, or replicates that disagree."""
     if np.isnan(posterior.mcse).all():
         return []
@@ -106,10 +111,12 @@ def _large_errors(posterior: Any, acceptable: float) -> list[str]:
     ]
 
 
-def _contradictions(posterior: Any) -> list[str]:
+def _contradictions(posterior: "Posterior") -> list[str]:
     """Other estimates of the inclusion probabilities that differ by more than errors allow."""
     if posterior.frequencies is None or posterior.reweighting_ess is not None:
         return []
+    assert posterior.frequency_mcse is not None
+    assert posterior.trace is not None
     pip, p = posterior.pip, posterior.problem.p
     error = np.nan_to_num(posterior.mcse)
     draws_error = np.nan_to_num(posterior.frequency_mcse)
@@ -132,9 +139,11 @@ def _contradictions(posterior: Any) -> list[str]:
         "the exact ratios of the best models": renormalised_pips(posterior.models, p),
     }
     averaged_error = posterior.rao_blackwell_mcse
-    if averaged_error is not None and not np.isnan(averaged_error).all():  # of few scans it is not known
+    averaged = posterior.rao_blackwell
+    # of few scans the error is not known
+    if averaged is not None and averaged_error is not None and not np.isnan(averaged_error).all():
         averages = "averages of conditional probabilities"
-        estimates[averages] = posterior.rao_blackwell
+        estimates[averages] = averaged
         allowed[averages] = most * np.hypot(np.hypot(error, draws_error), np.nan_to_num(averaged_error))
     found = []
     for name, values in estimates.items():
@@ -149,16 +158,18 @@ def _contradictions(posterior: Any) -> list[str]:
     return found[:1]
 
 
-def effective_count(posterior: Any) -> float:
+def effective_count(posterior: "Posterior") -> float:
     """About how many independent draws the shares of draws rest on: the median over variables that moved."""
+    share, error = posterior.frequencies, posterior.frequency_mcse
+    assert share is not None
+    assert error is not None
     with np.errstate(divide="ignore", invalid="ignore"):
-        share, error = posterior.frequencies, posterior.frequency_mcse
         count = share * (1 - share) / error**2
     count = count[np.isfinite(count) & (count > 0)]
     return float(np.median(count)) if len(count) else 1.0
 
 
-def _new_share(posterior: Any) -> float:
+def _new_share(posterior: "Posterior") -> float:
     """The share of draws that no model met before accounts for, and more where it is not known."""
     share = posterior.known_share
     if share is None:
@@ -167,7 +178,7 @@ def _new_share(posterior: Any) -> float:
     return 2 * (1 - min(share, listed))
 
 
-def model_pips(kept: Any, p: int) -> tuple[np.ndarray, np.ndarray]:
+def model_pips(kept: "KeptModels", p: int) -> tuple[np.ndarray, np.ndarray]:
     """Inclusion probabilities from the weighted models, (p,), and their Monte Carlo errors; 0 where these cannot be told."""
     sizes = np.diff(kept.start)
     pips = np.bincount(kept.members, np.repeat(kept.weight, sizes), p)
@@ -188,7 +199,7 @@ def r_hat_of_means(means: np.ndarray | None) -> np.ndarray | None:
         return np.sqrt(1 + between / within)
 
 
-def renormalised_pips(models: Any, p: int) -> np.ndarray:
+def renormalised_pips(models: "Models", p: int) -> np.ndarray:
     """Inclusion probabilities from the exact ratios of the best models visited, (p,)."""
     weight = np.exp(models.log_posterior - logsumexp(models.log_posterior))
     sizes = [len(m) for m in models.members]
@@ -215,7 +226,7 @@ def record_statistics(trace: pd.DataFrame, column: str) -> tuple[float, float, f
     )
 
 
-def diagnostic_table(posterior: Any) -> pd.DataFrame:
+def diagnostic_table(posterior: "Posterior") -> pd.DataFrame:
     """What ``Posterior.diagnostics`` returns."""
     problem, p = posterior.problem, posterior.problem.p
     unknown = np.full(p, np.nan)
@@ -251,7 +262,7 @@ def diagnostic_table(posterior: Any) -> pd.DataFrame:
 WHOLE = {SIZE: "size", LOG_POSTERIOR: "log_posterior"}
 
 
-def _whole_row(posterior: Any, name: str, column: str) -> dict[str, Any] | None:
+def _whole_row(posterior: "Posterior", name: str, column: str) -> dict[str, Any] | None:
     """Model size or log posterior, from the thinned record."""
     if posterior.trace is None or "weight" in posterior.trace:
         return None
@@ -282,19 +293,19 @@ def effective_draws(top: pd.DataFrame, table: pd.DataFrame) -> float:
     return min(known) if known else np.nan
 
 
-def never_in(posterior: Any) -> np.ndarray:
+def never_in(posterior: "Posterior") -> np.ndarray:
     """Variables that no draw had, (p,) bool."""
     seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
     return np.zeros(len(seen), bool) if posterior.models.exact else seen == 0
 
 
-def always_in(posterior: Any) -> np.ndarray:
+def always_in(posterior: "Posterior") -> np.ndarray:
     """Variables that every draw had, (p,) bool."""
     seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
     return np.zeros(len(seen), bool) if posterior.models.exact else seen == 1
 
 
-def notes(posterior: Any, draws: float) -> list[str]:
+def notes(posterior: "Posterior", draws: float) -> list[str]:
     """What is to be said of each variable."""
     out = np.full(posterior.problem.p, "", object)
     r_hat = r_hat_of_means(posterior.replicate_pips)
@@ -306,7 +317,7 @@ def notes(posterior: Any, draws: float) -> list[str]:
     return out.tolist()
 
 
-def disagreement(posterior: Any) -> str:
+def disagreement(posterior: "Posterior") -> str:
     """A warning with the number and the remedy where replicates differ by more than sampling explains; else ""."""
     r_hat = r_hat_of_means(posterior.replicate_pips)
     if r_hat is None or posterior.models.exact or posterior.reweighting_ess is not None:
@@ -315,6 +326,7 @@ def disagreement(posterior: Any) -> str:
     if not len(apart):
         return ""
     pips = posterior.replicate_pips
+    assert pips is not None
     tempers = "ParallelTempering" in posterior.sampler
     remedy = (
         "use more draws"
@@ -332,7 +344,7 @@ def disagreement(posterior: Any) -> str:
 # --- in words
 
 
-def lost_arithmetic(posterior: Any) -> list[str]:
+def lost_arithmetic(posterior: "Posterior") -> list[str]:
     """Where rounding got the better of it: factorisations that broke down, residuals of zero."""
     found = []
     broken = posterior.troubles.get("breakdowns", 0)
@@ -349,14 +361,14 @@ def lost_arithmetic(posterior: Any) -> list[str]:
     return found
 
 
-def explain(posterior: Any) -> str:
+def explain(posterior: "Posterior") -> str:
     """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
     verdict, *rest = trust(posterior)
     what = [_what(posterior), verdict] if not doubts(posterior) else [verdict, _what(posterior)]
     return "\n".join([*what, *rest])
 
 
-def trust(posterior: Any) -> list[str]:
+def trust(posterior: "Posterior") -> list[str]:
     """How far to believe it and how it was computed: all that ``explain`` says but for the answer, by paragraph. The
     verdict comes first."""
     if posterior.models.exact:
@@ -366,7 +378,7 @@ def trust(posterior: Any) -> list[str]:
     return lines + [f"Note: {warning}." for warning in (*posterior.warnings, *lost_arithmetic(posterior))]
 
 
-def _what(posterior: Any) -> str:
+def _what(posterior: "Posterior") -> str:
     problem, pip = posterior.problem, posterior.pip
     order = np.argsort(-pip, kind="stable")
     likely = [problem.names[j] for j in order if pip[j] >= 0.5]
@@ -378,13 +390,13 @@ def _what(posterior: Any) -> str:
     return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
 
 
-def _exactly(posterior: Any) -> str:
+def _exactly(posterior: "Posterior") -> str:
     if posterior.reweighting_ess is not None:
         return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
     return f"All {posterior.iterations:,} models were looked at: the probabilities are exact, without Monte Carlo error."
 
 
-def _how(posterior: Any) -> list[str]:
+def _how(posterior: "Posterior") -> list[str]:
     name = posterior.sampler.split("(")[0]  # without its settings
     replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
     runs = f" in {_count(replicates, 'independent run')}" if replicates else ""
@@ -407,7 +419,7 @@ STOPPED = {
 }
 
 
-def _verdict(posterior: Any) -> str:
+def _verdict(posterior: "Posterior") -> str:
     reasons = doubts(posterior)
     if reasons:
         return f"Do not trust these numbers yet: {'; moreover, '.join(reasons)}."
@@ -430,7 +442,7 @@ def _verdict(posterior: Any) -> str:
     )
 
 
-def _unseen(posterior: Any) -> list[str]:
+def _unseen(posterior: "Posterior") -> list[str]:
     count = int(never_in(posterior).sum())
     if not count:
         return []
@@ -446,7 +458,7 @@ def _unseen(posterior: Any) -> list[str]:
     ]
 
 
-def _agree(posterior: Any) -> list[str]:
+def _agree(posterior: "Posterior") -> list[str]:
     """How far the other estimates are from the one reported."""
     if posterior.frequencies is None:
         return []

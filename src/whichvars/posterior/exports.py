@@ -2,10 +2,13 @@
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from whichvars.posterior.arviz import to_arviz
 from whichvars.posterior.methods import methods_paragraph
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
 
 
 class Exports:
@@ -52,7 +55,7 @@ class Exports:
         >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).methods())
         We used Bayesian variable selection in normal linear regression, ...
         """
-        return methods_paragraph(self)
+        return methods_paragraph(cast("Posterior", self))
 
     def to_arviz(self, variables: Any = None) -> Any:
         """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x), with the extra ``arviz``.
@@ -81,4 +84,4 @@ class Exports:
         >>> dict(posterior.to_arviz(variables=["Ed", "Po1"])["posterior"].sizes)
         {'chain': 4, 'draw': 2000, 'variable': 2}
         """
-        return to_arviz(self, variables)
+        return to_arviz(cast("Posterior", self), variables)

@@ -3,7 +3,7 @@
 import importlib
 import re
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
 
 LIANG = (
     "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
@@ -61,7 +65,7 @@ def _find(name: str) -> Any:
     return None
 
 
-def methods_paragraph(posterior: Any) -> str:
+def methods_paragraph(posterior: "Posterior") -> str:
     """What ``Posterior.methods`` returns."""
     problem = posterior.problem
     slab, slab_sources = slab_words(problem)
@@ -155,7 +159,7 @@ def noise_words(problem: Problem) -> str:
     return "The noise variance had the prior p(σ²) ∝ 1/σ²."
 
 
-def computation_words(posterior: Any) -> tuple[str, list[str]]:
+def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
     """How it was computed and how accurate it is."""
     again = (
         " Results under these priors were obtained from those under others by importance reweighting."

@@ -13,7 +13,7 @@ are exact.
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,10 @@ from whichvars.posterior.t_mixture import TMixture, heaviest
 from whichvars.problem.columns import columns_at, products_with_all
 from whichvars.problem.problem import Problem
 from whichvars.problem.stored_columns import open_columns
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
 
 NOISE = "(noise variance)"
 ROWS_BYTES = 32 << 20  # of what is worked out together
@@ -163,7 +167,7 @@ def mean_coefficients(
     return total
 
 
-def models_of(estimator: str, posterior: Any) -> KeptModels:
+def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
     """The models that an estimator of ``Posterior.predict`` averages over."""
     if estimator == "BMA":
         return posterior.kept

@@ -1,7 +1,7 @@
 """Questions about the models behind a posterior: several variables at once, other priors, conditions, stand-ins."""
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,10 @@ from whichvars.posterior.scores import leave_one_out, log_predictive
 from whichvars.problem.priors import ModelPrior, Slab
 from whichvars.problem.problem import Problem
 
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Models, Posterior
+
+
 ROUNDING = 1e-12  # of a sum of probabilities
 
 
@@ -38,7 +42,7 @@ class Questions:
     trace_models: sparse.csr_array | None
     iterations: int
     reweighting_ess: float | None
-    models: Any
+    models: "Models"
 
     # --- several variables
 
@@ -192,7 +196,7 @@ class Questions:
         0.972
         """
         problem = self.problem.with_priors(slab, model_prior)
-        new, enough = carry_over(self, problem)
+        new, enough = carry_over(cast("Posterior", self), problem)
         if not enough:
             warnings.warn(thin_warning(new.reweighting_ess), ConvergenceWarning, stacklevel=2)
         return new
@@ -266,7 +270,7 @@ class Questions:
         variable
         Po2       0.998   0.0  inf       0.428
         """
-        table, ess = conditional_table(self, include, exclude)
+        table, ess = conditional_table(cast("Posterior", self), include, exclude)
         if ess < ENOUGH:
             warnings.warn(
                 f"only {ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "

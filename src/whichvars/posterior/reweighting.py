@@ -20,7 +20,7 @@ consecutive stretches of its thinned record instead, whose scatter is larger tha
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,10 @@ from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
 
 SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
 BATCHES = 32  # per replicate
@@ -294,7 +298,7 @@ def thin_warning(ess: float) -> str:
     )
 
 
-def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
+def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
     """A posterior under the priors of another problem of the same data, and whether enough draws are left to
     believe it."""
     draws, p = posterior._draws(), problem.p
@@ -303,7 +307,8 @@ def carry_over(posterior: Any, problem: Problem) -> tuple[Any, bool]:
     pip, mcse, means = inclusion(new, p, exact)
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
-        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(error, new.log_mean_ratio_error))
+        before = np.nan if error is None else error
+        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(before, new.log_mean_ratio_error))
     trace = posterior.trace
     if trace is not None:
         record = KeptModels.of_rows(posterior.trace_models)
@@ -339,7 +344,7 @@ def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarra
     return log_posteriors(after, models) - log_posteriors(before, models)
 
 
-def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any:
+def carry_models(posterior: "Posterior", problem: Problem, log_mean_ratio: float) -> Any:
     """The table of the best models under the priors of another problem, best first."""
     old = posterior.models
     table = KeptModels.listed(old.members)
@@ -360,7 +365,7 @@ def carry_models(posterior: Any, problem: Problem, log_mean_ratio: float) -> Any
     )
 
 
-def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
     """The models' frequencies times the ratios of the new posterior to the old, (models,).
 
     Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
@@ -374,7 +379,7 @@ def _carry_frequencies(posterior: Any, before: np.ndarray, log_ratio: np.ndarray
     return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
 
 
-def conditional_table(posterior: Any, include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
+def conditional_table(posterior: "Posterior", include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
     """What ``Posterior.given`` returns, and how many effective draws it rests on."""
     names = posterior.problem.names
     inside, outside = find_disjoint(include, exclude, names)

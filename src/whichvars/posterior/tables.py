@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from html import escape as escape_html
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,10 @@ from whichvars.posterior.coefficients import coefficient_moments, positive_proba
 from whichvars.posterior.consistency import within_pips
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Models, Posterior
+
 
 VERY_LARGE = "> 10 million"
 STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
@@ -32,7 +36,7 @@ def in_words(probability: float) -> str:
     return "probably out" if probability >= 0.01 else "almost certainly out"
 
 
-def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
+def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
     """What ``Posterior.summary`` returns."""
     problem = posterior.problem
     columns = {"pip": posterior.pip, "mcse": posterior.mcse}
@@ -48,7 +52,7 @@ def summary_table(posterior: Any, coefficients: bool) -> pd.DataFrame:
     return frame.sort_values("pip", ascending=False, kind="stable")
 
 
-def shown_models(posterior: Any, n: int) -> Any:
+def shown_models(posterior: "Posterior", n: int) -> "Models":
     """The n most probable models, best first, with probabilities that do not contradict the inclusion probabilities."""
     models = posterior.models
     best = replace(
@@ -62,7 +66,7 @@ def shown_models(posterior: Any, n: int) -> Any:
     return within_pips(best, posterior.pip)
 
 
-def model_table(posterior: Any, n: int) -> pd.DataFrame:
+def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
     """What ``Posterior.top_models`` returns."""
     models = shown_models(posterior, n)
     n = len(models.members)
@@ -114,7 +118,7 @@ def _written(column: str, form: str, value: float) -> str:
     return form.format(value) if np.isfinite(value) else "–"
 
 
-def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
+def terminal(posterior: "Posterior", table: pd.DataFrame, rows: int = 10) -> str:
     """``repr`` of a posterior."""
     text = _compact(posterior, table.head(rows)).to_string()
     rest = f"\n… and {len(table) - rows:,} more" if len(table) > rows else ""
@@ -122,7 +126,7 @@ def terminal(posterior: Any, table: pd.DataFrame, rows: int = 10) -> str:
     return f"{heading(posterior)}\n{text}{rest}{still}"
 
 
-def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
+def html(posterior: "Posterior", table: pd.DataFrame, rows: int = 30) -> str:
     """The same for a notebook."""
     body = _compact(posterior, table.head(rows)).to_html(border=0)
     body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
@@ -131,18 +135,18 @@ def html(posterior: Any, table: pd.DataFrame, rows: int = 30) -> str:
     return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}{still}</div>"
 
 
-def _any_still(posterior: Any, table: pd.DataFrame) -> bool:
+def _any_still(posterior: "Posterior", table: pd.DataFrame) -> bool:
     """Whether a table has variables that never moved, although others did."""
     still = table["mcse"].isna()
     return bool(still.any() and not np.isnan(posterior.mcse).all())
 
 
-def _compact(posterior: Any, table: pd.DataFrame) -> pd.DataFrame:
+def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
     """Formatted, with the name of the index in the line of the headings."""
     return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
 
 
-def heading(posterior: Any) -> str:
+def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
     head = (
         f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
@@ -171,7 +175,7 @@ LATEX_SPECIAL = {
 }  # fmt: skip
 
 
-def latex(posterior: Any, table: pd.DataFrame, caption: str | None, label: str | None) -> str:
+def latex(posterior: "Posterior", table: pd.DataFrame, caption: str | None, label: str | None) -> str:
     """What ``Posterior.to_latex`` returns."""
     shown = formatted(table, posterior.models.exact)
     lines = [r"\begin{tabular}{l" + "r" * shown.shape[1] + "}", r"\toprule"]

@@ -45,10 +45,13 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imports(path: Path) -> list[tuple[int, str]]:
-    """(line, module) of every import, those inside functions and under TYPE_CHECKING too."""
+def imports(path: Path, for_types: bool = True) -> list[tuple[int, str]]:
+    """(line, module) of every import, those inside functions too, and those for types alone if they are asked for."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if not for_types:
+        tree.body = [node for node in tree.body if not is_for_types(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -60,10 +63,14 @@ def imports(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def imports_from_package(name: str) -> list[tuple[int, str]]:
+def is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def imports_from_package(name: str, for_types: bool = True) -> list[tuple[int, str]]:
     """Imports of the package's own modules; the package itself, from which rooms take public names late, is "__init__"."""
     own = []
-    for line, module in imports(MODULES[name]):
+    for line, module in imports(MODULES[name], for_types):
         if module == "whichvars":
             own.append((line, "__init__"))
         elif module.startswith("whichvars."):
@@ -91,7 +98,9 @@ def test_no_module_imports_a_higher_layer(name):
 
 
 def test_no_module_imports_itself_by_a_detour():
-    graph = {name: {other for _, other in imports_from_package(name)} & MODULES.keys() for name in MODULES}
+    graph = {
+        name: {other for _, other in imports_from_package(name, False)} & MODULES.keys() for name in MODULES
+    }
     for name in ("__init__", "__main__", "cli"):  # the package's front imports everything, by name and late
         graph.pop(name, None)
     done: set[str] = set()
@@ -129,3 +138,20 @@ def test_no_public_name_is_a_modules_name_too():
     """``import whichvars.exact`` would put the module in the place of the function ``whichvars.exact``."""
     functions = set(whichvars.__all__) - {"datasets"}
     assert not functions & MODULES.keys()
+
+
+def test_no_underscored_name_is_imported_from_another_file():
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("whichvars"):
+                private = [
+                    alias.name
+                    for alias in node.names
+                    if alias.name.startswith("_") and alias.name not in ("_kernels", "_dataset")
+                ]
+                assert not private, f"{name}, line {node.lineno}: {private}"
+
+
+def test_files_are_not_too_long_to_be_read():
+    for name, path in MODULES.items():
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, name
