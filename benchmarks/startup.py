@@ -78,7 +78,7 @@ def measure(
             ("whichvars --help", [*WHICHVARS, "--help"], 1.0),
             ("second whichvars fit, 41 variables", fit, 3.0),
             ("the same without a report", [*fit, "--no-report"], 3.0),
-            ("the same with --quiet too: without a pilot", [*fit, "--no-report", "--quiet"], 3.0),
+            ("the same with --quiet too", [*fit, "--no-report", "--quiet"], 3.0),
             ("exact, US crime under ZellnerSiow", [sys.executable, "-c", EVERY_MODEL], None),
             *((f"the same and {name}", [sys.executable, "-c", EVERY_MODEL + call], None) for name, call in AVERAGES.items()),
         ]:  # fmt: skip

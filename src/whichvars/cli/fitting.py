@@ -357,32 +357,14 @@ def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
 
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
-    from whichvars.sampling.announcing import Announcer
 
     chosen = _chosen(problem, arguments)
     if chosen is None:
         _say_models(problem, quiet)
     else:
         say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
-        if not quiet and "executor" not in arguments:
-            with Announcer(True, type(chosen).__name__):  # what the pilots of it have to compile
-                expected = _expected(problem, arguments | {"sampler": chosen})
-            say(expected)
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)
-
-
-def _expected(problem: "Problem", arguments: dict[str, Any]) -> str:
-    """What a run will take, in words."""
-    from whichvars.cli.cost import DEFAULT_DRAWS, estimate_cost, in_memory, in_time
-
-    draws = arguments.get("draws", DEFAULT_DRAWS)
-    cost = estimate_cost(problem, arguments["sampler"], draws, arguments["replicates"], arguments["threads"])
-    if cost is None:
-        return "How long this sampler takes cannot be told beforehand."
-    seconds = arguments.get("budget", cost.seconds)
-    unless = ", or less if it is accurate before that" if "target_mcse" in arguments else ""
-    return f"Expected, roughly: {in_time(seconds)}{unless}; {in_memory(cost.bytes)} of memory."
 
 
 def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
@@ -394,7 +376,7 @@ def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
 
 
 def _say_models(problem: "Problem", quiet: bool) -> None:
-    from whichvars.cli.cost import in_memory, in_time
+    from whichvars.cli.show import in_memory, in_time
     from whichvars.sampling.exact import MAX_MODELS, number_of_models
 
     total = number_of_models(problem)

@@ -78,6 +78,28 @@ def plain(text: str) -> "Text":
     return Text(printable(text))
 
 
+def in_time(seconds: float) -> str:
+    """A duration as people say it.
+
+    >>> in_time(0.4), in_time(42), in_time(600), in_time(9000)
+    ('less than a second', '42 s', '10 min', '2.5 h')
+    """
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def in_memory(size: float) -> str:
+    """A size as people say it.
+
+    >>> in_memory(3e6), in_memory(2.5e9)
+    ('3 MB', '2.5 GB')
+    """
+    return f"{max(size, 1e6) / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+
+
 def inclusion_table(
     console: "Console", posterior: "Posterior", rows: int, meaning: dict[str, str] | None = None
 ) -> "Table":

@@ -117,7 +117,7 @@ def test_a_run_directory_has_everything(call: Call, small: Path) -> None:
     assert str(small.parent) not in (run / "settings.json").read_text()
 
 
-def test_sampling_says_what_it_expects_and_gives_what_sample_gives(call: Call, wide: Path) -> None:
+def test_sampling_gives_what_sample_gives(call: Call, wide: Path) -> None:
     result = call(
         "fit",
         wide,
@@ -134,8 +134,6 @@ def test_sampling_says_what_it_expects_and_gives_what_sample_gives(call: Call, w
         "--seed",
         3,
     )
-    assert "Expected, roughly: " in result.stderr
-    assert "of memory" in result.stderr
     posterior = wv.Posterior.load("out/posterior.npz")
     data = pd.read_csv(wide)
     X = data.drop(columns=["y", "site"]).assign(
@@ -377,9 +375,6 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
     real = wv.sample
 
     def sample(problem: Any, sampler: Any = "auto", **options: Any) -> wv.Posterior:
-        if options["draws"] < 10**9:  # a pilot
-            return real(problem, sampler, **options)
-
         def stop(report: Any) -> None:
             if report.done > 50_000:
                 raise KeyboardInterrupt
@@ -387,7 +382,6 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
         return real(problem, sampler, **{**options, "progress": stop, "warmup": 1000, "chunk": 1000})
 
     monkeypatch.setattr(wv, "sample", sample)
-    monkeypatch.setattr("whichvars.cli.cost.ENOUGH", 0.0)
     result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part", code=130)
     assert "Note: interrupted after" in result.stderr
     assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9

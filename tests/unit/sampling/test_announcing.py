@@ -17,11 +17,10 @@ from numba.core import event
 
 import whichvars as wv
 from whichvars.cli import main
-from whichvars.cli.cost import Cost, _pilot
 from whichvars.sampling import announcing, compiling
 from whichvars.sampling.announcing import EFFORTS, LOWERING, Announcer, Effort, Forecast
 from whichvars.sampling.choosing import SAMPLERS
-from whichvars.sampling.compiling import KIND, WORK, Work
+from whichvars.sampling.compiling import WORK, Work
 from whichvars.sampling.progress import Progress, Report
 
 LINE = r"compiling the sampler, once per version"
@@ -275,54 +274,20 @@ def test_a_function_is_told(problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
     assert reports[-1].fraction == 1
 
 
-@pytest.fixture
-def pilot(monkeypatch: pytest.MonkeyPatch, screen: Terminal, impatient: None) -> threading.Event:
-    """A pilot that compiles until something happened; and click writes where it always does."""
-    happened = screen.written
-
-    def estimate(*_: Any) -> Cost:
-        compile_until(happened)
-        return Cost(1.0, 1e6)
-
-    monkeypatch.setattr("whichvars.cli.cost.estimate_cost", estimate)
-    return happened
-
-
-def fit(problem: wv.Problem, quiet: bool) -> None:
+def test_fit_says_it_and_quiet_does_not(
+    problem: wv.Problem, screen: Terminal, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from whichvars.cli.fitting import _sample
 
+    slowly(monkeypatch, wv.AddDeleteSwap, "advance", screen.written)
     arguments = {"sampler": wv.AddDeleteSwap(), "draws": 1000, "replicates": 2, "threads": 1, "seed": 0}
-    _sample(problem, arguments, silent=quiet, quiet=quiet)
-
-
-def test_fit_says_it_before_the_pilots_are_done(
-    problem: wv.Problem, screen: Terminal, pilot: threading.Event
-) -> None:
     screen.turn_on()
-    fit(problem, quiet=False)
+    _sample(problem, arguments, silent=False, quiet=False)
     shown = screen.getvalue()
-    assert shown.index("sampled by AddDeleteSwap") < shown.index("compiling") < shown.index("Expected")
-
-
-def test_fit_says_nothing_if_quiet(problem: wv.Problem, screen: Terminal, pilot: threading.Event) -> None:
-    screen.turn_on()
-    pilot.set()
-    fit(problem, quiet=True)
-    assert screen.getvalue() == ""
-
-
-def test_pilots_count_no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
-
-    def sample(*_: Any, **__: Any) -> None:
-        event.start_event(KIND)
-        now[0] += 50
-        event.end_event(KIND)
-        now[0] += 2
-
-    monkeypatch.setattr(wv, "sample", sample)
-    assert _pilot(problem=None, sampler=None, draws=1) == pytest.approx(2)  # type: ignore[arg-type]
+    assert shown.index("sampled by AddDeleteSwap") < shown.index("compiling")
+    before = len(shown)
+    _sample(problem, arguments, silent=True, quiet=True)
+    assert len(screen.getvalue()) == before
 
 
 # --- ahead of time
