@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 NOT_ACCURATE, INTERRUPTED = 3, 130  # exit codes
 SHOWN = 15  # variables in the table
-MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = (
-    1 << 21,
-    5e5,
-    32,
-)  # of which exact() says what it expects to take
+# of which exact() says what it expects to take
+MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = 1 << 21, 5e5, 32
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

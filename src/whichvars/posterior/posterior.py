@@ -72,16 +72,13 @@ class Posterior(Questions, Exports):
     replicate_variances: np.ndarray | None = None  # (replicates, p): of each of them, by batch means
     frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
     frequency_mcse: np.ndarray | None = None  # (p,)
-    rao_blackwell: np.ndarray | None = (
-        None  # (p,) PIPs as means of conditional probabilities; None if not asked for
-    )
+    # (p,) PIPs as means of conditional probabilities; None if not asked for
+    rao_blackwell: np.ndarray | None = None
     rao_blackwell_mcse: np.ndarray | None = None  # (p,)
-    trace: pd.DataFrame | None = (
-        None  # replicate, chain, iteration, size, log_posterior of the thinned record
-    )
-    trace_models: sparse.csr_array | None = (
-        None  # (rows of `trace`, p) bool: the models of the thinned record
-    )
+    # replicate, chain, iteration, size, log_posterior of the thinned record
+    trace: pd.DataFrame | None = None
+    # (rows of `trace`, p) bool: the models of the thinned record
+    trace_models: sparse.csr_array | None = None
     adaptation: list[dict[str, Any]] = field(
         default_factory=list
     )  # one per replicate: what the sampler learned

@@ -35,10 +35,8 @@ from whichvars.posterior.t_mixture import t_cdf_by_share
 from whichvars.problem.problem import Problem
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
-ROWS, CELLS = (
-    128,
-    1 << 15,
-)  # rows, and rows times models times g, looked at together: what stays in the processor's cache
+# rows, and rows times models times g, looked at together: what stays in the processor's cache
+ROWS, CELLS = 128, 1 << 15
 LEAST_LEFT = 1e-12  # of 1 − h_i and of s: below, a model fits a row by itself
 LEAST_DROP = 19.0  # see `fits`: a row far out can make much of models that weigh little
 

@@ -10,10 +10,8 @@ import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
 T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
-R_CELLS, R_REACH = (
-    8192,
-    30.0,
-)  # of the table over z/√(d + z²): intervals, and how many scales it reaches where d is large
+# of the table over z/√(d + z²): intervals, and how many scales it reaches where d is large
+R_CELLS, R_REACH = 8192, 30.0
 LEAST_FOR_R = 12.0  # degrees of freedom, so that it is smooth up to both ends
 PIECE = 1 << 14  # components of a mixture looked at together
 FEW = 8192  # components of a sample that a quantile is first looked for in

@@ -33,9 +33,8 @@ from whichvars.problem.flat import residuals
 CODES = {np.dtype(np.int8): SMALL, np.dtype(np.float32): SINGLE, np.dtype(np.float64): DOUBLE}
 BLOCK_BYTES = 16 << 20  # of what is worked on together
 LARGEST_ENTRY = 1e145  # entries that can be squared and added up
-LEAST_LEFT = (
-    1e-6  # of a squared length after means and always-included columns are taken off: ten digits are right
-)
+# of a squared length after means and always-included columns are taken off: ten digits are right
+LEAST_LEFT = 1e-6
 
 
 def open_columns(X: Any, names: Sequence[str] | None) -> "StoredColumns | None":

@@ -27,10 +27,8 @@ from whichvars.problem.priors import (
 )
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
-SMALLEST_SQUARE, LARGEST_SQUARE = (
-    1e-305,
-    1e305,
-)  # squared lengths and units of columns and of y must lie between
+# squared lengths and units of columns and of y must lie between
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
 
 
 def kernel_slab(

@@ -82,10 +82,8 @@ from whichvars.samplers.estimated import check_chains
 from whichvars.samplers.references import TEMPERED
 from whichvars.samplers.seeding import stream
 
-FIRST_TURN, TURN = (
-    64,
-    2048,
-)  # steps of one chain before the next one's turn, from round to round twice as many
+# steps of one chain before the next one's turn, from round to round twice as many
+FIRST_TURN, TURN = 64, 2048
 KEPT_BYTES = 64 << 20  # of the rows of Z that scans keep
 ROW_BYTES = 32 << 20  # of the rows of XᵀX that they keep
 CACHE_BYTES = 16 << 20  # of products of columns

@@ -52,10 +52,8 @@ from whichvars.samplers.moves import (
 from whichvars.samplers.references import INDIVIDUAL, LADDER
 from whichvars.samplers.seeding import stream
 
-NARROWEST, WIDEST = (
-    -7.0,
-    1.5,
-)  # bounds of ρ: neighbouring temperatures differ by a factor of .9991 at most, .011 at least
+# bounds of ρ: neighbouring temperatures differ by a factor of .9991 at most, .011 at least
+NARROWEST, WIDEST = -7.0, 1.5
 SURPLUS = 0.5  # a pair that exchanges more often than this, its gap at the bound, has a rung too many
 HISTORY = 256  # temperatures kept along the run
 

@@ -897,10 +897,8 @@ def seal(state: Any) -> str:
 def test_an_error_of_the_thread_that_writes_is_not_lost(
     problem: wv.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, main = (
-        archives._write_array,
-        threading.main_thread(),
-    )  # which writes the first file and the last ones
+    # which writes the first file and the last ones
+    real, main = archives._write_array, threading.main_thread()
 
     def broken(*arguments: Any) -> None:
         if threading.current_thread() is not main:

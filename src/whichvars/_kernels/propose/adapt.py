@@ -14,9 +14,8 @@ import numpy as np
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.bernoulli import Buckets, bucket_of, move_between_buckets, new_buckets
 
-STEEPEST = (
-    30.0  # bound of |logit_ε|: keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
-)
+# bound of |logit_ε|: keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
+STEEPEST = 30.0
 
 TOUCHED = 0  # place in ints: coordinates touched since the last barrier
 

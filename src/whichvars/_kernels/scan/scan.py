@@ -55,9 +55,8 @@ from whichvars._kernels.target import INDEPENDENT, MIXTURE
 
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
 CLOSE_FIT = 1e-4  # 1 − R² below which it is not
-GOOD_ENOUGH = (
-    1e6  # the same for odds, with ν up to LARGEST_POWER: the rates made of them may be off by one in 10⁸
-)
+# the same for odds, with ν up to LARGEST_POWER: the rates made of them may be off by one in 10⁸
+GOOD_ENOUGH = 1e6
 
 
 @entry
