@@ -118,7 +118,7 @@ def test_a_run_directory_has_everything(call: Call, small: Path) -> None:
 
 
 def test_sampling_gives_what_sample_gives(call: Call, wide: Path) -> None:
-    result = call(
+    call(
         "fit",
         wide,
         "-y",
