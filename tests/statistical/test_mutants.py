@@ -52,9 +52,9 @@ MUTANTS = {
     ),
     "n for ν": Mutant("problem/target.py", "nu=float(nu + 2 * a0)", "nu=float(n + 2 * a0)", "check_enumeration"),
     "ν/2 cut to a whole number": Mutant(
-        "_kernels/marginal.py",
-        "- 0.5 * slab.nu * math.log(residual)",
-        "- slab.nu // 2 * math.log(residual)",
+        "_kernels/evidence.py",
+        "return -0.5 * slab.nu * math.log(residual)",
+        "return -(slab.nu // 2) * math.log(residual)",
         "check_enumeration",
     ),
     "size term of the prior left out": Mutant(

@@ -7,9 +7,9 @@ variable ``last[i]``.
 
 import math
 
+from whichvars._kernels.evidence import SMALLEST_TOLERANCE, fits_perfectly, log_marginal
 from whichvars._kernels.jit import entry
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.prior import (
     all_parents_in,
     children_made_available,
@@ -116,14 +116,12 @@ def enumerate_models(
         odds[level] = odds[level - 1] + prior_terms.log_odds[j]
         half_log_g[level] = half_log_g[level - 1] + half
         explained[level] = explained[level - 1] + gained
-        residual = min(1.0 - explained[level] / slab.s_null, 1.0)
-        if residual < SMALLEST_RESIDUAL:
-            residual = SMALLEST_RESIDUAL
+        if fits_perfectly(slab, explained[level]):
             troubles[1] += 1
         node[level] = count
         parent[count] = node[level - 1]
         last[count] = j
-        marginal[count] = log_marginal(slab, n, residual, half_log_g[level], log_determinant)
+        marginal[count] = log_marginal(slab, n, explained[level], half_log_g[level], log_determinant)
         prior[count] = odds[level] + prior_terms.log_size[level]
         if heredity:
             number, change = children_made_available(prior_terms, inside, j)

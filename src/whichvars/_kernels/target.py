@@ -49,7 +49,7 @@ class Slab(NamedTuple):
     rows: float  # n, rows of positive weight
     g: float
     max_columns: int
-    table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/mixture.py; (1, 1, 2) where unused
+    table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/evidence.py; (1, 1, 2) where unused
 
 
 @by_reference

@@ -32,7 +32,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from whichvars._kernels import target as codes
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
+from whichvars._kernels.evidence import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.errors import DataError
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf
 from whichvars.problem.columns import gram_of

@@ -1,10 +1,10 @@
 """Log marginal likelihood and log prior of many models at once: what kernels work out one by one (the formulas
-are in ``_kernels/marginal.py``), for the models a posterior keeps."""
+are in ``_kernels/evidence.py``), for the models a posterior keeps."""
 
 import numpy as np
 
 from whichvars._kernels import target as codes
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL
+from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars.posterior.coefficients import KeptModels, batches, full_rank, precisions
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import read_table

@@ -260,7 +260,7 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     Returns
     -------
     Array [k_to - k_from, 1 + intervals, 14], the row of k = 0 being zero. A table that begins at k = 0 is
-    read by ``mixture_log_bayes_factor(table, nu, k, u)``, where its layout is described.
+    read by ``mixture_log_bayes_factor(table, k, u)``, where its layout is described.
 
     Examples
     --------
