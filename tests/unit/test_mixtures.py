@@ -16,7 +16,6 @@ from whichvars.problem.mixtures import (
     mixture_table,
     nodes_between,
     posterior_nodes,
-    read_table,
     where_large,
 )
 
@@ -157,15 +156,6 @@ def test_wrong_parameters_are_refused(kind, nu, n, a, k):
 def test_r2_of_one_is_refused():
     with pytest.raises(ValueError, match="r2"):
         log_bayes_factor("hyper-g", 9, 10, 3, 1, 1.0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [12, 4000])
-def test_reading_many_at_once(tables, kind, n):
-    u = np.concatenate([[0.0], np.logspace(-8, 2, 300)])  # also beyond the table's end
-    for k in (0, 1, 5):
-        found = read_table(tables[kind, n], k, u)
-        np.testing.assert_allclose(found, read(tables[kind, n], k, u), rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)

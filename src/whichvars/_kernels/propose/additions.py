@@ -91,10 +91,7 @@ def additions(target, chain, work, t, as_odds):
                         difference = together - half_log_g[column] - 0.5 * math.log(pivot * powers[i])
                     else:
                         difference = (
-                            start
-                            - half_log_g[column]
-                            - 0.5 * math.log(pivot)
-                            + log_fit(slab, residuals[i])
+                            start - half_log_g[column] - 0.5 * math.log(pivot) + log_fit(slab, residuals[i])
                         )
             elif _pivot_is_sound(slab, column, pivots[i]):
                 full_rank = True
