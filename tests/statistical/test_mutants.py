@@ -50,7 +50,7 @@ MUTANTS = {
     "wrong proposal probability at the full model": Mutant(
         ADS, "delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)", "delete = 0.5 * (1.0 - swap)", "check_transitions"
     ),
-    "n for ν": Mutant("problem/target.py", "nu=float(nu + 2 * a0)", "nu=float(n + 2 * a0)", "check_enumeration"),
+    "n for ν": Mutant("problem/target.py", "else float(nu + 2 * a0)", "else float(n + 2 * a0)", "check_enumeration"),
     "ν/2 cut to a whole number": Mutant(
         "_kernels/evidence.py",
         "return -0.5 * slab.nu * math.log(residual)",

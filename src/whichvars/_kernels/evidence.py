@@ -10,9 +10,18 @@ k columns:
     mixtures      log ∫ BF(g) π(g) dg, by a table
 
 An inverse-gamma prior on σ² enters as ν + 2a0 for ν and S + 2b0 for S in all of them but BIC.
+
+Where σ² is known, ν is infinite, and with E = (S₀ − S)/(2σ²):
+
+    independent   −½ Σ log g_j − Σ log L_ii + E
+    g-prior       g/(1+g) E − (k/2) log(1+g)
+    local EB      the same at ĝ = max(2E/k − 1, 0)
+    BIC           E − (k/2) log n
 """
 
 import math
+
+import numpy as np
 
 from whichvars._kernels.jit import kernel
 from whichvars._kernels.target import BIC, EMPIRICAL_BAYES, G_PRIOR, INDEPENDENT
@@ -51,8 +60,8 @@ def bounded(residual):
 
 @kernel
 def fits_perfectly(slab, explained):
-    """Whether nothing but rounding error is left of y."""
-    return 1.0 - explained / slab.s_null < SMALLEST_RESIDUAL
+    """Whether nothing but rounding error is left of y, and the noise variance is to be learnt from that."""
+    return slab.nu < np.inf and 1.0 - explained / slab.s_null < SMALLEST_RESIDUAL
 
 
 @kernel
@@ -63,6 +72,8 @@ def log_marginal_at(slab, columns, residual, sum_half_log_g, log_determinant):
     if columns == 0:
         return 0.0
     nu = slab.nu
+    if nu == np.inf:
+        return _log_marginal_known(slab, columns, log_fit(slab, residual))
     if slab.code == G_PRIOR:
         return 0.5 * (nu - columns) * math.log1p(slab.g) - 0.5 * nu * math.log1p(slab.g * residual)
     if slab.code == EMPIRICAL_BAYES:
@@ -78,8 +89,23 @@ def log_marginal_at(slab, columns, residual, sum_half_log_g, log_determinant):
 
 @kernel
 def log_fit(slab, residual):
-    """What the fit adds under the independent slab, the determinants aside."""
+    """What the fit adds under the independent slab, the determinants aside; where σ² is known, E."""
+    if slab.nu == np.inf:
+        return slab.half_precision * (1.0 - residual)
     return -0.5 * slab.nu * math.log(residual)
+
+
+@kernel
+def _log_marginal_known(slab, columns, fit):
+    """The R² family where σ² is known; `fit` is E."""
+    if slab.code == G_PRIOR:
+        return slab.g / (1.0 + slab.g) * fit - 0.5 * columns * math.log1p(slab.g)
+    if slab.code == BIC:
+        return fit - 0.5 * columns * math.log(slab.rows)
+    ratio = 2.0 * fit / columns
+    if ratio <= 1.0:
+        return 0.0
+    return (1.0 - 1.0 / ratio) * fit - 0.5 * columns * math.log(ratio)
 
 
 @kernel

@@ -44,12 +44,13 @@ class Slab(NamedTuple):
     code: int
     ridge: np.ndarray  # (P,) 1/g_j for the independent slab, else 0
     half_log_g: np.ndarray  # (P,) ½ log g_j for the independent slab, else 0
-    nu: float  # ν + 2·a0
+    nu: float  # ν + 2·a0; infinite where the noise variance σ² is known
     s_null: float  # yᵀy + 2·b0
     rows: float  # n, rows of positive weight
     g: float
     max_columns: int
     table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/evidence.py; (1, 1, 2) where unused
+    half_precision: float = 0.0  # yᵀy/(2σ²) where σ² is known
 
 
 @by_reference

@@ -16,7 +16,7 @@ BIC                   G⁻¹                     V c          1, 1         (S₀
 ===================== ======================= ============ ============ ======================== ======
 
 so that BIC's are least squares with their usual standard errors, and local empirical Bayes ignores that ĝ was
-estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀.
+estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀. Where σ² is known, s is that, d is infinite, and t is normal.
 
 The intercept and the always-included coefficients, like a mean of y at new values of the columns, are linear
 in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
@@ -34,7 +34,7 @@ from scipy.special import expit
 from whichvars._kernels import target as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.errors import DataError
-from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf
+from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf, t_variance
 from whichvars.problem.columns import gram_of
 from whichvars.problem.mixtures import nodes_between, where_large
 from whichvars.problem.problem import Problem
@@ -307,6 +307,7 @@ def _fit(
     b = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
     explained = np.einsum("mk,mk->m", b, right)
     degrees, null = slab.nu, slab.s_null
+    known = 0.5 / slab.half_precision if degrees == np.inf else None
     one = np.ones((m, 1))
     q, t = one, one
     if slab.code == codes.BIC:
@@ -317,6 +318,8 @@ def _fit(
             q = np.full((m, 1), slab.g / (1 + slab.g))
         elif slab.code == codes.EMPIRICAL_BAYES:
             ratio = (1 - residual) * (degrees - k) / (k * residual)
+            if known is not None:
+                ratio = (1 - residual) * null / (k * known)
             q = np.maximum(1 - 1 / np.maximum(ratio, 1.0), 0.0)[:, None]
         else:
             assert drop is not None
@@ -326,7 +329,7 @@ def _fit(
                 yield Fits(*one_g, node_weight, q, q, s, float(degrees))
             return
         t = q
-    s = _noise_scale(null, q, explained, degrees)
+    s = _noise_scale(null, q, explained, degrees) if known is None else np.full(q.shape, known)
     yield Fits(index, columns, weight, b, V, np.broadcast_to(one, q.shape), q, t, s, float(degrees))
 
 
@@ -516,7 +519,7 @@ def _moments(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, f
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
     for fit in batches:
-        variance = _t_variance(fit.degrees)
+        variance = t_variance(fit.degrees)
         q1, s1 = (np.einsum("mj,mj->m", fit.node_weight, v) for v in (fit.q, fit.s))  # averages over g
         q_variance = np.einsum("mj,mj->m", fit.node_weight, (fit.q - q1[:, None]) ** 2)
         st = np.einsum("mj,mj,mj->m", fit.node_weight, fit.s, fit.t)
@@ -647,11 +650,6 @@ def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
         np.einsum("rmk,mk->rm", part, fit.b),
         np.einsum("rmk,rmk->rm", part, np.einsum("mkl,rml->rmk", fit.V, part)),
     )
-
-
-def _t_variance(degrees: float) -> float:
-    """Variance of a t distribution of scale 1."""
-    return degrees / (degrees - 2) if degrees > 2 else np.inf
 
 
 def _times(factor: float, values: np.ndarray) -> np.ndarray:

@@ -35,8 +35,8 @@ def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     evaluate_models(
         target,
         new_gram_cache(target.design, CACHE_BYTES),
-        np.require(kept.members, np.int32, "CW"),
-        np.require(kept.start, np.int64, "CW"),
+        np.require(kept.members, np.int32, ["C", "W"]),
+        np.require(kept.start, np.int64, ["C", "W"]),
         *factor_arrays(depth + 1),
         np.zeros(depth + 1, np.int64),
         np.zeros(most + 1, np.int32),

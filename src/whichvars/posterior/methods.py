@@ -16,6 +16,7 @@ from whichvars.problem.priors import (
     HyperGN,
     IndependentNormal,
     InverseGamma,
+    KnownVariance,
     LocalEmpiricalBayes,
     ModelPrior,
 )
@@ -204,6 +205,8 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
 def noise_words(problem: Problem) -> str:
     if isinstance(problem.noise, InverseGamma):
         return f"The noise variance had an inverse gamma prior ({problem.noise.a:g}, {problem.noise.b:g})."
+    if isinstance(problem.noise, KnownVariance):
+        return f"The noise variance was taken to be known, σ² = {problem.noise.variance:g}."
     return "The noise variance had the prior p(σ²) ∝ 1/σ²."
 
 

@@ -26,7 +26,6 @@ from whichvars.posterior.coefficients import (
     Functionals,
     KeptModels,
     Refits,
-    _t_variance,
     along,
     columns_of,
     fits,
@@ -34,7 +33,7 @@ from whichvars.posterior.coefficients import (
     held_fits,
     standard_error,
 )
-from whichvars.posterior.t_mixture import TMixture, heaviest
+from whichvars.posterior.t_mixture import TMixture, heaviest, t_variance
 from whichvars.problem.columns import columns_at, products_with_all
 from whichvars.problem.problem import Problem
 from whichvars.problem.stored_columns import open_columns
@@ -120,7 +119,7 @@ def predict(
         part = slice(first, first + step)
         weight, location, scale, degrees = _components(problem, batches, lines.some(part))
         mean[part] = location @ weight
-        factor = np.array([_t_variance(d) for d in np.unique(degrees)])
+        factor = np.array([t_variance(d) for d in np.unique(degrees)])
         variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
         std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
         mean[part] += lines.centre[part]
@@ -234,7 +233,9 @@ def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -
             times = counts_of[fit.models[i]]
             rows = slice(done, done + times)
             node = rng.choice(fit.q.shape[1], size=times, p=fit.node_weight[i])
-            noise[rows] = fit.s[i, node] * fit.degrees / rng.chisquare(fit.degrees, size=times)
+            noise[rows] = fit.s[i, node]
+            if fit.degrees < np.inf:
+                noise[rows] = noise[rows] * fit.degrees / rng.chisquare(fit.degrees, size=times)
             noisy = np.sqrt(noise[rows] * fit.t[i, node])[:, None] * (
                 rng.standard_normal((times, fit.b.shape[1])) @ root[i].T
             )

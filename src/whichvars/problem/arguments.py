@@ -8,7 +8,7 @@ import numpy as np
 
 from whichvars.data.frames import check_unique, find_columns, read_vector
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import BIC, InverseGamma, Jeffreys, ModelPrior, Slab
+from whichvars.problem.priors import ModelPrior, Slab
 
 SMALL_NUMBER, MOSTLY = 10, 0.9  # a response is of small whole numbers if this share of it is at most so large
 WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
@@ -40,13 +40,6 @@ def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
 def check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
     if not (isinstance(value, str) and value in choices):
         raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
-
-
-def check_bic(slab: Slab, noise: Jeffreys | InverseGamma) -> None:
-    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
-        raise DataError(
-            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
-        )
 
 
 def check_max_size(value: object) -> None:

@@ -234,6 +234,32 @@ class InverseGamma:
         object.__setattr__(self, "b", _positive(self.b, "b", self))
 
 
+@dataclass(frozen=True)
+class KnownVariance:
+    r"""The noise variance :math:`\sigma^2` is known, from repeated measurements or from an instrument's specification.
+
+    With weights w the variance of observation i is :math:`\sigma^2 / w_i`. A slab must be ``IndependentNormal``,
+    ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
+
+    Parameters
+    ----------
+    variance : float
+        :math:`\sigma^2`, in the units of y squared.
+
+    Examples
+    --------
+    >>> KnownVariance(0.25)
+    KnownVariance(variance=0.25)
+    """
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, "variance", self))
+
+
+Noise = Jeffreys | InverseGamma | KnownVariance
+
 # --- model priors: p(γ)
 # ------------------------------------------------------------------------------------------------
 
@@ -487,8 +513,23 @@ def check_model_prior(prior: object) -> ModelPrior:
     return prior
 
 
-def check_noise(noise: object) -> Jeffreys | InverseGamma:
+def check_noise(noise: object) -> Noise:
     """`noise`, or a TypeError that names the choices."""
-    if not isinstance(noise, (Jeffreys, InverseGamma)):
-        raise ArgumentTypeError(f"noise must be Jeffreys() or InverseGamma(a, b); got {noise!r}")
+    if not isinstance(noise, Noise):
+        raise ArgumentTypeError(
+            f"noise must be Jeffreys(), InverseGamma(a, b) or KnownVariance(variance); got {noise!r}"
+        )
     return noise
+
+
+def check_slab_with_noise(slab: Slab, noise: Noise) -> None:
+    """DataError where the two do not go together."""
+    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
+        raise DataError(
+            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
+        )
+    if isinstance(slab, (HyperG, HyperGN, ZellnerSiow)) and isinstance(noise, KnownVariance):
+        raise DataError(
+            f"{slab} is worked out for an unknown noise variance only; with noise={noise} use IndependentNormal, GPrior, "
+            "LocalEmpiricalBayes or BIC"
+        )

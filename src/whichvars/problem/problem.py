@@ -20,7 +20,6 @@ from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.arguments import (
-    check_bic,
     check_choice,
     check_degrees,
     check_max_size,
@@ -45,13 +44,14 @@ from whichvars.problem.from_moments import (
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.priors import (
     IndependentNormal,
-    InverseGamma,
     Jeffreys,
     ModelPrior,
+    Noise,
     Slab,
     check_model_prior,
     check_noise,
     check_slab,
+    check_slab_with_noise,
     default_model_prior,
 )
 from whichvars.problem.stored_columns import open_columns
@@ -90,8 +90,8 @@ class Problem:
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
         Prior on which variables are in; ``BetaBinomial(size=min(5, p/2))`` if not given.
-    noise : Jeffreys or InverseGamma
-        Prior on σ².
+    noise : Jeffreys, InverseGamma or KnownVariance
+        Prior on σ², or its value.
     scale : "unit" or "none"
         "unit": columns in units of their standard deviation (ddof 1); "none": centred only. Matters for the
         independent slab; all other slabs do not depend on it.
@@ -141,7 +141,7 @@ class Problem:
         *others: Any,
         slab: Slab | None = None,
         model_prior: ModelPrior | None = None,
-        noise: Jeffreys | InverseGamma | None = None,
+        noise: Noise | None = None,
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         weights: Any = None,
@@ -156,7 +156,7 @@ class Problem:
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
             check_model_prior(model_prior)
-        check_bic(self.slab, self.noise)
+        check_slab_with_noise(self.slab, self.noise)
         check_choice(scale, ("unit", "none"), "scale")
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
@@ -398,7 +398,7 @@ class Problem:
         """
         new = copy.copy(self)
         if slab is not None:
-            check_bic(check_slab(slab), self.noise)
+            check_slab_with_noise(check_slab(slab), self.noise)
             new.slab = without_excluded(slab, self._variable_index, self._all_variables)
         if model_prior is not None:
             prior = check_model_prior(model_prior)
@@ -425,7 +425,7 @@ class Problem:
 
     @property
     def max_columns(self) -> int:
-        """Most columns a model can have: all, or ν − 1 where the slab needs full rank."""
+        """Most columns a model can have: all, or where the slab needs full rank ν − 1, and ν if the noise variance is known."""
         return self._target.slab.max_columns
 
     def first_capacity(self) -> int:
