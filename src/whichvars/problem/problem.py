@@ -27,13 +27,12 @@ from whichvars.problem.arguments import (
     check_rows,
     count,
     listed,
-    read_root_weights,
-    remark_on_response,
     response_name,
     variable_labels,
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.families import Gaussian
 from whichvars.problem.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
@@ -153,7 +152,8 @@ class Problem:
     ) -> None:
         check_positions(X, X if isinstance(X, Moments) else y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
-        self.noise = check_noise(Jeffreys() if noise is None else noise)
+        family = Gaussian(check_noise(Jeffreys() if noise is None else noise))
+        self.noise = family.noise
         if model_prior is not None:
             check_model_prior(model_prior)
         check_slab_with_noise(self.slab, self.noise)
@@ -175,8 +175,7 @@ class Problem:
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
         check_same_rows(n, X, y=y, weights=weights)
-        response = read_vector(y, n, "y")
-        root_weights = read_root_weights(weights, n)
+        response, root_weights, self.noise = family.working(read_vector(y, n, "y"), weights)
         used = root_weights > 0
         if not used.all():
             reader.keep_rows(used)
@@ -190,7 +189,7 @@ class Problem:
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
-            remark = remark_on_response(response, response_name(y))
+            remark = family.remark(response, response_name(y))
             if remark is not None:
                 warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
