@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.count.model_table import recall, remember
-from whichvars._kernels.evidence import SMALLEST_TOLERANCE, fits_perfectly, log_marginal
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, fits_perfectly, log_marginal
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import adopt, append, smallest_tolerance, sum_log
 from whichvars._kernels.prior import proposed_heredity
 from whichvars._kernels.products.gram_cache import GramCache, new_gram_cache, product
-from whichvars._kernels.target import INDEPENDENT, Target
+from whichvars._kernels.target import Target
 
 # places in Chain.ints
 SIZE = 0  # variables in the model

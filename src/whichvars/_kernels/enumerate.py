@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.evidence import SMALLEST_TOLERANCE, fits_perfectly, log_marginal
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, fits_perfectly, log_marginal
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.prior import (
@@ -19,7 +19,6 @@ from whichvars._kernels.prior import (
     log_availability,
 )
 from whichvars._kernels.products.gram_cache import product
-from whichvars._kernels.target import INDEPENDENT
 
 # Of the bounds at which a model of a list counts as rank deficient. It was found sound with its columns in another order, and
 # rounding must not take it away

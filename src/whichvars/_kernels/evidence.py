@@ -24,7 +24,13 @@ import math
 import numpy as np
 
 from whichvars._kernels.jit import kernel
-from whichvars._kernels.target import BIC, EMPIRICAL_BAYES, G_PRIOR, INDEPENDENT
+
+# Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
+INDEPENDENT = 0
+G_PRIOR = 1
+EMPIRICAL_BAYES = 2
+BIC = 3
+MIXTURE = 4
 
 # of S/S₀: below it S is rounding error. Held there, counted and reported
 SMALLEST_RESIDUAL = 1e-12

@@ -12,13 +12,6 @@ import numpy as np
 from whichvars._kernels.jit import by_reference
 from whichvars._kernels.products.stored import Stored, new_stored
 
-# Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
-INDEPENDENT = 0
-G_PRIOR = 1
-EMPIRICAL_BAYES = 2
-BIC = 3
-MIXTURE = 4
-
 
 @by_reference
 class Design(NamedTuple):
@@ -41,7 +34,7 @@ class Design(NamedTuple):
 class Slab(NamedTuple):
     """The coefficient prior."""
 
-    code: int
+    code: int  # see _kernels/evidence.py
     ridge: np.ndarray  # (P,) 1/g_j for the independent slab, else 0
     half_log_g: np.ndarray  # (P,) ½ log g_j for the independent slab, else 0
     nu: float  # ν + 2·a0; infinite where the noise variance σ² is known

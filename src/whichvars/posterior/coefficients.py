@@ -31,7 +31,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.special import expit
 
-from whichvars._kernels import target as codes
+from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE
 from whichvars.errors import DataError
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf, t_variance

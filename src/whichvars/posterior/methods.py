@@ -8,33 +8,15 @@ import numpy as np
 
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.priors import (
-    BIC,
     BetaBinomial,
     FixedInclusion,
-    GPrior,
-    HyperG,
-    HyperGN,
     IndependentNormal,
     InverseGamma,
     KnownVariance,
-    LocalEmpiricalBayes,
     ModelPrior,
 )
 from whichvars.problem.problem import Problem
 
-LIANG = (
-    "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
-    "variable selection. Journal of the American Statistical Association 103, 410–423."
-)
-ZELLNER = (
-    "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
-    "distributions. In Bayesian Inference and Decision Techniques, 233–243."
-)
-GEORGE = (
-    "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
-    "339–373."
-)
-SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
 SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
@@ -117,11 +99,11 @@ def sources(sampler: str) -> list[str]:
 def methods_paragraph(posterior: Any) -> str:
     """What ``Posterior.methods`` returns."""
     problem = posterior.problem
-    slab, slab_sources = slab_words(problem)
+    slab = problem.slab.words(problem.n, problem.p)
     prior, prior_sources = prior_words(problem)
     computation, computation_sources = computation_words(posterior)
     text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
-    listed = dict.fromkeys([*slab_sources, *prior_sources, *computation_sources])
+    listed = dict.fromkeys([*problem.slab.references, *prior_sources, *computation_sources])
     return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
 
 
@@ -138,32 +120,6 @@ def data_words(problem: Problem) -> str:
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
         f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
     )
-
-
-def slab_words(problem: Problem) -> tuple[str, list[str]]:
-    """The prior on coefficients, and where it comes from."""
-    slab = problem.slab
-    if isinstance(slab, IndependentNormal):
-        g = (
-            "variances g_j σ² that differ between variables"
-            if isinstance(slab.g, tuple)
-            else "variance σ²"
-            if slab.g == 1
-            else f"variance {slab.g:g} σ²"
-        )
-        return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance.", [
-            GEORGE
-        ]
-    if isinstance(slab, GPrior):
-        return f"Coefficients had Zellner's g-prior with g = {slab.value(problem.n, problem.p):g}.", [ZELLNER]
-    if isinstance(slab, (HyperG, HyperGN)):
-        name = "hyper-g" if isinstance(slab, HyperG) else "hyper-g/n"
-        return f"Coefficients had the {name} prior with a = {slab.a:g}.", [LIANG]
-    if isinstance(slab, LocalEmpiricalBayes):
-        return "Coefficients had a g-prior, g being estimated in each model (local empirical Bayes).", [LIANG]
-    if isinstance(slab, BIC):
-        return "Marginal likelihoods were approximated by the Bayesian information criterion.", [SCHWARZ]
-    return "Coefficients had the Zellner–Siow prior.", [LIANG]
 
 
 def prior_words(problem: Problem) -> tuple[str, list[str]]:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from whichvars._kernels import target as codes
 from whichvars._kernels.products.stored import frozen
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
@@ -12,14 +11,12 @@ from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_s
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import mixture_table
 from whichvars.problem.priors import (
-    BIC,
     GPrior,
     HyperG,
     HyperGN,
     IndependentNormal,
     InverseGamma,
     KnownVariance,
-    LocalEmpiricalBayes,
     ModelPrior,
     Noise,
     Slab,
@@ -39,18 +36,14 @@ def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, 
     ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
     known = isinstance(noise, KnownVariance)
     # one column fewer than there are dimensions, so that some of y is left to learn σ² from
-    g, max_columns, code = 0.0, min(n_columns, nu if known else nu - 1), codes.MIXTURE
+    g, max_columns = 0.0, min(n_columns, nu if known else nu - 1)
     if isinstance(slab, IndependentNormal):
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")
         by_column = np.repeat(by_variable, np.diff(offsets))
         ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
-        code, max_columns = codes.INDEPENDENT, n_columns
+        max_columns = n_columns
     elif isinstance(slab, GPrior):
-        code, g = codes.G_PRIOR, slab.value(n, p)
-    elif isinstance(slab, LocalEmpiricalBayes):
-        code = codes.EMPIRICAL_BAYES
-    elif isinstance(slab, BIC):
-        code = codes.BIC
+        g = slab.value(n, p)
     prior_rss = 2 * b0 / y_scale / y_scale
     if prior_rss > LARGEST:
         raise DataError(
@@ -66,7 +59,7 @@ def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, 
                 "error would decide; variance has the units of y squared"
             )
     return KernelSlab(
-        code=code,
+        code=slab.code,
         ridge=ridge,
         half_log_g=half_log_g,
         nu=np.inf if known else float(nu + 2 * a0),

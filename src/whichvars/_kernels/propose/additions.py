@@ -9,6 +9,7 @@ import numpy as np
 
 from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, _pivot_is_sound
 from whichvars._kernels.evidence import (
+    INDEPENDENT,
     SMALLEST_TOLERANCE,
     log_fit,
     log_marginal,
@@ -20,7 +21,6 @@ from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.products.kept_rows import claim_rows, kept_products
 from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
-from whichvars._kernels.target import INDEPENDENT
 
 
 @inlined

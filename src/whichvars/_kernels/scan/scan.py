@@ -39,7 +39,14 @@ from whichvars._kernels.chain import (
     change,
     clear,
 )
-from whichvars._kernels.evidence import SMALLEST_TOLERANCE, bounded, log_marginal, log_marginal_at
+from whichvars._kernels.evidence import (
+    INDEPENDENT,
+    MIXTURE,
+    SMALLEST_TOLERANCE,
+    bounded,
+    log_marginal,
+    log_marginal_at,
+)
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, sum_log
 from whichvars._kernels.prior import add_heredity
@@ -50,7 +57,6 @@ from whichvars._kernels.scan.scan_work import (
     flip_log_odds,
     odds_of,
 )
-from whichvars._kernels.target import INDEPENDENT, MIXTURE
 
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
 CLOSE_FIT = 1e-4  # 1 − R² below which it is not

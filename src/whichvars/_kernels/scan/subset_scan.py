@@ -28,7 +28,7 @@ from whichvars._kernels.chain import (
     _pivot_is_sound,
     clear,
 )
-from whichvars._kernels.evidence import SMALLEST_TOLERANCE, log_fit, log_marginal_at
+from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
@@ -45,7 +45,7 @@ from whichvars._kernels.propose.additions import (
 from whichvars._kernels.scan.rate_table import log_rate
 from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
 from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
-from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
+from whichvars._kernels.target import Target
 
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
 
