@@ -17,7 +17,7 @@ _HOME = {
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
-        "Jeffreys", "InverseGamma", "FixedInclusion", "BetaBinomial",
+        "Jeffreys", "InverseGamma", "KnownVariance", "FixedInclusion", "BetaBinomial",
     ],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         IndependentNormal,
         InverseGamma,
         Jeffreys,
+        KnownVariance,
         LocalEmpiricalBayes,
         ZellnerSiow,
     )

@@ -35,6 +35,9 @@ HARD = [
     Case("columns", "independent", "beta-binomial-max-size"),
     Case("columns", "eb-local", "fixed"),
     Case("unscaled", "independent", "per-variable"),
+    Case("known-variance", "independent", "beta-binomial"),
+    Case("known-variance", "g", "per-variable", "full"),
+    Case("known-variance", "bic", "fixed"),
 ]
 HEREDITY = [
     Case("heredity", "independent", "fixed"),
@@ -56,6 +59,7 @@ CASES = {
         Case("plain", "zellner-siow", "beta-binomial-max-size"),
         Case("columns", "eb-local", "fixed"),
         Case("duplicate", "bic", "per-variable"),
+        Case("known-variance", "independent", "beta-binomial"),
     ],
 }
 

@@ -50,12 +50,24 @@ MUTANTS = {
     "wrong proposal probability at the full model": Mutant(
         ADS, "delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)", "delete = 0.5 * (1.0 - swap)", "check_transitions"
     ),
-    "n for ν": Mutant("problem/target.py", "nu=float(nu + 2 * a0)", "nu=float(n + 2 * a0)", "check_enumeration"),
+    "n for ν": Mutant("problem/target.py", "else float(nu + 2 * a0)", "else float(n + 2 * a0)", "check_enumeration"),
     "ν/2 cut to a whole number": Mutant(
-        "_kernels/marginal.py",
-        "- 0.5 * slab.nu * math.log(residual)",
-        "- slab.nu // 2 * math.log(residual)",
+        "_kernels/evidence.py",
+        "return -0.5 * slab.nu * math.log(residual)",
+        "return -(slab.nu // 2) * math.log(residual)",
         "check_enumeration",
+    ),
+    "y's own length forgotten in a known variance": Mutant(
+        "problem/target.py", "y_scale / noise.variance * y_scale / 2", "1 / noise.variance / 2", "check_enumeration"
+    ),
+    "degrees of freedom lost to a known variance": Mutant(
+        "_kernels/evidence.py", "ratio = 2.0 * fit / columns", "ratio = fit / columns", "check_enumeration"
+    ),
+    "rows of the model before, in a list": Mutant(
+        "_kernels/enumerate.py",
+        "while shared < min(level, size) and path[shared] == members[first + shared]:",
+        "while shared < min(level, size):",
+        "check_lists",
     ),
     "size term of the prior left out": Mutant(
         CHAIN, "return value + prior.log_size[size]", "return value + prior.log_size[0]", "check_walks"
@@ -83,7 +95,7 @@ MUTANTS = {
         "_kernels/products/gram_cache.py", "cache.place[cache.kept[place]] = -1", "pass", "check_walks"
     ),
     "sibling's factor used in the enumeration": Mutant(
-        "_kernels/enumerate.py", "n = columns[level]", "n = columns[level] if level == 0 else n", "check_enumeration"
+        "_kernels/enumerate.py", "p)\n        n = columns[level]", "p)\n        n = columns[level] if level == 0 else n", "check_enumeration"
     ),
     "a child of two flipped parents counted twice": Mutant(
         PRIOR, "if first == j and before != after:", "if before != after:", "check_heredity"

@@ -65,6 +65,8 @@ def _model(case: Paired, mask: np.ndarray, probability: float) -> list[Component
         error = y - F @ mean
         beta = mean[1 : 1 + k]
         noise = (error @ (w * error) + beta @ precision @ beta + 2 * b0) / degrees
+        if case.known_variance is not None:
+            noise, degrees = case.known_variance, np.inf
         wide_mean, wide = np.zeros(1 + P + Z.shape[1]), np.zeros((1 + P + Z.shape[1],) * 2)
         wide_mean[place], wide[np.ix_(place, place)] = mean, noise * inverse
         return Component(share, mask, wide_mean, wide, noise, degrees)
@@ -87,7 +89,7 @@ def _model(case: Paired, mask: np.ndarray, probability: float) -> list[Component
     if kind == "g":
         return [component(probability, inner / case.oracle_slab.g, nu + 2 * a0)]
     if kind == "eb-local":
-        f = (r / k) / (c / (nu + 2 * a0 - k))
+        f = (r / k) / (c / (nu + 2 * a0 - k) if case.known_variance is None else case.known_variance)
         return [component(probability, inner / max(f - 1, 1e-14), nu + 2 * a0)]
     x, weight = oracle._panels(-45.0, 75.0, 40)
     log_f = oracle._log_bf_at(x, k, c, r, exponent)
@@ -97,6 +99,11 @@ def _model(case: Paired, mask: np.ndarray, probability: float) -> list[Component
     return [
         component(probability * s, inner * np.exp(-v), nu + 2 * a0) for s, v in zip(share, x) if s > 1e-13
     ]
+
+
+def t_variance(degrees: np.ndarray) -> np.ndarray:
+    """Variance of t distributions of scale 1; of normal ones, where degrees of freedom are infinite."""
+    return scipy.stats.t.var(degrees)
 
 
 def moments(weight: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[float, float]:

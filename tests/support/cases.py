@@ -58,6 +58,7 @@ class Data:
     groups: list[list[int]] | None = None
     weights: np.ndarray | None = None
     inverse_gamma: tuple[float, float] | None = None
+    known_variance: float | None = None
     parents: tuple[tuple[int, ...], ...] | None = None  # of each variable
     options: dict[str, Any] = field(default_factory=dict)  # more arguments of Problem
     copies: int = 1  # of every row: a power of two
@@ -129,6 +130,9 @@ def data(name: str) -> Data:
     if name == "inverse-gamma":
         X = _columns(rng, 20, 6)
         return Data(X, _response(rng, X), inverse_gamma=(1.5, 2.0))
+    if name == "known-variance":
+        X = _columns(rng, 20, 7)
+        return Data(X, _response(rng, X), known_variance=1.3, weights=rng.uniform(0.5, 2.0, size=20))
     if name == "growing":  # groups of six columns: more than a chain has room for at first
         n, p, width = 90, 8, 6
         X = rng.normal(size=(n, p * width))
@@ -235,13 +239,19 @@ def problem(case: Case) -> wv.Problem:
             slab=SLABS[case.slab][0],
             model_prior=model_prior,
             max_size=max_size,
-            noise=None if d.inverse_gamma is None else wv.InverseGamma(*d.inverse_gamma),
+            noise=_noise(d),
             always_include=always,
             weights=None if d.form == "statistics" else d.weights,
             groups=groups,
             heredity=heredity,
             **d.options,
         )
+
+
+def _noise(d: Data) -> Any:
+    if d.known_variance is not None:
+        return wv.KnownVariance(d.known_variance)
+    return None if d.inverse_gamma is None else wv.InverseGamma(*d.inverse_gamma)
 
 
 @cache
@@ -260,6 +270,7 @@ def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
         copies=d.copies,
         scale=d.options.get("scale", "unit"),
         inverse_gamma=d.inverse_gamma,
+        known_variance=d.known_variance,
         max_size=max_size,
         parents=d.parents,
         temper=temper,

@@ -11,22 +11,22 @@ from support.paired import Paired
 
 
 def log_likelihood(
-    F: np.ndarray, y: np.ndarray, w: np.ndarray, precision: np.ndarray, flat: int, noise: tuple
+    F: np.ndarray, y: np.ndarray, w: np.ndarray, precision: np.ndarray, flat: int, noise: tuple | float
 ) -> float:
     """log p(y) of y = Fθ + ε, ε ~ N(0, σ²/w), the last columns of θ ~ N(0, σ² precision⁻¹), the first `flat` of them
-    flat, p(σ²) ∝ σ^(−2a−2) exp(−b/σ²)."""
-    a, b = noise
+    flat, p(σ²) ∝ σ^(−2a−2) exp(−b/σ²) for a pair (a, b), or σ² given."""
     A = F.T @ (w[:, None] * F)
     A[flat:, flat:] += precision
     theta = np.linalg.solve(A, F.T @ (w * y))
     error, beta = y - F @ theta, theta[flat:]
-    S = error @ (w * error) + beta @ precision @ beta + 2 * b
-    d = len(y) - flat + 2 * a
+    S = error @ (w * error) + beta @ precision @ beta
     determinants = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * np.linalg.slogdet(A)[1]
-    return float(
-        determinants + 0.5 * np.log(w).sum() - (len(y) - flat) / 2 * np.log(2 * np.pi)
-        + gammaln(d / 2) - d / 2 * np.log(S / 2)
-    )  # fmt: skip
+    value = determinants + 0.5 * np.log(w).sum() - (len(y) - flat) / 2 * np.log(2 * np.pi)
+    if not isinstance(noise, tuple):
+        return float(value - (len(y) - flat) / 2 * np.log(noise) - S / (2 * noise))
+    a, b = noise
+    d = len(y) - flat + 2 * a
+    return float(value + gammaln(d / 2) - d / 2 * np.log((S + 2 * b) / 2))
 
 
 def left_out_densities(case: Paired, prior: tuple) -> np.ndarray:
@@ -37,7 +37,7 @@ def left_out_densities(case: Paired, prior: tuple) -> np.ndarray:
     Z = np.zeros((len(y), 0)) if case.Z is None else case.Z[keep]
     base = np.column_stack([np.ones(len(y)), Z])
     groups = [[j] for j in range(X.shape[1])] if case.groups is None else case.groups
-    noise = case.inverse_gamma or (0.0, 0.0)
+    noise = case.known_variance or case.inverse_gamma or (0.0, 0.0)
     rows = [np.arange(len(y)), *(np.delete(np.arange(len(y)), i) for i in range(len(y)))]
     total = np.full(len(rows), -np.inf)
     for mask in oracle.all_masks(len(groups)):

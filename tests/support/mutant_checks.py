@@ -28,7 +28,11 @@ def check_enumeration() -> None:
     from whichvars.sampling.exact import exact
 
     for slab in ("independent", "g-prior", "local empirical Bayes"):
-        for parts in ({"n": 10}, {"n": 11, "weighted": True, "always": 1, "inverse_gamma": (0.6, 1.1)}):
+        for parts in (
+            {"n": 10},
+            {"n": 11, "weighted": True, "always": 1, "inverse_gamma": (0.6, 1.1)},
+            {"n": 11, "weighted": True, "known_variance": 0.7},
+        ):
             case = make_paired(slab, columns=4, groups=[[0], [1, 2], [3]], **parts)
             for name in ("per variable", "beta-binomial"):
                 ours, theirs = model_priors(name, case.p)
@@ -36,6 +40,20 @@ def check_enumeration() -> None:
                 close(found.pip, expected.pips, f"inclusion probabilities, {slab}, {name}")
                 close(found.sizes, expected.size_distribution, f"sizes, {slab}, {name}")
                 close(found.log_evidence, expected.log_evidence, f"evidence, {slab}, {name}")
+
+
+def check_lists() -> None:
+    """The models of a list have the marginal likelihoods that they have in the enumeration."""
+    import whichvars as wv
+    from support.paired import make_paired
+    from whichvars.posterior.coefficients import KeptModels
+    from whichvars.posterior.marginals import log_marginals
+
+    for slab in ("independent", "g-prior"):
+        problem = make_paired(slab, columns=6, groups=[[0], [1, 2], [3], [4, 5]]).problem()
+        models = wv.exact(problem).models
+        found = log_marginals(problem, KeptModels.listed(models.members))
+        close(found, models.log_marginal, f"lists, {slab}")
 
 
 def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) -> None:
@@ -477,6 +495,7 @@ def check_averages() -> None:
 
 CHECKS: tuple[Callable[[], None], ...] = (
     check_enumeration,
+    check_lists,
     check_walks,
     check_heredity,
     check_proposals,

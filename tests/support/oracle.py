@@ -176,6 +176,35 @@ def _log_marginal_independent(
     return float(-0.5 * np.sum(np.log1p(s**2)) - 0.5 * (data.nu + 2 * a0) * log_ratio)
 
 
+def _log_marginal_known(data: _Data, variables: Sequence[int], slab: OracleSlab, variance: float) -> float:
+    """With σ² known: y ~ N(0, σ² V) on the residual space, V = I + A Aᵀ, with the dense n × n matrix. BIC is
+    the maximum of the likelihood, and local empirical Bayes the largest of the g-priors'."""
+    columns = data.columns(variables)
+    k, E, y = len(columns), data.Xr[:, columns], data.yr
+    coefficients, *_ = np.linalg.lstsq(E / np.linalg.norm(E, axis=0), y, rcond=None)
+    fitted = E / np.linalg.norm(E, axis=0) @ coefficients
+    if slab.kind == "bic":
+        return float((y @ y - np.sum((y - fitted) ** 2)) / (2 * variance) - k / 2 * np.log(data.n))
+
+    def log_ratio(prior_covariance: np.ndarray) -> float:
+        V = np.eye(y.size) + E @ prior_covariance @ E.T
+        return float(-0.5 * np.linalg.slogdet(V)[1] - (y @ np.linalg.solve(V, y) - y @ y) / (2 * variance))
+
+    if slab.kind == "independent":
+        g = np.broadcast_to(np.asarray(slab.g, dtype=float), (len(data.groups),))
+        return log_ratio(np.diag([g[v] for v in variables for _ in data.groups[v]]))
+    spread = np.linalg.inv(E.T @ E)
+    if slab.kind == "g":
+        return log_ratio(slab.g * spread)
+    if slab.kind == "eb-local":
+        best = scipy.optimize.minimize_scalar(
+            lambda u: -log_ratio(np.expm1(np.exp(u)) * spread), bounds=(-12.0, 2.6), method="bounded",
+            options={"xatol": 1e-9},
+        )  # fmt: skip
+        return max(0.0, -float(best.fun))
+    raise ValueError(f"{slab.kind} has no form for a known variance")
+
+
 def _log_bf_at(log_g: np.ndarray | float, k: int, c: float, r: float, exponent: float) -> np.ndarray:
     """log BF at g. c = RSS + 2 b0, r = S₀ − RSS, exponent = (ν + 2 a0)/2; V = I + gP has |V| = (1 + g)^k."""
     v = np.asarray(log_g, dtype=float)
@@ -246,8 +275,20 @@ def _log_eb_local(k: int, c: float, r: float, exponent: float) -> float:
 
 
 def _log_marginal(
-    data: _Data, variables: Sequence[int], slab: OracleSlab, inverse_gamma: tuple[float, float] | None
+    data: _Data,
+    variables: Sequence[int],
+    slab: OracleSlab,
+    inverse_gamma: tuple[float, float] | None,
+    known_variance: float | None = None,
 ) -> float:
+    if known_variance is not None:
+        if len(variables) == 0:
+            return 0.0
+        if slab.kind != "independent":
+            columns = data.columns(variables)
+            if len(columns) > data.nu or data.deficient(columns):
+                return -np.inf
+        return _log_marginal_known(data, variables, slab, known_variance)
     if slab.kind == "bic" and inverse_gamma is not None:
         raise ValueError("BIC takes no prior on the variance")
     a0, b0 = (0.0, 0.0) if inverse_gamma is None else inverse_gamma
@@ -283,16 +324,17 @@ def log_marginal(
     copies: int = 1,
     scale: Literal["unit", "none"] = "unit",
     inverse_gamma: tuple[float, float] | None = None,
+    known_variance: float | None = None,
 ) -> float:
     """Log Bayes factor of the model with these variables against the null model.
 
     groups: column indices of each variable (None: one column each). Z: columns in besides the intercept.
     weights: ε_i ~ N(0, σ²/w_i). copies: how many rows, all the same, each row stands for. scale="unit": columns of X over their weighted sample sd.
-    inverse_gamma=(a0, b0): σ² ~ InvGamma instead of 1/σ². All slabs but the independent one give −inf to a
-    rank-deficient model and to more than ν − 1 columns.
+    inverse_gamma=(a0, b0): σ² ~ InvGamma instead of 1/σ²; known_variance: σ² itself. All slabs but the independent one give
+    −inf to a rank-deficient model and to more than ν − 1 columns, or ν where σ² is known.
     """
     return _log_marginal(
-        _Data(X, y, groups, Z, weights, scale, copies), tuple(variables), slab, inverse_gamma
+        _Data(X, y, groups, Z, weights, scale, copies), tuple(variables), slab, inverse_gamma, known_variance
     )
 
 
@@ -377,6 +419,7 @@ def enumerate_posterior(
     copies: int = 1,
     scale: Literal["unit", "none"] = "unit",
     inverse_gamma: tuple[float, float] | None = None,
+    known_variance: float | None = None,
     max_size: int | None = None,
     parents: Sequence[Sequence[int]] | None = None,
     temper: float = 1.0,
@@ -400,7 +443,10 @@ def enumerate_posterior(
     else:
         log_priors = log_heredity_priors(p, prior, parents, max_size)
     log_marginals = np.array(
-        [_log_marginal(data, tuple(np.flatnonzero(mask)), slab, inverse_gamma) for mask in masks]
+        [
+            _log_marginal(data, tuple(np.flatnonzero(mask)), slab, inverse_gamma, known_variance)
+            for mask in masks
+        ]
     )
     possible = np.isfinite(log_priors) & (log_marginals > -np.inf)
     log_joint = np.full(len(masks), -np.inf)

@@ -16,6 +16,7 @@ from whichvars.problem.priors import (
     HyperGN,
     IndependentNormal,
     InverseGamma,
+    KnownVariance,
     LocalEmpiricalBayes,
     ZellnerSiow,
 )
@@ -30,6 +31,7 @@ SLABS: dict[str, tuple[Any, OracleSlab]] = {
     "local empirical Bayes": (LocalEmpiricalBayes(), OracleSlab("eb-local")),
     "bic": (BIC(), OracleSlab("bic")),
 }
+KNOWN_VARIANCE = ("independent", "g-prior", "local empirical Bayes", "bic")  # slabs that can do with it
 PRIORS = ("fixed", "per variable", "beta-binomial")
 
 
@@ -56,6 +58,7 @@ class Paired:
     groups: list[list[int]] | None = None
     scale: Any = "unit"
     inverse_gamma: tuple[float, float] | None = None
+    known_variance: float | None = None
     max_size: int | None = None
 
     @property
@@ -71,13 +74,15 @@ class Paired:
             options["groups"] = {f"v{i}": columns for i, columns in enumerate(self.groups)}
         if self.inverse_gamma is not None:
             options["noise"] = InverseGamma(*self.inverse_gamma)
+        if self.known_variance is not None:
+            options["noise"] = KnownVariance(self.known_variance)
         for name in ("slab", "weights", "scale", "max_size"):
             options[name] = getattr(self, name)
         return Problem(X, self.y, **options | settings)
 
     @property
     def _oracle_options(self) -> dict[str, Any]:
-        names = ("Z", "weights", "groups", "scale", "inverse_gamma")
+        names = ("Z", "weights", "groups", "scale", "inverse_gamma", "known_variance")
         return {name: getattr(self, name) for name in names}
 
     def log_marginal(self, variables: Any) -> float:

@@ -337,12 +337,20 @@ def test_exact_posteriors_have_neither_errors_nor_doubts(exact, plot):
     assert all("±" not in text and text != "probability" for text in texts)
 
 
-@pytest.mark.parametrize("slab", [wv.IndependentNormal(1), wv.GPrior(2), wv.HyperG()])
-def test_densities_are_those_of_the_coefficient_table(slab):
+@pytest.mark.parametrize(
+    ("slab", "noise"),
+    [
+        (wv.IndependentNormal(1), None),
+        (wv.GPrior(2), None),
+        (wv.HyperG(), None),
+        (wv.GPrior(2), wv.KnownVariance(1.0)),
+    ],
+)
+def test_densities_are_those_of_the_coefficient_table(slab, noise):
     """Mean and standard deviation given inclusion, by numerical integration of what is drawn."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(50, 4)) * [1, 2, 3, 4]
-    problem = wv.Problem(X, X @ [0.6, 0.2, 0, -0.1] + 5 + rng.normal(size=50), slab=slab)
+    problem = wv.Problem(X, X @ [0.6, 0.2, 0, -0.1] + 5 + rng.normal(size=50), slab=slab, noise=noise)
     posterior = wv.exact(problem)
     columns = list(range(4))
     parts = _standardised_components(posterior, columns)

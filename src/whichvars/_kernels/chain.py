@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.count.model_table import recall, remember
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, fits_perfectly, log_marginal
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import adopt, append, smallest_tolerance, sum_log
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.prior import proposed_heredity
 from whichvars._kernels.products.gram_cache import GramCache, new_gram_cache, product
-from whichvars._kernels.target import INDEPENDENT, Target
+from whichvars._kernels.target import Target
 
 # places in Chain.ints
 SIZE = 0  # variables in the model
@@ -316,13 +316,9 @@ def _factor_proposal(target, chain):
     for r in range(split, n):
         explained += tail_solved[r] * tail_solved[r]
         sum_half_log_g += half_log_g[tail_column[r]]
-    residual = 1.0 - explained / slab.s_null
-    if residual < SMALLEST_RESIDUAL:
-        residual = SMALLEST_RESIDUAL
+    if fits_perfectly(slab, explained):
         ints[PERFECT] += 1
-    elif residual > 1.0:
-        residual = 1.0
-    return log_marginal(slab, n, residual, sum_half_log_g, log_determinant)
+    return log_marginal(slab, n, explained, sum_half_log_g, log_determinant)
 
 
 @inlined

@@ -1,15 +1,17 @@
-"""All models, depth first. Each model is its parent's with one more variable at the end, so every factor is a
-parent's plus new columns: nothing is ever taken out, and no rounding error builds up.
+"""All models, depth first, or those of a list. Each model is another one with more variables at the end, so every factor is
+that of the other plus new columns: nothing is ever taken out, and no rounding error builds up.
 
-Models are written down as a trie in the order in which they are met: model i is model ``parent[i]`` with
+All models are written down as a trie in the order in which they are met: model i is model ``parent[i]`` with
 variable ``last[i]``.
 """
 
 import math
 
-from whichvars._kernels.jit import entry
+import numpy as np
+
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, fits_perfectly, log_marginal
+from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.prior import (
     all_parents_in,
     children_made_available,
@@ -17,7 +19,48 @@ from whichvars._kernels.prior import (
     log_availability,
 )
 from whichvars._kernels.products.gram_cache import product
-from whichvars._kernels.target import INDEPENDENT
+
+# Of the bounds at which a model of a list counts as rank deficient. It was found sound with its columns in another order, and
+# rounding must not take it away
+LENIENT = 0.1
+
+
+@kernel
+def _append_variable(target, cache, factor, inverse, solved, work, column, n, j, strictness):
+    """Append the columns of variable j to a factor of n columns. Returns whether it stays sound, what they explain, and
+    their Σ ½ log g."""
+    design, slab = target.design, target.slab
+    gained = 0.0
+    half = 0.0
+    for c in range(design.offsets[j], design.offsets[j + 1]):
+        for r in range(n):
+            work[r] = product(design, cache, c, column[r])
+        pivot = append(
+            factor, inverse, solved, n, factor, inverse, solved, n, work,
+            design.diagonal[c] + slab.ridge[c], design.xty[c],
+        )  # fmt: skip
+        smallest = 0.5 * slab.ridge[c] if slab.code == INDEPENDENT else SMALLEST_TOLERANCE
+        if not pivot > strictness * smallest:
+            return False, 0.0, 0.0
+        column[n] = c
+        gained += solved[n] * solved[n]
+        half += slab.half_log_g[c]
+        n += 1
+    return True, gained, half
+
+
+@kernel
+def _log_determinant(slab, factor, inverse, n, work, strictness):
+    """Σ log L_ii; infinite where the slab needs full rank and the model has not got it."""
+    value = -sum_log(inverse, 0, n)
+    smallest = strictness * SMALLEST_TOLERANCE
+    if (
+        slab.code != INDEPENDENT
+        and 2.0 * value < math.log(smallest)
+        and not smallest_tolerance(factor, inverse, n, factor, inverse, n, work) >= smallest
+    ):
+        return np.inf
+    return value
 
 
 @entry
@@ -77,35 +120,19 @@ def enumerate_models(
         j = in_order(prior_terms, next_place, p)
         n = columns[level]
         width = offsets[j + 1] - offsets[j]
-        sound = n + width <= depth and (not heredity or all_parents_in(prior_terms, inside, j, -1))
+        log_determinant = np.inf
         gained = 0.0
         half = 0.0
-        if sound:
-            for c in range(offsets[j], offsets[j + 1]):
-                for r in range(n):
-                    work[r] = product(design, cache, c, column[r])
-                pivot = append(
-                    factor, inverse, solved, n, factor, inverse, solved, n, work,
-                    design.diagonal[c] + slab.ridge[c], design.xty[c],
-                )  # fmt: skip
-                if slab.code == INDEPENDENT:
-                    sound = pivot > 0.5 * slab.ridge[c]
-                    if not sound:
-                        troubles[0] += 1
-                else:
-                    sound = pivot > SMALLEST_TOLERANCE
-                if not sound:
-                    break
-                column[n] = c
-                gained += solved[n] * solved[n]
-                half += slab.half_log_g[c]
-                n += 1
-        log_determinant = 0.0
-        if sound:
-            log_determinant = -sum_log(inverse, 0, n)
-            if slab.code != INDEPENDENT and 2.0 * log_determinant < math.log(SMALLEST_TOLERANCE):
-                sound = smallest_tolerance(factor, inverse, n, factor, inverse, n, work) >= SMALLEST_TOLERANCE
-        if not sound:
+        if n + width <= depth and (not heredity or all_parents_in(prior_terms, inside, j, -1)):
+            sound, gained, half = _append_variable(
+                target, cache, factor, inverse, solved, work, column, n, j, 1.0
+            )
+            n += width
+            if sound:
+                log_determinant = _log_determinant(slab, factor, inverse, n, work, 1.0)
+            elif slab.code == INDEPENDENT:
+                troubles[0] += 1
+        if log_determinant == np.inf:
             next_place += 1
             continue
         # 2. write it down
@@ -116,14 +143,12 @@ def enumerate_models(
         odds[level] = odds[level - 1] + prior_terms.log_odds[j]
         half_log_g[level] = half_log_g[level - 1] + half
         explained[level] = explained[level - 1] + gained
-        residual = min(1.0 - explained[level] / slab.s_null, 1.0)
-        if residual < SMALLEST_RESIDUAL:
-            residual = SMALLEST_RESIDUAL
+        if fits_perfectly(slab, explained[level]):
             troubles[1] += 1
         node[level] = count
         parent[count] = node[level - 1]
         last[count] = j
-        marginal[count] = log_marginal(slab, n, residual, half_log_g[level], log_determinant)
+        marginal[count] = log_marginal(slab, n, explained[level], half_log_g[level], log_determinant)
         prior[count] = odds[level] + prior_terms.log_size[level]
         if heredity:
             number, change = children_made_available(prior_terms, inside, j)
@@ -133,6 +158,62 @@ def enumerate_models(
         count += 1
         # 3. and go down
         next_place += 1
+
+
+@entry
+def evaluate_models(
+    target, cache, members, start, factor, inverse, solved, work, column, path, columns, sums, out
+):
+    """``_evaluate_models`` for Python."""
+    _evaluate_models(
+        target, cache, members, start, factor, inverse, solved, work, column, path, columns, sums, out
+    )
+
+
+@kernel
+def _evaluate_models(
+    target, cache, members, start, factor, inverse, solved, work, column, path, columns, sums, out
+):
+    """Fill `out` with the log marginal likelihoods of a list of models; −inf where the slab needs full rank and a model has
+    not got it, or has too many columns.
+
+    Model i is members[start[i]], …, members[start[i + 1] − 1]. It shares the rows of the factor with the model before it as
+    far as both begin with the same variables; its value is the same to the last bit wherever in the list it stands.
+
+    path (most variables,): variables in the factor; columns, sums[0], sums[1] (that + 1,): columns, explained sum of squares
+    and Σ ½ log g of the model of the first 0, 1, … of them.
+    """
+    slab, offsets = target.slab, target.design.offsets
+    explained, half_log_g = sums[0], sums[1]
+    level = 0
+    for i in range(out.shape[0]):
+        first, size = start[i], start[i + 1] - start[i]
+        shared = 0
+        while shared < min(level, size) and path[shared] == members[first + shared]:
+            shared += 1
+        level = shared
+        sound = True
+        while sound and level < size:
+            j = members[first + level]
+            n = columns[level]
+            width = offsets[j + 1] - offsets[j]
+            sound = n + width <= slab.max_columns
+            if sound:
+                sound, gained, half = _append_variable(
+                    target, cache, factor, inverse, solved, work, column, n, j, LENIENT
+                )
+                if sound:
+                    path[level] = j
+                    level += 1
+                    columns[level] = n + width
+                    explained[level] = explained[level - 1] + gained
+                    half_log_g[level] = half_log_g[level - 1] + half
+        out[i] = -np.inf
+        if sound:
+            n = columns[level]
+            log_determinant = _log_determinant(slab, factor, inverse, n, work, LENIENT)
+            if log_determinant < np.inf:
+                out[i] = log_marginal(slab, n, explained[level], half_log_g[level], log_determinant)
 
 
 @entry

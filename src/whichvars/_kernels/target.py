@@ -12,13 +12,6 @@ import numpy as np
 from whichvars._kernels.jit import by_reference
 from whichvars._kernels.products.stored import Stored, new_stored
 
-# Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
-INDEPENDENT = 0
-G_PRIOR = 1
-EMPIRICAL_BAYES = 2
-BIC = 3
-MIXTURE = 4
-
 
 @by_reference
 class Design(NamedTuple):
@@ -41,15 +34,16 @@ class Design(NamedTuple):
 class Slab(NamedTuple):
     """The coefficient prior."""
 
-    code: int
+    code: int  # see _kernels/evidence.py
     ridge: np.ndarray  # (P,) 1/g_j for the independent slab, else 0
     half_log_g: np.ndarray  # (P,) ½ log g_j for the independent slab, else 0
-    nu: float  # ν + 2·a0
+    nu: float  # ν + 2·a0; infinite where the noise variance σ² is known
     s_null: float  # yᵀy + 2·b0
     rows: float  # n, rows of positive weight
     g: float
     max_columns: int
-    table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/mixture.py; (1, 1, 2) where unused
+    table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/evidence.py; (1, 1, 2) where unused
+    half_precision: float = 0.0  # yᵀy/(2σ²) where σ² is known
 
 
 @by_reference

@@ -104,6 +104,7 @@ def compile_one(name: str) -> float:
         posterior.top_models(3)
         posterior.coefficients()
         posterior.clusters()
+        posterior.sensitivity()
     return work().seconds - before
 
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
@@ -27,6 +26,7 @@ from whichvars.plots.questions import check_count, check_posterior, doubt, most_
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.t_mixture import log_t_constant
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
 
@@ -182,20 +182,23 @@ def _where_dense(grid: np.ndarray, densities: list[np.ndarray]) -> tuple[float, 
 def _t_density(
     x: np.ndarray, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
 ) -> np.ndarray:
-    """Density of a mixture of t distributions, up to its weight."""
-    log_constant = (
-        gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi) - np.log(scale)
-    )
+    """Density of a mixture of t distributions, up to its weight; degrees of freedom are all infinite, or all finite."""
+    kinds, kind = np.unique(degrees, return_inverse=True)
+    log_constant = np.array([log_t_constant(d) for d in kinds])[kind] - np.log(scale)
+    normal = np.isinf(kinds).any()
     total = np.zeros_like(x)
     together = max(1, DENSITY_CELLS // len(x))  # so that the table stays in the processor's cache
     for first in range(0, len(weight), together):
         part = slice(first, first + together)
         d = degrees[part, None]
-        z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(d)))
+        z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(1.0 if normal else d)))
         z *= z  # in place, here and below: new tables would take half the time
-        z += 1
-        np.log(z, out=z)
-        z *= -(d + 1) / 2
+        if normal:
+            z *= -0.5
+        else:
+            z += 1
+            np.log(z, out=z)
+            z *= -(d + 1) / 2
         z += log_constant[part, None]
         total += weight[part] @ np.exp(z, out=z)
     return total

@@ -8,7 +8,7 @@ import pandas as pd
 
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, functionals, held_fits
 from whichvars.posterior.models import KeptModels, standard_error
-from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf
+from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf, t_variance
 from whichvars.problem.problem import Problem
 
 INTERCEPT = "(intercept)"
@@ -269,11 +269,6 @@ class _Components:
             parts.append((unit * q * self._b[one], scale, np.full(len(q), fit.degrees)))
         location, scale, degrees = (np.concatenate(part) for part in zip(*parts))
         return weight[heavy] * (weight.sum() / weight[heavy].sum()), location, scale, degrees
-
-
-def t_variance(degrees: float) -> float:
-    """Variance of a t distribution of scale 1."""
-    return degrees / (degrees - 2) if degrees > 2 else np.inf
 
 
 def _times(factor: float, values: np.ndarray) -> np.ndarray:

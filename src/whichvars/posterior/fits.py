@@ -16,7 +16,7 @@ BIC                   G⁻¹                     V c          1, 1         (S₀
 ===================== ======================= ============ ============ ======================== ======
 
 so that BIC's are least squares with their usual standard errors, and local empirical Bayes ignores that ĝ was
-estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀.
+estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀. Where σ² is known, s is that, d is infinite, and t is normal.
 
 The intercept and the always-included coefficients, like a mean of y at new values of the columns, are linear
 in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from whichvars._kernels import target as codes
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL
+from whichvars._kernels import evidence as codes
+from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars.errors import DataError
 from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
 from whichvars.problem.mixtures import nodes_between, where_large
@@ -173,6 +173,7 @@ def _fit(
     b = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
     explained = np.einsum("mk,mk->m", b, right)
     degrees, null = slab.nu, slab.s_null
+    known = 0.5 / slab.half_precision if degrees == np.inf else None
     one = np.ones((m, 1))
     q, t = one, one
     if slab.code == codes.BIC:
@@ -183,6 +184,8 @@ def _fit(
             q = np.full((m, 1), slab.g / (1 + slab.g))
         elif slab.code == codes.EMPIRICAL_BAYES:
             ratio = (1 - residual) * (degrees - k) / (k * residual)
+            if known is not None:
+                ratio = (1 - residual) * null / (k * known)
             q = np.maximum(1 - 1 / np.maximum(ratio, 1.0), 0.0)[:, None]
         else:
             assert drop is not None
@@ -192,7 +195,7 @@ def _fit(
                 yield Fits(*one_g, node_weight, q, q, s, float(degrees))
             return
         t = q
-    s = _noise_scale(null, q, explained, degrees)
+    s = _noise_scale(null, q, explained, degrees) if known is None else np.full(q.shape, known)
     yield Fits(index, columns, weight, b, V, np.broadcast_to(one, q.shape), q, t, s, float(degrees))
 
 

@@ -1,14 +1,16 @@
-"""Log marginal likelihood and log prior of many models at once: what kernels work out one by one (the formulas
-are in ``_kernels/marginal.py``), for the models a posterior keeps."""
+"""Log marginal likelihood and log prior of the models that a posterior keeps."""
 
 import numpy as np
 
-from whichvars._kernels import target as codes
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL
-from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
+from whichvars._kernels.enumerate import evaluate_models
+from whichvars._kernels.linalg import factor_arrays
+from whichvars._kernels.products.gram_cache import new_gram_cache
+from whichvars.posterior.models import KeptModels
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.mixtures import read_table
 from whichvars.problem.problem import Problem
+
+# for products of columns that occur again and again
+CACHE_BYTES = 64 << 20
 
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
@@ -26,51 +28,21 @@ def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ where the slab needs full rank and the
     model has not got it."""
+    most = int(np.diff(kept.start).max(initial=0))
+    up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[kept.members])])[kept.start]
+    depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)
+    target = problem.target(depth)
     out = np.zeros(len(kept))
-    for index, columns in batches(problem, kept):
-        if columns.shape[1]:
-            out[index] = _batch(problem, columns)
+    evaluate_models(
+        target,
+        new_gram_cache(target.design, CACHE_BYTES),
+        np.require(kept.members, np.int32, ["C", "W"]),
+        np.require(kept.start, np.int64, ["C", "W"]),
+        *factor_arrays(depth + 1),
+        np.zeros(depth + 1, np.int64),
+        np.zeros(most + 1, np.int32),
+        np.zeros(most + 1, np.int64),
+        np.zeros((2, most + 1)),
+        out,
+    )
     return out
-
-
-def _batch(problem: Problem, columns: np.ndarray) -> np.ndarray:
-    m, k = columns.shape
-    if k > problem.max_columns:
-        return np.full(m, -np.inf)
-    design, slab = problem.target(k).design, problem.target(k).slab
-    gram = precisions(problem, columns)
-    good = full_rank(problem, _inverses(gram))
-    gram[~good] = np.eye(k)
-    right = np.where(good[:, None], design.xty[columns], 0.0)
-    explained = np.einsum("mk,mk->m", right, np.linalg.solve(gram, right[:, :, None])[:, :, 0])
-    residual = np.clip(1 - explained / slab.s_null, SMALLEST_RESIDUAL, 1.0)
-    value = _log_marginal(slab, k, residual)
-    if slab.code == codes.INDEPENDENT:
-        value -= slab.half_log_g[columns].sum(axis=1) + 0.5 * np.linalg.slogdet(gram)[1]
-    return np.where(good, value, -np.inf)
-
-
-def _inverses(gram: np.ndarray) -> np.ndarray:
-    """Inverses, NaN where there is none."""
-    try:
-        return np.linalg.inv(gram)
-    except np.linalg.LinAlgError:
-        if len(gram) == 1:
-            return np.full_like(gram, np.nan)
-        half = len(gram) // 2
-        return np.concatenate([_inverses(gram[:half]), _inverses(gram[half:])])
-
-
-def _log_marginal(slab: codes.Slab, k: int, residual: np.ndarray) -> np.ndarray:
-    """The formulas by slab, of S/S₀ (for the R² family 1 − R²); the independent slab's without determinants."""
-    nu = slab.nu
-    if slab.code == codes.INDEPENDENT:
-        return -0.5 * nu * np.log(residual)
-    if slab.code == codes.BIC:
-        return -0.5 * slab.rows * np.log(residual) - 0.5 * k * np.log(slab.rows)
-    if slab.code == codes.MIXTURE:
-        return read_table(slab.table, k, -np.log(residual))
-    g = np.full(len(residual), slab.g)
-    if slab.code == codes.EMPIRICAL_BAYES:
-        g = np.maximum((1 - residual) * (nu - k) / (k * residual) - 1, 0.0)
-    return 0.5 * (nu - k) * np.log1p(g) - 0.5 * nu * np.log1p(g * residual)

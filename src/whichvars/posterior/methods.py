@@ -9,15 +9,11 @@ import numpy as np
 
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.priors import (
-    BIC,
     BetaBinomial,
     FixedInclusion,
-    GPrior,
-    HyperG,
-    HyperGN,
     IndependentNormal,
     InverseGamma,
-    LocalEmpiricalBayes,
+    KnownVariance,
     ModelPrior,
 )
 from whichvars.problem.problem import Problem
@@ -27,19 +23,6 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
 
-LIANG = (
-    "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
-    "variable selection. Journal of the American Statistical Association 103, 410–423."
-)
-ZELLNER = (
-    "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
-    "distributions. In Bayesian Inference and Decision Techniques, 233–243."
-)
-GEORGE = (
-    "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
-    "339–373."
-)
-SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
 SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
@@ -68,11 +51,11 @@ def _find(name: str) -> Any:
 def methods_paragraph(posterior: "Posterior") -> str:
     """What ``Posterior.methods`` returns."""
     problem = posterior.problem
-    slab, slab_sources = slab_words(problem)
+    slab = problem.slab.words(problem.n, problem.p)
     prior, prior_sources = prior_words(problem)
     computation, computation_sources = computation_words(posterior)
     text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
-    listed = dict.fromkeys([*slab_sources, *prior_sources, *computation_sources])
+    listed = dict.fromkeys([*problem.slab.references, *prior_sources, *computation_sources])
     return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
 
 
@@ -89,32 +72,6 @@ def data_words(problem: Problem) -> str:
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
         f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
     )
-
-
-def slab_words(problem: Problem) -> tuple[str, list[str]]:
-    """The prior on coefficients, and where it comes from."""
-    slab = problem.slab
-    if isinstance(slab, IndependentNormal):
-        g = (
-            "variances g_j σ² that differ between variables"
-            if isinstance(slab.g, tuple)
-            else "variance σ²"
-            if slab.g == 1
-            else f"variance {slab.g:g} σ²"
-        )
-        return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance.", [
-            GEORGE
-        ]
-    if isinstance(slab, GPrior):
-        return f"Coefficients had Zellner's g-prior with g = {slab.value(problem.n, problem.p):g}.", [ZELLNER]
-    if isinstance(slab, (HyperG, HyperGN)):
-        name = "hyper-g" if isinstance(slab, HyperG) else "hyper-g/n"
-        return f"Coefficients had the {name} prior with a = {slab.a:g}.", [LIANG]
-    if isinstance(slab, LocalEmpiricalBayes):
-        return "Coefficients had a g-prior, g being estimated in each model (local empirical Bayes).", [LIANG]
-    if isinstance(slab, BIC):
-        return "Marginal likelihoods were approximated by the Bayesian information criterion.", [SCHWARZ]
-    return "Coefficients had the Zellner–Siow prior.", [LIANG]
 
 
 def prior_words(problem: Problem) -> tuple[str, list[str]]:
@@ -156,6 +113,8 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
 def noise_words(problem: Problem) -> str:
     if isinstance(problem.noise, InverseGamma):
         return f"The noise variance had an inverse gamma prior ({problem.noise.a:g}, {problem.noise.b:g})."
+    if isinstance(problem.noise, KnownVariance):
+        return f"The noise variance was taken to be known, σ² = {problem.noise.variance:g}."
     return "The noise variance had the prior p(σ²) ∝ 1/σ²."
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from whichvars._kernels import target as codes
-from whichvars._kernels.marginal import SMALLEST_TOLERANCE
+from whichvars._kernels import evidence as codes
+from whichvars._kernels.evidence import SMALLEST_TOLERANCE
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
 

@@ -20,10 +20,10 @@ import pandas as pd
 
 from whichvars.data.frames import read_columns
 from whichvars.errors import DataError, DataWarning, TooLargeError
-from whichvars.posterior.coefficients import INTERCEPT, t_variance
+from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits
 from whichvars.posterior.models import KeptModels, columns_of, standard_error
-from whichvars.posterior.t_mixture import TMixture, heaviest
+from whichvars.posterior.t_mixture import TMixture, heaviest, t_variance
 from whichvars.problem.columns import columns_at, products_with_all
 from whichvars.problem.problem import Problem
 from whichvars.problem.stored_columns import open_columns
@@ -227,7 +227,9 @@ def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -
             times = counts_of[fit.models[i]]
             rows = slice(done, done + times)
             node = rng.choice(fit.q.shape[1], size=times, p=fit.node_weight[i])
-            noise[rows] = fit.s[i, node] * fit.degrees / rng.chisquare(fit.degrees, size=times)
+            noise[rows] = fit.s[i, node]
+            if fit.degrees < np.inf:
+                noise[rows] = noise[rows] * fit.degrees / rng.chisquare(fit.degrees, size=times)
             noisy = np.sqrt(noise[rows] * fit.t[i, node])[:, None] * (
                 rng.standard_normal((times, fit.b.shape[1])) @ root[i].T
             )

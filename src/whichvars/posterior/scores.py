@@ -9,7 +9,8 @@ Sherman-Morrison formula,
           \frac{s_{-i}}{w_i (1 - h_i)}\Big), \qquad
           s_{-i} = \frac{d\,s - w_i e_i^2/(1 - h_i)}{d - 1},
 
-and the models' own probabilities change by Bayes' rule, p(γ, g | y₋ᵢ) ∝ p(γ, g | y) / p(y_i | y₋ᵢ, γ, g), so that
+or, where σ² is known, normal with the same location and the variance s/(w_i (1 − h_i)). The models' own probabilities
+change by Bayes' rule, p(γ, g | y₋ᵢ) ∝ p(γ, g | y) / p(y_i | y₋ᵢ, γ, g), so that
 
 .. math:: p(y_i \mid y_{-i}) = \Big[\sum_{\gamma, g} \frac{p(\gamma, g \mid y)}{p(y_i \mid y_{-i}, \gamma, g)}\Big]^{-1}.
 
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
+from scipy.special import ndtr
 
 from whichvars.data.frames import read_vector
 from whichvars.data.rows import check_same_rows
@@ -31,7 +32,7 @@ from whichvars.errors import DataError
 from whichvars.posterior.fits import Functionals, along, fits, functionals
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import read_new
-from whichvars.posterior.t_mixture import t_cdf_by_share
+from whichvars.posterior.t_mixture import log_t_constant, t_cdf_by_share
 from whichvars.problem.problem import Problem
 
 SCORE_BYTES = 32 << 20  # of what is worked out together
@@ -52,11 +53,6 @@ class Piece(NamedTuple):
     t: np.ndarray
     s: np.ndarray
     degrees: float
-
-
-def _log_constant(degrees: float) -> float:
-    """Of the density of t."""
-    return float(gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi))
 
 
 def _pieces(
@@ -93,11 +89,15 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
         inner += 1 + lines.variance[rows, None]
         away = residual[rows, None] - q * b
         away *= away
-        away /= (degrees * s) * inner
-        away += 1
-        log_p = np.log(away, out=away)
-        log_p *= -(degrees + 1) / 2
-        log_p += np.log(share) - 0.5 * np.log(s) + _log_constant(degrees)
+        if degrees == np.inf:
+            away /= -2 * s * inner
+            log_p = away
+        else:
+            away /= (degrees * s) * inner
+            away += 1
+            log_p = np.log(away, out=away)
+            log_p *= -(degrees + 1) / 2
+        log_p += np.log(share) - 0.5 * np.log(s) + log_t_constant(degrees)
         new_top = np.maximum(top[rows], log_p.max(axis=1))
         log_p -= new_top[:, None]
         p = np.exp(log_p, out=log_p)
@@ -128,21 +128,8 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
         b *= -q
         b += (root_w * residual)[rows, None]
         b /= left  # √w_i e_i/√(1 − h_i)
-        r = b / np.sqrt(degrees * s)  # z/√(d − 1 + z²), z of the row's own t distribution
-        rest = r * r
-        np.subtract(1.0, rest, out=rest)  # (d − 1) s without the row, beside d·s with it
-        least = LEAST_LEFT * (degrees - 1) / degrees
-        if rest.min() < least:  # a model fits the row by itself
-            whole = np.maximum(rest, least) + r * r
-            r /= np.sqrt(whole)
-            np.maximum(rest, least, out=rest)
-            more: Any = degrees / 2 * np.log(whole)
-        else:
-            more = 0.0
-        log_ratio = np.log(rest, out=rest)
-        log_ratio *= -(degrees - 1) / 2
-        log_ratio += np.log(share) + 0.5 * np.log(s * degrees / (degrees - 1)) - _log_constant(degrees - 1)
-        log_ratio += more
+        log_ratio, cdf = _normal_without_row(b, s) if degrees == np.inf else _t_without_row(b, s, degrees)
+        log_ratio += np.log(share)
         new_top = np.maximum(top[rows], log_ratio.max(axis=1))
         total[:, rows] *= np.exp(top[rows] - new_top)
         total[3, rows] *= np.exp(top[rows] - new_top)
@@ -151,7 +138,6 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
         ratio = np.exp(log_ratio, out=log_ratio)
         ratio /= left
         b /= left
-        cdf = t_cdf_by_share(degrees - 1, r.ravel()).reshape(r.shape)
         total[0, rows] += ratio.sum(axis=1)
         total[1, rows] += np.einsum("rc,rc->r", ratio, b)
         total[2, rows] += np.einsum("rc,rc->r", ratio, cdf)
@@ -167,6 +153,31 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
         },
         index=_row_labels(X, used),
     )
+
+
+def _t_without_row(b: np.ndarray, s: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
+    """−log p(y_i | y₋ᵢ) but for √(w_i (1 − h_i)), and the distribution function at y_i; b is √w_i e_i/√(1 − h_i), (R, C)."""
+    r = b / np.sqrt(degrees * s)  # z/√(d − 1 + z²), z of the row's own t distribution
+    rest = r * r
+    np.subtract(1.0, rest, out=rest)  # (d − 1) s without the row, beside d·s with it
+    least = LEAST_LEFT * (degrees - 1) / degrees
+    more: Any = 0.0
+    if rest.min() < least:  # a model fits the row by itself
+        whole = np.maximum(rest, least) + r * r
+        r /= np.sqrt(whole)
+        np.maximum(rest, least, out=rest)
+        more = degrees / 2 * np.log(whole)
+    value = np.log(rest, out=rest)
+    value *= -(degrees - 1) / 2
+    value += 0.5 * np.log(s * degrees / (degrees - 1)) - log_t_constant(degrees - 1)
+    value += more
+    return value, t_cdf_by_share(degrees - 1, r.ravel()).reshape(r.shape)
+
+
+def _normal_without_row(b: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same where the noise variance is known."""
+    z = b / np.sqrt(s)
+    return 0.5 * (z * z + np.log(s)) - log_t_constant(np.inf), ndtr(z)
 
 
 def _row_labels(X: Any, used: np.ndarray) -> pd.Index:

@@ -1,4 +1,5 @@
-"""Mixtures of t distributions: distribution function and quantiles, fast for millions of components.
+"""Mixtures of t distributions: distribution function and quantiles, fast for millions of components. With infinite degrees
+of freedom t is the normal distribution.
 
 The distribution function of one t is read from a table of cubics. A quantile is first looked for in a sample of the
 components, and then by Newton's method in all of them, which takes two to four looks at each.
@@ -7,7 +8,7 @@ components, and then by Newton's method in all of them, which takes two to four 
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
 # of the table over z/√(d + z²): intervals, and how many scales it reaches where d is large
@@ -18,15 +19,31 @@ FEW = 8192  # components of a sample that a quantile is first looked for in
 NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all together
 
 
+def log_t_constant(degrees: float) -> float:
+    """Logarithm of the density of t at 0."""
+    if degrees == np.inf:
+        return float(-0.5 * np.log(2 * np.pi))
+    return float(gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi))
+
+
+def t_variance(degrees: float) -> float:
+    """Variance of a t distribution of scale 1."""
+    if degrees == np.inf:
+        return 1.0
+    return degrees / (degrees - 2) if degrees > 2 else np.inf
+
+
 @lru_cache(maxsize=64)
 def _t_table(degrees: float) -> np.ndarray:
     """Cubics through value and slope of the t distribution function on even steps of asinh(z): (4, T_CELLS)."""
     u = np.linspace(-T_END, T_END, T_CELLS + 1)
     h = u[1] - u[0]
     z = np.sinh(u)
-    value = stdtr(degrees, z)
-    log_density = gammaln((degrees + 1) / 2) - gammaln(degrees / 2) - 0.5 * np.log(degrees * np.pi)
-    slope = h * np.cosh(u) * np.exp(log_density - (degrees + 1) / 2 * np.log1p(z**2 / degrees))
+    if degrees == np.inf:
+        value, away = ndtr(z), z**2 / 2
+    else:
+        value, away = stdtr(degrees, z), (degrees + 1) / 2 * np.log1p(z**2 / degrees)
+    slope = h * np.cosh(u) * np.exp(log_t_constant(degrees) - away)
     rise = np.diff(value)
     left, right = slope[:-1], slope[1:]
     return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
@@ -150,7 +167,8 @@ class TMixture:
     def bracket(self, level: float) -> tuple[float, float]:
         """Between which the quantile lies: the least and the largest of the components' own."""
         _, location, scale, degrees = self._all
-        ends = location + scale * stdtrit(self._kinds, level)[np.searchsorted(self._kinds, degrees)]
+        quantiles = np.where(self._kinds == np.inf, ndtri(level), stdtrit(self._kinds, level))
+        ends = location + scale * quantiles[np.searchsorted(self._kinds, degrees)]
         return float(ends.min()), float(ends.max())
 
     def quantile(self, level: float, total: float = 1.0) -> float:

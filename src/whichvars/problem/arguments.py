@@ -8,9 +8,8 @@ import numpy as np
 
 from whichvars.data.frames import check_unique, find_columns, read_vector
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import BIC, InverseGamma, Jeffreys, ModelPrior, Slab
+from whichvars.problem.priors import ModelPrior, Slab
 
-SMALL_NUMBER, MOSTLY = 10, 0.9  # a response is of small whole numbers if this share of it is at most so large
 WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
 
 
@@ -40,13 +39,6 @@ def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
 def check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
     if not (isinstance(value, str) and value in choices):
         raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
-
-
-def check_bic(slab: Slab, noise: Jeffreys | InverseGamma) -> None:
-    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
-        raise DataError(
-            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
-        )
 
 
 def check_max_size(value: object) -> None:
@@ -87,27 +79,6 @@ def read_root_weights(weights: Any, n: int) -> np.ndarray:
             f"weights is {vector[bad[0]]:g} in row {bad[0]}, nothing beside the largest, {vector.max():g}; set it to 0 to leave the row out"
         )
     return np.sqrt(vector)
-
-
-def remark_on_response(y: np.ndarray, name: str | None = None) -> str | None:
-    """What is to be said of a response that a linear model fits in a manner of speaking only: of two values, or of
-    small whole numbers. None of any other."""
-    what = f"the response {name!r}" if name else "the response"
-    low, high = float(y.min()), float(y.max())
-    if ((y == low) | (y == high)).all():
-        return (
-            f"{what} has two values only, {low:g} and {high:g}. The linear model takes them as numbers with normal noise (a "
-            "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
-            "and predictions can lie beyond the two values. Models for two classes are not part of whichvars yet"
-        )
-    if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
-        return (
-            f"{what} holds small whole numbers, such as counts or grades. The linear model takes them as numbers with the "
-            "same normal noise everywhere. Inclusion probabilities are then approximate, however exactly they are "
-            "computed. Models for counts and for ordered classes are not part of whichvars yet; the square root of counts "
-            "is often closer to a linear model"
-        )
-    return None
 
 
 def response_name(y: Any) -> str | None:

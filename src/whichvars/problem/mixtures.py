@@ -46,7 +46,6 @@ __all__ = [
     "mixture_table",
     "nodes_between",
     "posterior_nodes",
-    "read_table",
     "where_large",
 ]
 
@@ -260,7 +259,7 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     Returns
     -------
     Array [k_to - k_from, 1 + intervals, 14], the row of k = 0 being zero. A table that begins at k = 0 is
-    read by ``mixture_log_bayes_factor(table, nu, k, u)``, where its layout is described.
+    read by ``mixture_log_bayes_factor(table, k, u)``, where its layout is described.
 
     Examples
     --------
@@ -276,27 +275,3 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     for k in range(max(k_from, 1), k_to):
         table[k - k_from] = _row(kind, nu, n, a, k, intervals)
     return table
-
-
-def read_table(table: Array, k: int, u: Array) -> Array:
-    """Log Bayes factors from a table that begins at k = 0, for many models of k columns at once; what
-    ``mixture_log_bayes_factor`` does for one.
-
-    Examples
-    --------
-    >>> table = mixture_table("hyper-g", 30.0, 31.0, 3.0, 0, 5)
-    >>> u = -np.log1p(-np.array([0.1, 0.4]))
-    >>> np.abs(read_table(table, 2, u) - log_bayes_factor("hyper-g", 30, 31, 3, 2, [0.1, 0.4])).max() < 1e-8
-    np.True_
-    """
-    if k == 0:
-        return np.zeros(u.shape)
-    head, intervals = table[k, 0], table.shape[1] - 1
-    t = (u - head[0]) * head[1]
-    number = np.sign(t) * (head[2] * np.log1p(np.abs(t)) + head[3] * np.abs(t)) - head[4]
-    row = table[k, np.clip(1 + number.astype(np.int64), 1, intervals)]
-    s = (np.minimum(u, head[5]) - row[:, 0]) * row[:, 1]
-    value = row[:, 13]
-    for j in range(12, 1, -1):
-        value = value * s + row[:, j]
-    return np.where(u < head[5], value, head[6] + head[7] * (u - head[5]))

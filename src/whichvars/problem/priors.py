@@ -7,11 +7,12 @@ is worked out when a ``Problem`` is made.
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import logsumexp
 
+from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
 
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300  # beyond these a square, a sum or a reciprocal may overflow
@@ -57,6 +58,23 @@ def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndar
     return np.full(p, value) if isinstance(value, float) else np.array(value)
 
 
+# --- where slabs come from, for the methods section of a paper
+# --------------------------------------------------------------
+
+LIANG = (
+    "Liang, F., Paulo, R., Molina, G., Clyde, M. A. and Berger, J. O. (2008). Mixtures of g priors for Bayesian "
+    "variable selection. Journal of the American Statistical Association 103, 410–423."
+)
+ZELLNER = (
+    "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
+    "distributions. In Bayesian Inference and Decision Techniques, 233–243."
+)
+GEORGE = (
+    "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
+    "339–373."
+)
+SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
+
 # --- slabs: p(β_γ | γ, σ²)
 # ---------------------------------------------------------------------------------------------
 
@@ -81,9 +99,19 @@ class IndependentNormal:
     """
 
     g: float | tuple[float, ...] = 1.0
+    code: ClassVar = evidence.INDEPENDENT  # of its formula
+    references: ClassVar = (GEORGE,)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "g", _numbers(self.g, "g", self))
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        if isinstance(self.g, tuple):
+            g = "variances g_j σ² that differ between variables"
+        else:
+            g = "variance σ²" if self.g == 1 else f"variance {self.g:g} σ²"
+        return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance."
 
 
 @dataclass(frozen=True)
@@ -106,6 +134,8 @@ class GPrior:
     """
 
     g: float | Literal["n", "bric"] = "n"
+    code: ClassVar = evidence.G_PRIOR  # of its formula
+    references: ClassVar = (ZELLNER,)
 
     def __post_init__(self) -> None:
         if isinstance(self.g, str):
@@ -121,6 +151,10 @@ class GPrior:
         1681.0
         """
         return float({"n": n, "bric": max(n, p * p)}[self.g]) if isinstance(self.g, str) else self.g
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return f"Coefficients had Zellner's g-prior with g = {self.value(n, p):g}."
 
 
 def _check_a(prior: "HyperG | HyperGN") -> None:
@@ -142,9 +176,15 @@ class HyperG:
     """
 
     a: float = 3.0
+    code: ClassVar = evidence.MIXTURE  # of its formula
+    references: ClassVar = (LIANG,)
 
     def __post_init__(self) -> None:
         _check_a(self)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return f"Coefficients had the hyper-g prior with a = {self.a:g}."
 
 
 @dataclass(frozen=True)
@@ -158,9 +198,15 @@ class HyperGN:
     """
 
     a: float = 3.0
+    code: ClassVar = evidence.MIXTURE  # of its formula
+    references: ClassVar = (LIANG,)
 
     def __post_init__(self) -> None:
         _check_a(self)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return f"Coefficients had the hyper-g/n prior with a = {self.a:g}."
 
 
 @dataclass(frozen=True)
@@ -174,6 +220,13 @@ class ZellnerSiow:
     ZellnerSiow()
     """
 
+    code: ClassVar = evidence.MIXTURE  # of its formula
+    references: ClassVar = (LIANG,)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return "Coefficients had the Zellner–Siow prior."
+
 
 @dataclass(frozen=True)
 class LocalEmpiricalBayes:
@@ -186,6 +239,13 @@ class LocalEmpiricalBayes:
     LocalEmpiricalBayes()
     """
 
+    code: ClassVar = evidence.EMPIRICAL_BAYES  # of its formula
+    references: ClassVar = (LIANG,)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return "Coefficients had a g-prior, g being estimated in each model (local empirical Bayes)."
+
 
 @dataclass(frozen=True)
 class BIC:
@@ -196,6 +256,13 @@ class BIC:
     >>> BIC()
     BIC()
     """
+
+    code: ClassVar = evidence.BIC  # of its formula
+    references: ClassVar = (SCHWARZ,)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return "Marginal likelihoods were approximated by the Bayesian information criterion."
 
 
 Slab = IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | LocalEmpiricalBayes | BIC
@@ -233,6 +300,32 @@ class InverseGamma:
         object.__setattr__(self, "a", _positive(self.a, "a", self))
         object.__setattr__(self, "b", _positive(self.b, "b", self))
 
+
+@dataclass(frozen=True)
+class KnownVariance:
+    r"""The noise variance :math:`\sigma^2` is known, from repeated measurements or from an instrument's specification.
+
+    With weights w the variance of observation i is :math:`\sigma^2 / w_i`. A slab must be ``IndependentNormal``,
+    ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
+
+    Parameters
+    ----------
+    variance : float
+        :math:`\sigma^2`, in the units of y squared.
+
+    Examples
+    --------
+    >>> KnownVariance(0.25)
+    KnownVariance(variance=0.25)
+    """
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, "variance", self))
+
+
+Noise = Jeffreys | InverseGamma | KnownVariance
 
 # --- model priors: p(γ)
 # ------------------------------------------------------------------------------------------------
@@ -487,8 +580,23 @@ def check_model_prior(prior: object) -> ModelPrior:
     return prior
 
 
-def check_noise(noise: object) -> Jeffreys | InverseGamma:
+def check_noise(noise: object) -> Noise:
     """`noise`, or a TypeError that names the choices."""
-    if not isinstance(noise, (Jeffreys, InverseGamma)):
-        raise ArgumentTypeError(f"noise must be Jeffreys() or InverseGamma(a, b); got {noise!r}")
+    if not isinstance(noise, Noise):
+        raise ArgumentTypeError(
+            f"noise must be Jeffreys(), InverseGamma(a, b) or KnownVariance(variance); got {noise!r}"
+        )
     return noise
+
+
+def check_slab_with_noise(slab: Slab, noise: Noise) -> None:
+    """DataError where the two do not go together."""
+    if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
+        raise DataError(
+            "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
+        )
+    if isinstance(slab, (HyperG, HyperGN, ZellnerSiow)) and isinstance(noise, KnownVariance):
+        raise DataError(
+            f"{slab} is worked out for an unknown noise variance only; with noise={noise} use IndependentNormal, GPrior, "
+            "LocalEmpiricalBayes or BIC"
+        )

@@ -20,7 +20,6 @@ from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.arguments import (
-    check_bic,
     check_choice,
     check_degrees,
     check_max_size,
@@ -28,13 +27,12 @@ from whichvars.problem.arguments import (
     check_rows,
     count,
     listed,
-    read_root_weights,
-    remark_on_response,
     response_name,
     variable_labels,
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.families import Gaussian
 from whichvars.problem.flat import flat_basis, flat_part, power_of_two, residuals
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
@@ -45,13 +43,14 @@ from whichvars.problem.from_moments import (
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.priors import (
     IndependentNormal,
-    InverseGamma,
     Jeffreys,
     ModelPrior,
+    Noise,
     Slab,
     check_model_prior,
     check_noise,
     check_slab,
+    check_slab_with_noise,
     default_model_prior,
 )
 from whichvars.problem.stored_columns import open_columns
@@ -90,8 +89,8 @@ class Problem:
         Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
     model_prior : FixedInclusion or BetaBinomial
         Prior on which variables are in; ``BetaBinomial(size=min(5, p/2))`` if not given.
-    noise : Jeffreys or InverseGamma
-        Prior on σ².
+    noise : Jeffreys, InverseGamma or KnownVariance
+        Prior on σ², or its value.
     scale : "unit" or "none"
         "unit": columns in units of their standard deviation (ddof 1); "none": centred only. Matters for the
         independent slab; all other slabs do not depend on it.
@@ -141,7 +140,7 @@ class Problem:
         *others: Any,
         slab: Slab | None = None,
         model_prior: ModelPrior | None = None,
-        noise: Jeffreys | InverseGamma | None = None,
+        noise: Noise | None = None,
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         weights: Any = None,
@@ -153,10 +152,11 @@ class Problem:
     ) -> None:
         check_positions(X, X if isinstance(X, Moments) else y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
-        self.noise = check_noise(Jeffreys() if noise is None else noise)
+        family = Gaussian(check_noise(Jeffreys() if noise is None else noise))
+        self.noise = family.noise
         if model_prior is not None:
             check_model_prior(model_prior)
-        check_bic(self.slab, self.noise)
+        check_slab_with_noise(self.slab, self.noise)
         check_choice(scale, ("unit", "none"), "scale")
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
@@ -175,8 +175,7 @@ class Problem:
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
         check_same_rows(n, X, y=y, weights=weights)
-        response = read_vector(y, n, "y")
-        root_weights = read_root_weights(weights, n)
+        response, root_weights, self.noise = family.working(read_vector(y, n, "y"), weights)
         used = root_weights > 0
         if not used.all():
             reader.keep_rows(used)
@@ -190,7 +189,7 @@ class Problem:
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             self._read_response(response, root_weights, basis)
-            remark = remark_on_response(response, response_name(y))
+            remark = family.remark(response, response_name(y))
             if remark is not None:
                 warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
@@ -398,7 +397,7 @@ class Problem:
         """
         new = copy.copy(self)
         if slab is not None:
-            check_bic(check_slab(slab), self.noise)
+            check_slab_with_noise(check_slab(slab), self.noise)
             new.slab = without_excluded(slab, self._variable_index, self._all_variables)
         if model_prior is not None:
             prior = check_model_prior(model_prior)
@@ -425,7 +424,7 @@ class Problem:
 
     @property
     def max_columns(self) -> int:
-        """Most columns a model can have: all, or ν − 1 where the slab needs full rank."""
+        """Most columns a model can have: all, or where the slab needs full rank ν − 1, and ν if the noise variance is known."""
         return self._target.slab.max_columns
 
     def first_capacity(self) -> int:

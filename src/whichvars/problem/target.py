@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from whichvars._kernels import target as codes
 from whichvars._kernels.products.stored import frozen
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
@@ -12,60 +11,66 @@ from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_s
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import mixture_table
 from whichvars.problem.priors import (
-    BIC,
     GPrior,
     HyperG,
     HyperGN,
     IndependentNormal,
     InverseGamma,
-    Jeffreys,
-    LocalEmpiricalBayes,
+    KnownVariance,
     ModelPrior,
+    Noise,
     Slab,
     ZellnerSiow,
     per_variable,
 )
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
+# yᵀy/(2σ²) from which log marginal likelihoods are off by more than about 0.001
+SHARPEST = 1e12
 # squared lengths and units of columns and of y must lie between
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
 
 
-def kernel_slab(
-    slab: Slab, noise: Jeffreys | InverseGamma, offsets: np.ndarray, n: int, nu: int, y_scale: float
-) -> KernelSlab:
+def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, y_scale: float) -> KernelSlab:
     """The priors on coefficients and noise; y has unit length here, and was `y_scale` long."""
     p, n_columns = len(offsets) - 1, int(offsets[-1])
     a0, b0 = (noise.a, noise.b) if isinstance(noise, InverseGamma) else (0.0, 0.0)
     ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
-    g, max_columns, code = 0.0, min(n_columns, nu - 1), codes.MIXTURE
+    known = isinstance(noise, KnownVariance)
+    # one column fewer than there are dimensions, so that some of y is left to learn σ² from
+    g, max_columns = 0.0, min(n_columns, nu if known else nu - 1)
     if isinstance(slab, IndependentNormal):
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")
         by_column = np.repeat(by_variable, np.diff(offsets))
         ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
-        code, max_columns = codes.INDEPENDENT, n_columns
+        max_columns = n_columns
     elif isinstance(slab, GPrior):
-        code, g = codes.G_PRIOR, slab.value(n, p)
-    elif isinstance(slab, LocalEmpiricalBayes):
-        code = codes.EMPIRICAL_BAYES
-    elif isinstance(slab, BIC):
-        code = codes.BIC
+        g = slab.value(n, p)
     prior_rss = 2 * b0 / y_scale / y_scale
     if prior_rss > LARGEST_SQUARE:
         raise DataError(
             f"noise: b = {b0:g} is out of proportion to y (residual length {y_scale:g}); "
             "b has the units of y squared"
         )
+    half_precision = 0.0
+    if isinstance(noise, KnownVariance):
+        half_precision = y_scale / noise.variance * y_scale / 2
+        if not half_precision < SHARPEST:
+            raise DataError(
+                f"noise: a variance of {noise.variance:g} is nothing beside that of y (residual length {y_scale:g}), and rounding "
+                "error would decide; variance has the units of y squared"
+            )
     return KernelSlab(
-        code=code,
+        code=slab.code,
         ridge=ridge,
         half_log_g=half_log_g,
-        nu=float(nu + 2 * a0),
+        nu=np.inf if known else float(nu + 2 * a0),
         s_null=1.0 + prior_rss,
         rows=float(n),
         g=float(g),
         max_columns=int(max_columns),
         table=np.zeros((1, 1, 2)),
+        half_precision=float(half_precision),
     )
 
 

@@ -135,7 +135,7 @@ def test_compiled_code_lands_there_and_numba_is_left_as_it_was(tmp_path):
     code = (
         "import numba\n"
         "before = numba.config.CACHE_DIR\n"
-        "from whichvars._kernels.mixture import mixture_log_bayes_factor\n"
+        "from whichvars._kernels.evidence import mixture_log_bayes_factor\n"
         "from whichvars._kernels.enumerate import trie_marginals\n"
         "import numpy as np\n"
         "one = np.zeros(1, np.int32)\n"

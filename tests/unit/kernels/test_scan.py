@@ -196,6 +196,10 @@ ORACLE_CASES = [
         for name in ("columns", "always", "weights", "inverse-gamma")
     ),
     Case("unscaled", "independent", "beta-binomial"),
+    *(
+        Case("known-variance", slab, PRIORS[i])
+        for i, slab in enumerate(("independent", "g", "eb-local", "bic"))
+    ),
 ]
 
 

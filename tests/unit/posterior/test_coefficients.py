@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import stdtr
 
 import whichvars as wv
-from support.averages import components, moments, quantile
-from support.paired import SLABS, make_paired, model_priors
+from support.averages import components, moments, quantile, t_variance
+from support.paired import KNOWN_VARIANCE, SLABS, make_paired, model_priors
 from whichvars.errors import DataError
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.t_mixture import TMixture, t_cdf
@@ -20,6 +20,7 @@ SITUATIONS = {
     "always included": {"always": 2},
     "groups": {"columns": 6, "groups": [[0, 3], [1], [2, 5], [4]]},
     "inverse gamma": {"inverse_gamma": (1.3, 0.8)},
+    "known variance": {"known_variance": 1.4, "weighted": True, "always": 1},
     "everything": {
         "n": 24, "columns": 6, "groups": [[0], [1, 2], [3], [4, 5]], "weighted": True, "always": 2,
         "inverse_gamma": (0.7, 2.0), "scale": "none",
@@ -30,6 +31,7 @@ CASES = [
     for slab in SLABS
     for situation in SITUATIONS
     if not (slab == "bic" and "inverse_gamma" in SITUATIONS[situation])
+    and (slab in KNOWN_VARIANCE or "known_variance" not in SITUATIONS[situation])
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
@@ -46,7 +48,7 @@ def check_row(row, parts, place, interval, tolerance=1e-8):
     scale = np.sqrt([c.scale[place, place] for c in parts])
     degrees = np.array([c.degrees for c in parts])
     inside = scale > 0
-    variance = scale**2 * degrees / (degrees - 2)
+    variance = scale**2 * t_variance(degrees)
     close = {"rel": 1e-8, "abs": 1e-8 * np.abs(mean).max()}
     assert (row["mean"], row["sd"]) == pytest.approx(moments(weight, mean, variance), **close)
     given = moments(weight[inside], mean[inside], variance[inside])

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
-from support.averages import components, moments, quantile
-from support.paired import SLABS, make_paired, model_priors
+from support.averages import components, moments, quantile, t_variance
+from support.paired import KNOWN_VARIANCE, SLABS, make_paired, model_priors
 from whichvars.errors import DataError
 from whichvars.posterior.fits import held_fits
 from whichvars.posterior.prediction import best_predictive
@@ -30,7 +30,7 @@ def expected(parts, row, interval):
     scale = np.sqrt([row @ c.scale @ row + c.noise for c in parts])
     degrees = np.array([c.degrees for c in parts])
     ends = [quantile(a, weight, mean, scale, degrees) for a in ((1 - interval) / 2, (1 + interval) / 2)]
-    return *moments(weight, mean, scale**2 * degrees / (degrees - 2)), *ends
+    return *moments(weight, mean, scale**2 * t_variance(degrees)), *ends
 
 
 def fitted(case, parts):
@@ -41,9 +41,11 @@ def fitted(case, parts):
 
 
 @pytest.mark.parametrize("estimator", ["BMA", "HPM", "MPM", "BPM"])
-@pytest.mark.parametrize("slab", SLABS)
-def test_exact_posterior_equals_dense_algebra(slab, estimator):
-    case = make_paired(slab, n=24, **PARTS)
+@pytest.mark.parametrize(
+    ("slab", "variance"), [(slab, None) for slab in SLABS] + [(slab, 1.4) for slab in KNOWN_VARIANCE]
+)
+def test_exact_posterior_equals_dense_algebra(slab, variance, estimator):
+    case = make_paired(slab, n=24, known_variance=variance, **PARTS)
     ours, theirs = model_priors("fixed", case.p)
     posterior = wv.exact(case.problem(model_prior=ours))
     parts = components(case, theirs)

@@ -8,7 +8,7 @@ from scipy.stats import t
 import whichvars as wv
 from support.averages import components
 from support.left_out import left_out_densities
-from support.paired import SLABS, make_paired, model_priors
+from support.paired import KNOWN_VARIANCE, SLABS, make_paired, model_priors
 from whichvars.errors import DataError
 
 PARTS = {"columns": 5, "groups": [[0], [1, 4], [2], [3]], "weighted": True, "always": 1}
@@ -20,9 +20,11 @@ def data_of(case):
     return case.X if case.Z is None else np.hstack([case.X, case.Z])
 
 
-@pytest.mark.parametrize("slab", SLABS)
-def test_log_score_equals_dense_algebra(slab):
-    case = make_paired(slab, n=24, **PARTS)
+@pytest.mark.parametrize(
+    ("slab", "variance"), [(slab, None) for slab in SLABS] + [(slab, 1.4) for slab in KNOWN_VARIANCE]
+)
+def test_log_score_equals_dense_algebra(slab, variance):
+    case = make_paired(slab, n=24, known_variance=variance, **PARTS)
     ours, theirs = model_priors("fixed", case.p)
     posterior = wv.exact(case.problem(model_prior=ours))
     rng = np.random.default_rng(1)
@@ -43,6 +45,8 @@ LEFT_OUT = [
     (slab, parts)
     for slab in ("independent", "g-prior", "hyper-g")
     for parts in ({"columns": 3}, PARTS | {"columns": 4, "groups": [[0], [1, 3], [2]]}, {"columns": 2, "inverse_gamma": (1.3, 0.8)})
+] + [
+    (slab, PARTS | {"columns": 4, "groups": [[0], [1, 3], [2]], "known_variance": 1.4}) for slab in ("independent", "g-prior")
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import whichvars as wv
 from whichvars.cli import main
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
-from whichvars.problem.arguments import remark_on_response
+from whichvars.problem.families import Gaussian
 
 N = 40
 RNG = np.random.default_rng(5)
@@ -90,7 +90,7 @@ def test_rows_of_weight_zero_do_not_count():
     ],
 )  # fmt: skip
 def test_small_whole_numbers(y):
-    assert "small whole numbers" in remark_on_response(np.array(y, float))
+    assert "small whole numbers" in Gaussian(wv.Jeffreys()).remark(np.array(y, float))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_small_whole_numbers(y):
     ],
 )  # fmt: skip
 def test_other_numbers_are_left_in_peace(y):
-    assert remark_on_response(np.array(y, float)) is None
+    assert Gaussian(wv.Jeffreys()).remark(np.array(y, float)) is None
 
 
 @pytest.mark.parametrize("load", ["load_boston", "load_growth", "load_tecator", "load_uscrime"])
 def test_bundled_data_are_left_in_peace(load):
     data = getattr(wv.datasets, load)()
-    assert remark_on_response(data.y.to_numpy(float)) is None
+    assert Gaussian(wv.Jeffreys()).remark(data.y.to_numpy(float)) is None
 
 
 FORMS = [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.paired import PRIORS, SLABS, Paired, make_paired, model_priors
+from support.paired import KNOWN_VARIANCE, PRIORS, SLABS, Paired, make_paired, model_priors
 from whichvars._kernels.enumerate import trie_marginals
 from whichvars.errors import TooLargeError
 from whichvars.posterior.posterior import Posterior
@@ -49,6 +49,25 @@ def assert_equals_oracle(case: Paired, prior_name: str, **settings: object) -> P
     assert (np.diff(models.frequency) <= 0).all()
     assert all(list(members) == sorted(members) for members in models.members)
     return posterior
+
+
+KNOWN = {
+    "plain": {},
+    "everything": {
+        "n": 24, "columns": 8, "groups": [[0], [1, 2], [3], [4, 6], [5], [7]], "weighted": True, "always": 2,
+        "scale": "none", "max_size": 4, "duplicate": True,
+    },
+    "as many columns as ν": {"n": 6, "columns": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["gram", "columns"])
+@pytest.mark.parametrize("variance", [0.3, 40.0])
+@pytest.mark.parametrize("situation", KNOWN)
+@pytest.mark.parametrize("slab", KNOWN_VARIANCE)
+def test_known_variance(slab, situation, variance, engine):
+    case = make_paired(slab, known_variance=variance, **KNOWN[situation])
+    assert_equals_oracle(case, "beta-binomial", engine=engine)
 
 
 @pytest.mark.parametrize("prior", PRIORS)

@@ -8,13 +8,19 @@ import math
 import numpy as np
 
 from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, _pivot_is_sound
+from whichvars._kernels.evidence import (
+    INDEPENDENT,
+    SMALLEST_TOLERANCE,
+    log_fit,
+    log_marginal,
+    log_marginal_at,
+    unexplained,
+)
 from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL, SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.products.kept_rows import claim_rows, kept_products
-from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, bounded, flip_log_odds, odds_of
-from whichvars._kernels.target import INDEPENDENT
+from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
 
 
 @inlined
@@ -32,13 +38,13 @@ def additions(target, chain, work, t, as_odds):
         explained += chain.head_solved[r] * chain.head_solved[r]
         half += half_log_g[chain.column[r]]
     log_determinant = -sum_log(chain.head_inverse, 0, k)
-    residual = bounded(1.0 - explained / slab.s_null)
+    residual = unexplained(slab, explained)
     current = chain.floats[LOG_MARGINAL]
     nu = slab.nu
     independent = slab.code == INDEPENDENT
     by_product = independent and nu <= LARGEST_POWER and nu == math.floor(nu)
     start = -half - log_determinant - current
-    together = start - 0.5 * nu * math.log(residual)
+    together = start + log_fit(slab, residual)
     log_common = together + prior.log_size[size + 1] - prior.log_size[size]
     to_odds, as_odds = as_odds, as_odds and abs(log_common) < STEEPEST / 3
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
@@ -56,7 +62,7 @@ def additions(target, chain, work, t, as_odds):
         n = offsets[end] - first
         at = first if whole else 0  # where in z the block begins
         _solve_block(target, chain, work, first, n, at, current_rows)
-        _residuals(work, n, explained, slab.s_null)
+        _residuals(work, n, explained, slab)
         if by_product:
             _powers(work, n, residual, int(nu))
         many_in_doubt = not independent and _count_below(pivots, n, safe) > n // 8
@@ -85,10 +91,7 @@ def additions(target, chain, work, t, as_odds):
                         difference = together - half_log_g[column] - 0.5 * math.log(pivot * powers[i])
                     else:
                         difference = (
-                            start
-                            - half_log_g[column]
-                            - 0.5 * math.log(pivot)
-                            - 0.5 * nu * math.log(residuals[i])
+                            start - half_log_g[column] - 0.5 * math.log(pivot) + log_fit(slab, residuals[i])
                         )
             elif _pivot_is_sound(slab, column, pivots[i]):
                 full_rank = True
@@ -98,7 +101,7 @@ def additions(target, chain, work, t, as_odds):
                     work.inverse[0] = 1.0 / math.sqrt(pivots[i])
                     full_rank = _has_full_rank(work, k, 1, at + i)
                 if full_rank:
-                    difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
+                    difference = log_marginal_at(slab, k + 1, residuals[i], 0.0, 0.0) - current
             log_odds[v] = flip_log_odds(prior, v, size, t, difference)
             if to_odds:
                 work.odds[v] = odds_of(log_odds[v])
@@ -166,15 +169,13 @@ def _reduce(row, n, solved, pivot, right):
 
 
 @inlined
-def _residuals(work, n, explained, s_null):
+def _residuals(work, n, explained, slab):
     """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
     for c in range(n):
         d = pivot[c] if pivot[c] > 0.0 else 1.0
         x = right[c] * (1.0 / math.sqrt(d))
-        value = 1.0 - (explained + x * x) / s_null
-        value = value if value > SMALLEST_RESIDUAL else SMALLEST_RESIDUAL
-        residual[c] = value if value < 1.0 else 1.0
+        residual[c] = unexplained(slab, explained + x * x)
 
 
 @inlined
@@ -286,8 +287,7 @@ def _group(target, chain, work, column, width, i, at, explained, half):
         and not _has_full_rank(work, k, width, at)
     ):
         return -np.inf
-    residual = bounded(1.0 - explained / slab.s_null)
-    return log_marginal(slab, k + width, residual, half, log_determinant)
+    return log_marginal(slab, k + width, explained, half, log_determinant)
 
 
 @kernel

@@ -39,19 +39,24 @@ from whichvars._kernels.chain import (
     change,
     clear,
 )
+from whichvars._kernels.evidence import (
+    INDEPENDENT,
+    MIXTURE,
+    SMALLEST_TOLERANCE,
+    bounded,
+    log_marginal,
+    log_marginal_at,
+)
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, sum_log
-from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.prior import add_heredity
 from whichvars._kernels.propose.additions import additions
 from whichvars._kernels.scan.scan_work import (
     LARGEST_POWER,
     STEEPEST,
-    bounded,
     flip_log_odds,
     odds_of,
 )
-from whichvars._kernels.target import INDEPENDENT, MIXTURE
 
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
 CLOSE_FIT = 1e-4  # 1 − R² below which it is not
@@ -238,7 +243,7 @@ def _deletions_by_inverse(target, chain, work, t):
             b += inverse_factor[i, r] * solved[r]
         less = bounded(residual + b * b / squares[i] / slab.s_null)
         without = half - slab.half_log_g[chain.column[i]]
-        value = log_marginal(slab, k - 1, less, without, log_determinant + 0.5 * math.log(squares[i]))
+        value = log_marginal_at(slab, k - 1, less, without, log_determinant + 0.5 * math.log(squares[i]))
         j = chain.order[i]
         work.log_odds[j] = flip_log_odds(prior, j, size - 1, t, current - value)
 
@@ -294,6 +299,5 @@ def _deletions(target, chain, work, t):
         value = -np.inf
         if sound:
             log_determinant = -sum_log(head_inverse, 0, first) - sum_log(inverse, 0, k - last)
-            residual = bounded(1.0 - explained / slab.s_null)
-            value = log_marginal(slab, k - (last - first), residual, half, log_determinant)
+            value = log_marginal(slab, k - (last - first), explained, half, log_determinant)
         work.log_odds[j] = flip_log_odds(target.prior, j, size - 1, t, current - value)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel
-from whichvars._kernels.marginal import SMALLEST_RESIDUAL
 from whichvars._kernels.prior import log_flip_odds
 from whichvars._kernels.products.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.target import Target
@@ -111,15 +110,6 @@ def probability(log_odds):
         return 1.0 / (1.0 + math.exp(-log_odds))
     odds = math.exp(log_odds)
     return odds / (1.0 + odds)
-
-
-@kernel
-def bounded(residual):
-    if residual < SMALLEST_RESIDUAL:
-        return SMALLEST_RESIDUAL
-    if residual > 1.0:
-        return 1.0
-    return residual
 
 
 @kernel

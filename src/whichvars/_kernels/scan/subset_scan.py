@@ -28,9 +28,9 @@ from whichvars._kernels.chain import (
     _pivot_is_sound,
     clear,
 )
+from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import sum_log
-from whichvars._kernels.marginal import SMALLEST_TOLERANCE, log_marginal
 from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.propose.additions import (
@@ -45,7 +45,7 @@ from whichvars._kernels.propose.additions import (
 from whichvars._kernels.scan.rate_table import log_rate
 from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
 from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
-from whichvars._kernels.target import INDEPENDENT, MIXTURE, Target
+from whichvars._kernels.target import Target
 
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
 
@@ -293,7 +293,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
             m += 1
         at = first - begin if keeps else 0
         _solve_columns(target, chain, work, z, columns, n, at, known)
-        _residuals(work, n, explained, slab.s_null)
+        _residuals(work, n, explained, slab)
         # 2. each of them
         i = np.int64(0)  # where its columns begin in the block; a literal 0 compiles _group once more
         for q in range(first, m):
@@ -314,10 +314,10 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
                         start
                         - slab.half_log_g[column]
                         - 0.5 * math.log(pivots[i])
-                        - 0.5 * slab.nu * math.log(residuals[i])
+                        + log_fit(slab, residuals[i])
                     )
                 elif pivots[i] >= safe or _stays_full_rank(work, z, k, at + i, pivots[i], keeps):
-                    difference = log_marginal(slab, k + 1, residuals[i], 0.0, 0.0) - current
+                    difference = log_marginal_at(slab, k + 1, residuals[i], 0.0, 0.0) - current
             work.log_odds[j] = flip_log_odds(prior, j, size, 1.0, difference)
             i += width
 
