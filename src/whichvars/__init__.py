@@ -17,8 +17,9 @@ _HOME = {
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
-        "Jeffreys", "InverseGamma", "KnownVariance", "FixedInclusion", "BetaBinomial",
+        "Jeffreys", "InverseGamma", "KnownVariance",
     ],
+    "problem.model_priors": ["FixedInclusion", "BetaBinomial"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
     "sampling.continuing": ["resume", "extend"],
@@ -68,10 +69,9 @@ if TYPE_CHECKING:
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
     from whichvars.problem.priors import (
         BIC,
-        BetaBinomial,
-        FixedInclusion,
         GPrior,
         HyperG,
         HyperGN,

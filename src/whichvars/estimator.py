@@ -13,7 +13,7 @@ from whichvars.data.frames import refuse_words
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import BetaBinomial
+from whichvars.problem.model_priors import BetaBinomial
 from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
 from whichvars.sampling.sample import sample

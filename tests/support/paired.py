@@ -7,10 +7,9 @@ import numpy as np
 
 from support import oracle
 from support.oracle import OraclePosterior, OracleSlab
+from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
 from whichvars.problem.priors import (
     BIC,
-    BetaBinomial,
-    FixedInclusion,
     GPrior,
     HyperG,
     HyperGN,

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.priors import (
-    BetaBinomial,
-    FixedInclusion,
-    IndependentNormal,
-    InverseGamma,
-    KnownVariance,
-    ModelPrior,
-)
+from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
+from whichvars.problem.priors import IndependentNormal, InverseGamma, KnownVariance
 from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
 

@@ -21,7 +21,8 @@ from whichvars.posterior.reweighting import (
     thin_warning,
 )
 from whichvars.posterior.scores import leave_one_out, log_predictive
-from whichvars.problem.priors import ModelPrior, Slab
+from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ from whichvars.posterior.marginals import log_marginals, log_priors
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.priors import BetaBinomial, FixedInclusion, GPrior, HyperG, HyperGN, IndependentNormal
+from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
+from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import numpy as np
 
 from whichvars.data.frames import check_unique, find_columns, read_vector
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import ModelPrior, Slab
+from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.priors import Slab
 
 WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
 

@@ -23,7 +23,7 @@ from scipy.special import betaln, gammaln
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import BetaBinomial, FixedInclusion, ModelPrior
+from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
 
 MOST_SETS = 1 << 15  # sets of parents that are enumerated; beyond, sizes are simulated
 SIMULATED = 100_000  # draws of a simulation, fewer where p is large

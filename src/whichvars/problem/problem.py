@@ -41,17 +41,15 @@ from whichvars.problem.from_moments import (
     reduce_moments,
 )
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
+from whichvars.problem.model_priors import ModelPrior, check_model_prior, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
     Jeffreys,
-    ModelPrior,
     Noise,
     Slab,
-    check_model_prior,
     check_noise,
     check_slab,
     check_slab_with_noise,
-    default_model_prior,
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import (

@@ -10,13 +10,16 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
-from whichvars.problem import priors
+from whichvars.problem import model_priors, priors
 from whichvars.problem.flat import FlatPart
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
-    cls for cls in vars(priors).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)
+    cls
+    for module in (priors, model_priors)
+    for cls in vars(module).values()
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
 CLASSES = (Problem, FlatPart, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, *PRIORS)
 

@@ -10,6 +10,7 @@ from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import mixture_table
+from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import (
     GPrior,
     HyperG,
@@ -17,7 +18,6 @@ from whichvars.problem.priors import (
     IndependentNormal,
     InverseGamma,
     KnownVariance,
-    ModelPrior,
     Noise,
     Slab,
     ZellnerSiow,

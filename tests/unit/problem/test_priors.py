@@ -15,13 +15,8 @@ from scipy.stats import betabinom, binom, chisquare
 import whichvars as wv
 from support.oracle import all_masks, log_model_prior
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import (
-    check_model_prior,
-    check_noise,
-    check_slab,
-    default_model_prior,
-    per_variable,
-)
+from whichvars.problem.model_priors import check_model_prior, default_model_prior
+from whichvars.problem.priors import check_noise, check_slab, per_variable
 
 P = 6
 H = (0.1, 0.5, 0.03, 0.9, 0.4, 0.25)
