@@ -127,7 +127,7 @@ def test_a_numba_without_such_events(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_with_and_without_the_compiler(disabled: str, compiles: bool, tmp_path: Path) -> None:
     """In a process of its own, where nothing is compiled yet and nothing is kept."""
     code = (
-        "import numba; from whichvars import compiling; f = numba.njit(lambda x: x + 1); f(1); "
+        "import numba; from whichvars.sampling import compiling; f = numba.njit(lambda x: x + 1); f(1); "
         "print(compiling.clock() > 0, compiling._meter.total > 0)"
     )
     source = str(Path(whichvars.__file__).parents[1])
