@@ -382,9 +382,9 @@ def _advance(
         changes = ints[ADDED] + ints[DELETED]
         if changes > 0 and not (kind == FLIP and look_up_flip(target, chain, table)):
             log_ratio = evaluate(target, chain, memo)
-            ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
-            if ints[NEEDED] > 0:
-                return done, events
+        ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
+        if ints[NEEDED] > 0:
+            return done, events
         if kind == FLIP:
             if log_ratio > -np.inf:  # rounding alone can say otherwise
                 accept(target, chain)
