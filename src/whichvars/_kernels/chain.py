@@ -8,6 +8,8 @@ A sampler's step is always the same four calls:
     this chain
     accept(target, chain)             make the proposal the current model
 
+A sampler makes the first two, and ``decide`` (``decide.py``) the others.
+
 Included variables stand in the order in which they entered, so those that stay longest come first in the
 factor and a change near the end leaves most of it valid. Three things are computed only when needed: a
 product of two columns when both are in a factor for the first time (`products`, addressed by slots that do
