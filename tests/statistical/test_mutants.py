@@ -28,6 +28,7 @@ class Mutant(NamedTuple):
 
 ADS = "samplers/add_delete_swap.py"
 CHAIN = "_kernels/chain.py"
+DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
 STAND_INS = "_kernels/products/stand_ins.py"
@@ -49,6 +50,18 @@ MUTANTS = {
     ),
     "wrong proposal probability at the full model": Mutant(
         ADS, "delete = 1.0 if size + 1 == p else 0.5 * (1.0 - swap)", "delete = 0.5 * (1.0 - swap)", "check_transitions"
+    ),
+    "proposal probabilities left out of the ratio": Mutant(
+        DECIDE, "log_ratio = chain.floats[LOG_PROPOSAL]", "log_ratio = 0.0", "check_transitions"
+    ),
+    "what is improbable is accepted half of the time": Mutant(
+        DECIDE, "or rng.random() < acceptance:", "or rng.random() < max(acceptance, 0.5):", "check_estimated"
+    ),
+    "the model that is entered counted for the one that is left": Mutant(
+        DECIDE,
+        "        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    accept",
+        "        accept(target, chain)\n        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    else:\n        accept",
+        "check_counts",
     ),
     "n for ν": Mutant("problem/target.py", "else float(nu + 2 * a0)", "else float(n + 2 * a0)", "check_enumeration"),
     "ν/2 cut to a whole number": Mutant(

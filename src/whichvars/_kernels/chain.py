@@ -8,6 +8,8 @@ A sampler's step is always the same four calls:
     this chain
     accept(target, chain)             make the proposal the current model
 
+A sampler makes the first two, and ``decide`` (``decide.py``) the others.
+
 Included variables stand in the order in which they entered, so those that stay longest come first in the
 factor and a change near the end leaves most of it valid. Three things are computed only when needed: a
 product of two columns when both are in a factor for the first time (`products`, addressed by slots that do
@@ -195,14 +197,14 @@ def _fill(target, chain, row):
 
 
 @kernel
-def _pivot_is_sound(slab, column, pivot):
+def pivot_is_sound(slab, column, pivot):
     if slab.code == INDEPENDENT:
         return pivot > 0.5 * slab.ridge[column]  # never below the ridge but by rounding
     return pivot > SMALLEST_TOLERANCE
 
 
 @kernel
-def _extend_head(target, chain, stop):
+def extend_head(target, chain, stop):
     """Bring the factor's rows up to order position `stop` up to date. False if rounding forbids."""
     first = chain.row[chain.ints[VALID]]
     last = chain.row[stop]
@@ -226,7 +228,7 @@ def _extend_head(target, chain, stop):
 
 
 @kernel
-def _factor_proposal(target, chain):
+def factor_proposal(target, chain):
     """Log marginal likelihood of the proposed model from its factor: shared head, own tail."""
     ints = chain.ints
     design, slab = target.design, target.slab
@@ -237,7 +239,7 @@ def _factor_proposal(target, chain):
     split_at = ints[SIZE]
     for i in range(ints[DELETED]):
         split_at = min(split_at, chain.position[chain.deleted[i]])
-    if not _extend_head(target, chain, split_at):
+    if not extend_head(target, chain, split_at):
         ints[BREAKDOWNS] += 1
         return -np.inf
     split = chain.row[split_at]
@@ -292,7 +294,7 @@ def _factor_proposal(target, chain):
             head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, i, work,
             diagonals[column] + ridge[column], xty[column],
         )  # fmt: skip
-        if not _pivot_is_sound(slab, column, pivot):
+        if not pivot_is_sound(slab, column, pivot):
             if slab.code == INDEPENDENT:
                 ints[BREAKDOWNS] += 1
             return -np.inf
@@ -345,7 +347,7 @@ def evaluate(target, chain, memo):
     key = chain.keys[1]
     value = recall(memo, key)
     if math.isnan(value):
-        value = _factor_proposal(target, chain)
+        value = factor_proposal(target, chain)
         remember(memo, key, value)
     floats[NEW_LOG_MARGINAL] = value
     tempered = 0.0

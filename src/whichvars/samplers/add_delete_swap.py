@@ -1,12 +1,16 @@
-r"""Add, delete or swap one variable (Brown, Vannucci & Fearn 1998): the baseline.
+r"""Add, delete or swap one variable (Brown, Vannucci & Fearn 1998): the baseline. One iteration:
 
-At a model of k variables, with probability `swap` exchange one that is in for one that is out; otherwise add
-or delete one, each with probability (1 − swap)/2. At the null model only an addition is possible and has
-probability 1, at the full model only a deletion; the ratio of proposal probabilities accounts for it:
+1. propose. At a model of k variables, with probability `swap` exchange one that is in for one that is out; otherwise
+   add or delete one, each with probability (1 − swap)/2. At the null model only an addition is possible and has
+   probability 1, at the full model only a deletion;
+2. accept or reject (``_kernels/decide.py``). The ratio of proposal probabilities is
 
-.. math:: \frac{q(\gamma', \gamma)}{q(\gamma, \gamma')} = \frac{d_{k+1}/(k+1)}{a_k/(p-k)} \quad\text{for an addition,}
+   .. math:: \frac{q(\gamma', \gamma)}{q(\gamma, \gamma')} = \frac{d_{k+1}/(k+1)}{a_k/(p-k)} \quad\text{for an addition,}
 
-its inverse for a deletion, 1 for a swap.
+   its inverse for a deletion, 1 for a swap. Here a_k and d_k are the probabilities of adding and deleting at k
+   variables.
+
+Nothing is learned.
 """
 
 import math
@@ -15,19 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    DELETED,
-    LOG_PROPOSAL,
-    NEEDED,
-    PENDING,
-    SIZE,
-    accept,
-    change,
-    clear,
-    evaluate,
-)
-from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, change, clear
+from whichvars._kernels.count.tally import COUNTING, end_iteration
+from whichvars._kernels.decide import ACCEPTED, WAITING, decide
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.moves import draw_excluded, draw_included
 from whichvars.problem.problem import Problem
@@ -99,8 +93,7 @@ def log_add_ratio(size, p, swap):
 
 @inlined
 def propose(target, chain, rng, swap):
-    """One add/delete/swap proposal: fills the chain's proposal and its log ratio, returns the kind of
-    move."""
+    """Step 1, and the log ratio of proposal probabilities of step 2."""
     clear(chain)
     size = chain.ints[SIZE]
     p = chain.position.shape[0]
@@ -125,7 +118,6 @@ def propose(target, chain, rng, swap):
         change(target, chain, draw_included(chain, rng))
         change(target, chain, draw_excluded(chain, rng))
     chain.floats[LOG_PROPOSAL] = ratio
-    return move
 
 
 @entry
@@ -141,19 +133,13 @@ def _advance(target, chain, memo, tally, rng, counts, swap, iterations):
     for done in range(iterations):
         if ints[PENDING] == 0:
             propose(target, chain, rng, swap)
-        log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-        if ints[NEEDED] > 0:
-            ints[PENDING] = 1
+        verdict, _ = decide(target, chain, memo, tally, rng, counting, False)
+        if verdict == WAITING:
             return done
-        ints[PENDING] = 0
         move = SWAP if ints[ADDED] == ints[DELETED] else (ADD if ints[ADDED] == 1 else DELETE)
         counts[0, move] += 1
-        if log_ratio >= 0.0 or rng.random() < math.exp(log_ratio):
+        if verdict == ACCEPTED:
             counts[1, move] += 1
-            if counting:
-                leave_model(chain, tally)
-                count_changes(chain, tally, ints[ADDED], ints[DELETED])
-            accept(target, chain)
         if counting:
             end_iteration(target, chain, tally)
     return iterations

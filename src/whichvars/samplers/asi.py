@@ -5,8 +5,8 @@ scale ζ. One iteration:
 
 1. propose: each variable that is out enters with :math:`A_j = \zeta \min\{1, \hat\pi_j/(1-\hat\pi_j)\}`, each that is
    in leaves with :math:`D_j = \zeta \min\{1, (1-\hat\pi_j)/\hat\pi_j\}`, independently;
-2. accept with probability :math:`a = \min\{1, \frac{\pi(\gamma')}{\pi(\gamma)} \prod_{\mathrm{added}}
-   \frac{1-\hat\pi_j}{\hat\pi_j} \prod_{\mathrm{deleted}} \frac{\hat\pi_j}{1-\hat\pi_j}\}`;
+2. accept (``_kernels/decide.py``) with probability :math:`a = \min\{1, \frac{\pi(\gamma')}{\pi(\gamma)}
+   \prod_{\mathrm{added}} \frac{1-\hat\pi_j}{\hat\pi_j} \prod_{\mathrm{deleted}} \frac{\hat\pi_j}{1-\hat\pi_j}\}`;
 3. move ζ on the scale logit_ε by :math:`i^{-0.7} (a - 0.234)`, a proposal without a change counted as accepted.
 
 Now and then all conditional inclusion probabilities p_j(γ) are computed; π̂_j = κ + (1 − 2κ) · their mean over
@@ -24,19 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    DELETED,
-    LOG_PROPOSAL,
-    NEEDED,
-    PENDING,
-    SIZE,
-    accept,
-    clear,
-    evaluate,
-)
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, clear
 from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
-from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.count.tally import COUNTING, end_iteration
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
@@ -179,27 +170,15 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
     for done in range(iterations):
         if ints[PENDING] == 0:
             propose(target, chain, own.informed, rng)
-        number = ints[ADDED] + ints[DELETED]
-        acceptance = 1.0
-        accepted = False
-        if number > 0:
-            log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-            if ints[NEEDED] > 0:
-                ints[PENDING] = 1
-                return done
-            ints[PENDING] = 0
-            acceptance = math.exp(min(log_ratio, 0.0))
-            accepted = rng.random() < acceptance
+        verdict, log_ratio = decide(target, chain, memo, tally, rng, counting, True)
+        if verdict == WAITING:
+            return done
+        acceptance = acceptance_of(log_ratio)
         changes.ints[ITERATION] += 1
         if learning:
             step = math.pow(changes.ints[ITERATION], -decay)
             learn_scale(own.informed, acceptance, aim, step)
-        if accepted:
-            if counting:
-                leave_model(chain, tally)
-                count_changes(chain, tally, ints[ADDED], ints[DELETED])
-            accept(target, chain)
-        note_proposal(changes, counting, number, acceptance, accepted)
+        note_proposal(changes, counting, ints[ADDED] + ints[DELETED], acceptance, verdict == ACCEPTED)
         if counting:
             end_iteration(target, chain, tally)
         if changes.ints[ITERATION] == scans[NEXT_SCAN]:

@@ -26,22 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    COLUMNS,
-    DELETED,
-    LOG_PROPOSAL,
-    NEEDED,
-    PENDING,
-    SIZE,
-    accept,
-    change,
-    clear,
-    evaluate,
-)
+from whichvars._kernels.chain import COLUMNS, LOG_PROPOSAL, PENDING, SIZE, accept, change, clear
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, meet_model, new_known
 from whichvars._kernels.count.tally import COUNTING, count_draws
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge, make_flip
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.products.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.propose.informed import (
@@ -384,20 +373,15 @@ def _advance(
                     continue
                 state[c, KIND] = FLIP
         kind = state[c, KIND]
-        log_ratio = 0.0
-        changes = ints[ADDED] + ints[DELETED]
-        if changes > 0 and not (kind == FLIP and look_up_flip(target, chain, table)):
-            log_ratio = evaluate(target, chain, memo)
-            ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
-            if ints[NEEDED] > 0:
-                return done, events
         if kind == FLIP:
-            if log_ratio > -np.inf:  # rounding alone can say otherwise
-                accept(target, chain)
+            if not make_flip(target, chain, memo, look_up_flip(target, chain, table)):
+                return done, events
         else:
-            acceptance = math.exp(min(log_ratio + chain.floats[LOG_PROPOSAL], 0.0))
-            note_move(own, kind, acceptance, learning)
-            if changes > 0 and rng.random() < acceptance:
+            verdict, log_ratio = judge(target, chain, memo, rng, True)
+            if verdict == WAITING:
+                return done, events
+            note_move(own, kind, acceptance_of(log_ratio), learning)
+            if verdict == ACCEPTED:
                 count_stay(chain, tally, own, c)
                 accept(target, chain)
             state[c, STAYED] += 1

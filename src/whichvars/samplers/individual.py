@@ -4,8 +4,9 @@ Every variable has its own adding probability :math:`A_j` and deleting probabili
 
 1. propose γ': each variable that is out enters with probability :math:`A_j`, each that is in leaves with probability
    :math:`D_j`, all independently;
-2. accept with probability :math:`a = \min\{1, \frac{\pi(\gamma')}{\pi(\gamma)} \prod_{\mathrm{added}} \frac{D_j}{A_j}
-   \prod_{\mathrm{deleted}} \frac{A_j}{D_j}\}` (unchanged coordinates cancel);
+2. accept (``_kernels/decide.py``) with probability
+   :math:`a = \min\{1, \frac{\pi(\gamma')}{\pi(\gamma)} \prod_{\mathrm{added}} \frac{D_j}{A_j} \prod_{\mathrm{deleted}} \frac{A_j}{D_j}\}`
+   (unchanged coordinates cancel);
 3. learn, at the changed coordinates only, on the scale :math:`\mathrm{logit}_\varepsilon`, with step :math:`\phi_i = \phi_0 i^{-\lambda}`
    and :math:`a'` the acceptance probability of the reverse move:
    for an added j, :math:`A_j` by :math:`\phi_i (a - \tau)(1 - wa)` and :math:`D_j` by :math:`\phi_i (a' -
@@ -22,18 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    DELETED,
-    LOG_PROPOSAL,
-    NEEDED,
-    PENDING,
-    SIZE,
-    accept,
-    clear,
-    evaluate,
-)
-from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, clear
+from whichvars._kernels.count.tally import COUNTING, end_iteration
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.adapt import (
     ADD,
@@ -239,8 +231,7 @@ def propose(target, chain, adaptation, rng, by_buckets):
 def directions(log_ratio, tau, w):
     """What step 3 moves the probabilities by, but for φ_i: that of the move made, and that of the reverse
     move."""
-    a = math.exp(min(log_ratio, 0.0))
-    reverse = math.exp(min(-log_ratio, 0.0))
+    a, reverse = acceptance_of(log_ratio), acceptance_of(-log_ratio)
     return (a - tau) * (1.0 - w * a), (reverse - tau) * w * a
 
 
@@ -252,39 +243,6 @@ def learn(chain, adaptation, log_ratio, step, tau, w):
         nudge(adaptation, chain.added[i], step * forward, step * reverse)
     for i in range(chain.ints[DELETED]):
         nudge(adaptation, chain.deleted[i], step * reverse, step * forward)
-
-
-@inlined
-def step(
-    target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, counting
-):
-    """One iteration of one chain; False, and nothing done, where the chain needs more room first."""
-    ints = chain.ints
-    if ints[PENDING] == 0:
-        changes.ints[ITERATION] += 1
-        propose(target, chain, adaptation, rng, by_buckets)
-    number = ints[ADDED] + ints[DELETED]
-    acceptance = 1.0
-    accepted = False
-    fits = True
-    if number > 0:
-        log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-        fits = ints[NEEDED] == 0
-        ints[PENDING] = 0 if fits else 1
-        if fits:
-            acceptance = math.exp(min(log_ratio, 0.0))
-            accepted = log_ratio >= 0.0 or rng.random() < acceptance
-            iteration = changes.ints[ITERATION]
-            if iteration <= freeze:
-                learn(chain, adaptation, log_ratio, phi0 * math.pow(iteration, -decay), tau, w)
-            if accepted:
-                if counting:
-                    leave_model(chain, tally)
-                    count_changes(chain, tally, ints[ADDED], ints[DELETED])
-                accept(target, chain)
-    if fits:
-        note_proposal(changes, counting, number, acceptance, accepted)
-    return fits
 
 
 @entry
@@ -314,25 +272,20 @@ def _advance(
     target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
 ):
     """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
+    ints = chain.ints
     counting = tally.ints[COUNTING] == 1
     for done in range(iterations):
-        if not step(
-            target,
-            chain,
-            memo,
-            tally,
-            rng,
-            adaptation,
-            changes,
-            tau,
-            w,
-            phi0,
-            decay,
-            freeze,
-            by_buckets,
-            counting,
-        ):
+        if ints[PENDING] == 0:
+            changes.ints[ITERATION] += 1
+            propose(target, chain, adaptation, rng, by_buckets)
+        verdict, log_ratio = decide(target, chain, memo, tally, rng, counting, False)
+        if verdict == WAITING:
             return done
+        iteration = changes.ints[ITERATION]
+        if iteration <= freeze:
+            learn(chain, adaptation, log_ratio, phi0 * math.pow(iteration, -decay), tau, w)
+        acceptance, number = acceptance_of(log_ratio), ints[ADDED] + ints[DELETED]
+        note_proposal(changes, counting, number, acceptance, verdict == ACCEPTED)
         if counting:
             end_iteration(target, chain, tally)
     return iterations

@@ -1,13 +1,16 @@
-r"""Add, delete or swap several variables at once, as many as suits (Lamnisos, Griffin & Steel 2012, 2013).
+r"""Add, delete or swap several variables at once, as many as suits (Lamnisos, Griffin & Steel 2012, 2013). One
+iteration:
 
-The kind of move is drawn as in ``add_delete_swap``; the number of variables it concerns is 1 + Binomial(N −
-1, ω), and they are drawn uniformly. A move that is not possible (more variables than there are) leaves the
-model as it is. The ratio of proposal probabilities for adding m variables to k is
+1. propose. The kind of move is drawn as in ``add_delete_swap``; the number of variables it concerns is
+   1 + Binomial(N − 1, ω), and they are drawn uniformly;
+2. accept or reject (``_kernels/decide.py``). The ratio of proposal probabilities for adding m variables to k is
 
-.. math:: \frac{d_{k+m}}{a_k} \binom{p-k}{m} \Big/ \binom{k+m}{m},
+   .. math:: \frac{d_{k+m}}{a_k} \binom{p-k}{m} \Big/ \binom{k+m}{m},
 
-its inverse for deleting them again, 1 for a swap. ω is moved by Robbins–Monro on its logit, by
-:math:`\phi_i (a - \mathrm{target})`, until proposals are as bold as the target acceptance rate allows.
+   its inverse for deleting them again, 1 for a swap. A move that is not possible (more variables than there are)
+   leaves the model as it is, and its acceptance probability a is 0;
+3. learn: ω is moved by Robbins–Monro on its logit, by :math:`\phi_i (a - \mathrm{target})`, until proposals are as
+   bold as the target acceptance rate allows.
 """
 
 import math
@@ -16,19 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    DELETED,
-    LOG_PROPOSAL,
-    NEEDED,
-    PENDING,
-    SIZE,
-    accept,
-    change,
-    clear,
-    evaluate,
-)
-from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, change, clear
+from whichvars._kernels.count.tally import COUNTING, end_iteration
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
 from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
@@ -131,7 +124,8 @@ def log_add_ratio(size, m, p, swap):
 
 @kernel
 def propose(target, chain, rng, swap, max_changes, omega):
-    """Fill the chain's proposal and its log ratio; False if the move that was drawn is not possible."""
+    """Step 1, and the log ratio of proposal probabilities of step 2: −inf, with nothing proposed, where the move
+    that was drawn is not possible."""
     clear(chain)
     size = chain.ints[SIZE]
     p = chain.position.shape[0]
@@ -147,7 +141,8 @@ def propose(target, chain, rng, swap, max_changes, omega):
         if rng.random() < omega:
             m += 1
     if ((adding or swapping) and m > p - size) or ((not adding) and m > size):
-        return False
+        chain.floats[LOG_PROPOSAL] = -np.inf
+        return
     if swapping or not adding:
         for _ in range(m):
             change(target, chain, draw_new_included(chain, rng))
@@ -160,7 +155,6 @@ def propose(target, chain, rng, swap, max_changes, omega):
         chain.floats[LOG_PROPOSAL] = log_add_ratio(size, m, p, swap)
     else:
         chain.floats[LOG_PROPOSAL] = -log_add_ratio(size - m, m, p, swap)
-    return True
 
 
 @inlined
@@ -198,31 +192,17 @@ def _advance(
     ints = chain.ints
     counting = tally.ints[COUNTING] == 1
     for done in range(iterations):
-        possible = True
         if ints[PENDING] == 0:
             changes.ints[ITERATION] += 1
-            possible = propose(target, chain, rng, swap, max_changes, 1.0 / (1.0 + math.exp(-logit[0])))
-        number = 0
-        acceptance = 0.0
-        accepted = False
-        if possible:
-            number = ints[ADDED] + ints[DELETED]
-            log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-            if ints[NEEDED] > 0:
-                ints[PENDING] = 1
-                return done
-            ints[PENDING] = 0
-            acceptance = math.exp(min(log_ratio, 0.0))
-            accepted = log_ratio >= 0.0 or rng.random() < acceptance
+            propose(target, chain, rng, swap, max_changes, 1.0 / (1.0 + math.exp(-logit[0])))
+        verdict, log_ratio = decide(target, chain, memo, tally, rng, counting, False)
+        if verdict == WAITING:
+            return done
+        acceptance = acceptance_of(log_ratio)
         iteration = changes.ints[ITERATION]
         if iteration <= freeze:
             logit[0] = bounded_logit(logit[0] + phi0 * math.pow(iteration, -decay) * (acceptance - aim))
-        if accepted:
-            if counting:
-                leave_model(chain, tally)
-                count_changes(chain, tally, ints[ADDED], ints[DELETED])
-            accept(target, chain)
-        note_proposal(changes, counting, number, acceptance, accepted)
+        note_proposal(changes, counting, ints[ADDED] + ints[DELETED], acceptance, verdict == ACCEPTED)
         if counting:
             end_iteration(target, chain, tally)
     return iterations

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept, evaluate
-from whichvars._kernels.count.tally import count_changes, leave_model
+from whichvars._kernels.chain import ADDED, DELETED, PENDING
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.propose.adapt import Adaptation, new_adaptation, nudge
 from whichvars._kernels.propose.bernoulli import Buckets
@@ -140,9 +140,9 @@ def move_state_of_rung(stack: MoveState, k: int) -> MoveState:
 
 
 @kernel
-def defer(chain, state, move, log_ratio, acceptance, rate):
+def defer(chain, state, move, log_ratio, rate):
     """Gather what this proposal has to teach, at learning rate φ_i = `rate`."""
-    state.pooled[1] += rate * (acceptance - move.tau)
+    state.pooled[1] += rate * (acceptance_of(log_ratio) - move.tau)
     if move.code != INDIVIDUAL:
         return
     forward, reverse = individual.directions(log_ratio, move.tau, move.w)
@@ -190,7 +190,6 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
     counting: add the chain's change to the tally; noting: add to the counts of changes.
     """
     ints = chain.ints
-    possible = True
     if ints[PENDING] == 0:
         state.changes.ints[ITERATION] += 1
         if move.code == INDIVIDUAL:
@@ -199,33 +198,19 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
             add_delete_swap.propose(target, chain, rng, move.swap)
         else:
             omega = 1.0 / (1.0 + math.exp(-state.logit[0]))
-            possible = lamnisos.propose(target, chain, rng, move.swap, move.max_changes, omega)
-    number = ints[ADDED] + ints[DELETED] if possible else 0
-    acceptance = 1.0 if possible else 0.0
-    accepted = False
-    fits = True
-    log_ratio = -np.inf
-    if number > 0:
-        log_ratio = evaluate(target, chain, memo) + chain.floats[LOG_PROPOSAL]
-        fits = ints[NEEDED] == 0
-        ints[PENDING] = 0 if fits else 1
-        if fits:
-            acceptance = math.exp(min(log_ratio, 0.0))
-            accepted = log_ratio >= 0.0 or rng.random() < acceptance
+            lamnisos.propose(target, chain, rng, move.swap, move.max_changes, omega)
+    verdict, log_ratio = decide(target, chain, memo, tally, rng, counting, False)
+    if verdict == WAITING:
+        return False
+    acceptance = acceptance_of(log_ratio)
     iteration = state.changes.ints[ITERATION]
-    if fits and iteration <= move.freeze and (number > 0 or not possible):  # what is impossible is rejected
+    if iteration <= move.freeze:
         rate = move.phi0 * math.pow(iteration, -move.decay)
         if move.deferred:
-            defer(chain, state, move, log_ratio, acceptance, rate)
+            defer(chain, state, move, log_ratio, rate)
         elif move.code == INDIVIDUAL:
             individual.learn(chain, state.adaptation, log_ratio, rate, move.tau, move.w)
         elif move.code == LAMNISOS:
             state.logit[0] = lamnisos.bounded_logit(state.logit[0] + rate * (acceptance - move.tau))
-    if accepted:
-        if counting:
-            leave_model(chain, tally)
-            count_changes(chain, tally, ints[ADDED], ints[DELETED])
-        accept(target, chain)
-    if fits:
-        note_proposal(state.changes, noting, number, acceptance, accepted)
-    return fits
+    note_proposal(state.changes, noting, ints[ADDED] + ints[DELETED], acceptance, verdict == ACCEPTED)
+    return True

@@ -19,19 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    ADDED,
-    BREAKDOWNS,
-    DELETED,
-    NEEDED,
-    SIZE,
-    accept,
-    change,
-    clear,
-    evaluate,
-)
+from whichvars._kernels.chain import BREAKDOWNS, NEEDED, SIZE, change, clear, evaluate
 from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
-from whichvars._kernels.count.tally import COUNTING, count_changes, end_iteration, leave_model
+from whichvars._kernels.count.tally import COUNTING, end_iteration
+from whichvars._kernels.decide import take
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
@@ -169,15 +160,6 @@ def visit(target, chain, memo, tally, rng, own, counting):
             ints[FLIPPED] += 1
             take(target, chain, tally, counting)
     return True
-
-
-@kernel
-def take(target, chain, tally, counting):
-    """Make the proposal the current model."""
-    if counting:
-        leave_model(chain, tally)
-        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])
-    accept(target, chain)
 
 
 @kernel

@@ -34,8 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import NEEDED, PENDING, SCANNED, SIZE, accept, change, clear, evaluate
+from whichvars._kernels.chain import NEEDED, PENDING, SCANNED, SIZE, change, clear
 from whichvars._kernels.count.tally import COUNTING, NOW, count_draws
+from whichvars._kernels.decide import make_flip
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.scan.subset_scan import (
     Subset,
@@ -297,11 +298,7 @@ def _advance(target, chain, memo, tally, rng, work, floats, sums, weights, c, su
             if event == DRAW:
                 done += 1
                 continue
-        possible = evaluate(target, chain, memo) > -np.inf
-        ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
-        if ints[NEEDED] > 0:
+        if not make_flip(target, chain, memo, False):
             return done, events
-        if possible:  # rounding alone can say otherwise
-            accept(target, chain)
         done += 1
     return done, events

@@ -33,10 +33,8 @@ from whichvars._kernels.chain import (
     SCANNED,
     TAIL,
     Chain,
-    accept,
     change,
     clear,
-    evaluate,
     grow,
     new_chain,
 )
@@ -50,6 +48,7 @@ from whichvars._kernels.count.tally import (
     new_tally,
     start_counting_draws,
 )
+from whichvars._kernels.decide import make_flip
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.scan.rate_table import (
     HITS,
@@ -401,13 +400,7 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
                     count_draws(chain, tally, 1)
                 done += 1
                 continue
-        possible = True
-        if not look_up_flip(target, chain, table):
-            possible = evaluate(target, chain, memo) > -np.inf
-        ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
-        if ints[NEEDED] > 0:
+        if not make_flip(target, chain, memo, look_up_flip(target, chain, table)):
             return done, events
-        if possible:  # rounding alone can say otherwise
-            accept(target, chain)
         done += 1
     return done, events

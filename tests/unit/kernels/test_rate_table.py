@@ -13,6 +13,7 @@ from statistical.test_invariance import CASES
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.kernels import chain_at
 from unit.kernels.test_bernoulli import MILLION, chi_square
+from whichvars._kernels.chain import SIZE
 from whichvars._kernels.jit import entry
 from whichvars._kernels.scan.rate_table import (
     BLOCKS,
@@ -224,3 +225,24 @@ def test_every_chain_warms_up() -> None:
         sampler.begin_counting(target, run)
         advance_run(target, sampler, run, 400, None, 1)
         assert np.all(run.units[0].totals()[1] > 0)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [wv.TemperedGibbs(), wv.Hybrid(), wv.Hybrid(moves=0)],
+    ids=["tempered-gibbs", "hybrid", "hybrid-flips"],
+)
+def test_a_flip_that_waited_for_room_is_made_once(sampler: Any) -> None:
+    """The model that a chain has no room for may be in the table already, put there by another chain."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 40))
+    target = wv.Problem(X, X[:, :36].sum(axis=1) + rng.normal(size=200), slab=wv.GPrior(20.0))
+    run = sampler.init(target, np.random.SeedSequence(1, spawn_key=(0,)), [np.arange(30)] * sampler.chains)
+    chains = run.units[0].chains
+    assert len(chains[0].slot) == 32
+    for _ in range(60):
+        sampler.advance(target, run, 0, 1)
+        for chain in chains:
+            members = chain.order[: chain.ints[SIZE]]
+            assert sorted(members) == np.flatnonzero(chain.position >= 0).tolist()
+    assert len(chains[0].slot) > 32

@@ -24,7 +24,7 @@ from whichvars.samplers.lamnisos import BOUND, log_add_ratio, propose
 def propose_many(target, chain, rng, swap, max_changes, omega, proposals, log_ratios):
     """Proposed models as masks, −1 where the move was not possible."""
     for i in range(proposals.shape[0]):
-        possible = propose(target, chain, rng, swap, max_changes, omega)
+        propose(target, chain, rng, swap, max_changes, omega)
         mask = 0
         for j in range(chain.position.shape[0]):
             if chain.position[j] >= 0:
@@ -33,8 +33,8 @@ def propose_many(target, chain, rng, swap, max_changes, omega, proposals, log_ra
             mask ^= 1 << chain.added[a]
         for d in range(chain.ints[DELETED]):
             mask ^= 1 << chain.deleted[d]
-        proposals[i] = mask if possible else -1
         log_ratios[i] = chain.floats[LOG_PROPOSAL]
+        proposals[i] = mask if log_ratios[i] > -np.inf else -1
 
 
 @entry

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, _pivot_is_sound
+from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, pivot_is_sound
 from whichvars._kernels.evidence import (
     INDEPENDENT,
     SMALLEST_TOLERANCE,
@@ -62,7 +62,7 @@ def additions(target, chain, work, t, as_odds):
         n = offsets[end] - first
         at = first if whole else 0  # where in z the block begins
         _solve_block(target, chain, work, first, n, at, current_rows)
-        _residuals(work, n, explained, slab)
+        residuals_left(work, n, explained, slab)
         if by_product:
             _powers(work, n, residual, int(nu))
         many_in_doubt = not independent and _count_below(pivots, n, safe) > n // 8
@@ -82,7 +82,7 @@ def additions(target, chain, work, t, as_odds):
             difference = -np.inf
             if width > 1:
                 if k + width <= slab.max_columns:
-                    value = _group(target, chain, work, column, width, i, at + i, explained, half)
+                    value = scan_group(target, chain, work, column, width, i, at + i, explained, half)
                     difference = value - current
             elif independent:
                 pivot = pivots[i]
@@ -93,13 +93,13 @@ def additions(target, chain, work, t, as_odds):
                         difference = (
                             start - half_log_g[column] - 0.5 * math.log(pivot) + log_fit(slab, residuals[i])
                         )
-            elif _pivot_is_sound(slab, column, pivots[i]):
+            elif pivot_is_sound(slab, column, pivots[i]):
                 full_rank = True
                 if many_in_doubt:
                     full_rank = 1.0 / work.largest[i] >= SMALLEST_TOLERANCE
                 elif pivots[i] < safe:
                     work.inverse[0] = 1.0 / math.sqrt(pivots[i])
-                    full_rank = _has_full_rank(work, k, 1, at + i)
+                    full_rank = has_full_rank(work, k, 1, at + i)
                 if full_rank:
                     difference = log_marginal_at(slab, k + 1, residuals[i], 0.0, 0.0) - current
             log_odds[v] = flip_log_odds(prior, v, size, t, difference)
@@ -122,45 +122,45 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
     for r in range(current_rows):
-        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
         kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
         s = 0
         while s + 4 <= r:
-            _subtract_four(
+            subtract_four(
                 row, n,
                 z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
                 head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
             )  # fmt: skip
             s += 4
         while s < r:
-            _subtract_one(row, n, z[s, at : at + n], head[r, s])
+            subtract_one(row, n, z[s, at : at + n], head[r, s])
             s += 1
-        _finish_row(row, n, chain.head_inverse[r])
-        _reduce(row, n, chain.head_solved[r], pivot, right)
+        finish_row(row, n, chain.head_inverse[r])
+        reduce_rows(row, n, chain.head_solved[r], pivot, right)
 
 
 @kernel
-def _subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
+def subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
     for c in range(n):
         row[c] = (((row[c] - z0[c] * f0) - z1[c] * f1) - z2[c] * f2) - z3[c] * f3
 
 
 @kernel
-def _subtract_one(row, n, z0, f0):
+def subtract_one(row, n, z0, f0):
     for c in range(n):
         row[c] -= z0[c] * f0
 
 
 @kernel
-def _finish_row(row, n, inverse):
+def finish_row(row, n, inverse):
     for c in range(n):
         row[c] *= inverse
 
 
 @kernel
-def _reduce(row, n, solved, pivot, right):
+def reduce_rows(row, n, solved, pivot, right):
     """What a row of Z takes from pivots and right-hand sides."""
     for c in range(n):
         x = row[c]
@@ -169,7 +169,7 @@ def _reduce(row, n, solved, pivot, right):
 
 
 @inlined
-def _residuals(work, n, explained, slab):
+def residuals_left(work, n, explained, slab):
     """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
     for c in range(n):
@@ -219,7 +219,7 @@ def _count_below(values, n, bound):
 
 @inlined
 def _largest_squares(work, k, n, at):
-    """What ``_has_full_rank`` compares, for every column of the block at once."""
+    """What ``has_full_rank`` compares, for every column of the block at once."""
     z, last, largest, inverse_factor = work.z, work.scratch, work.largest, work.inverse_factor
     pivot = work.pivot
     for c in range(n):
@@ -230,7 +230,7 @@ def _largest_squares(work, k, n, at):
             last[c] = 0.0
         s = j
         while s + 4 <= k:
-            _subtract_four(
+            subtract_four(
                 last, n,
                 z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
                 inverse_factor[j, s], inverse_factor[j, s + 1],
@@ -238,7 +238,7 @@ def _largest_squares(work, k, n, at):
             )  # fmt: skip
             s += 4
         while s < k:
-            _subtract_one(last, n, z[s, at : at + n], inverse_factor[j, s])
+            subtract_one(last, n, z[s, at : at + n], inverse_factor[j, s])
             s += 1
         _take_larger(last, pivot, work.squares[j], largest, n)
 
@@ -252,7 +252,7 @@ def _take_larger(last, pivot, squares, largest, n):
 
 
 @kernel
-def _group(target, chain, work, column, width, i, at, explained, half):
+def scan_group(target, chain, work, column, width, i, at, explained, half):
     """Log marginal likelihood with columns column … column + width − 1 in; their pivots are from place i on,
     their Z from its column `at` on."""
     design, slab, k = target.design, target.slab, chain.ints[COLUMNS]
@@ -276,7 +276,7 @@ def _group(target, chain, work, column, width, i, at, explained, half):
             work.pivot[i + b],
             work.right[i + b],
         )
-        if not _pivot_is_sound(slab, column + b, pivot):
+        if not pivot_is_sound(slab, column + b, pivot):
             return -np.inf
         explained += solved[b] * solved[b]
         half += slab.half_log_g[column + b]
@@ -284,14 +284,14 @@ def _group(target, chain, work, column, width, i, at, explained, half):
     if (
         slab.code != INDEPENDENT
         and 2.0 * log_determinant < math.log(SMALLEST_TOLERANCE)
-        and not _has_full_rank(work, k, width, at)
+        and not has_full_rank(work, k, width, at)
     ):
         return -np.inf
     return log_marginal(slab, k + width, explained, half, log_determinant)
 
 
 @kernel
-def _has_full_rank(work, k, width, at):
+def has_full_rank(work, k, width, at):
     """Whether no column, of the model or of the `width` in ``work.factor`` that enter, has 1 − R² on the
     others below the smallest tolerance. The last rows of L⁻¹ follow from those it has."""
     z, factor, inverse, vector = work.z, work.factor, work.inverse, work.vector

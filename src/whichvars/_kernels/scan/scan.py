@@ -33,11 +33,11 @@ from whichvars._kernels.chain import (
     SCANNED,
     SIZE,
     TAIL,
-    _extend_head,
-    _factor_proposal,
-    _pivot_is_sound,
     change,
     clear,
+    extend_head,
+    factor_proposal,
+    pivot_is_sound,
 )
 from whichvars._kernels.evidence import (
     INDEPENDENT,
@@ -142,7 +142,7 @@ def _scan(target, chain, work, t, as_odds):
     evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
     clear(chain)
     ints[TAIL] = -1
-    sound = _extend_head(target, chain, size)
+    sound = extend_head(target, chain, size)
     deletions(target, chain, work, t, GOOD_ENOUGH if as_odds else WELL_CONDITIONED, sound)
     if sound and size < prior.max_size and k < slab.max_columns:
         additions(target, chain, work, t, as_odds)
@@ -216,7 +216,7 @@ def _deletions_one_by_one(target, chain, work, t):
         j = chain.order[q]
         clear(chain)
         change(target, chain, j)
-        value = _factor_proposal(target, chain)
+        value = factor_proposal(target, chain)
         work.log_odds[j] = flip_log_odds(target.prior, j, size - 1, t, chain.floats[LOG_MARGINAL] - value)
     clear(chain)
     chain.ints[TAIL] = -1
@@ -290,7 +290,7 @@ def _deletions(target, chain, work, t):
             pivot = append(
                 factor, inverse, solved, n, factor, inverse, solved, n, vector, schur_pivot[i], schur_right[i]
             )
-            if not _pivot_is_sound(slab, columns[i], pivot):
+            if not pivot_is_sound(slab, columns[i], pivot):
                 sound = False
                 break
             explained += solved[n] * solved[n]

@@ -24,9 +24,9 @@ from whichvars._kernels.chain import (
     SCANNED,
     SIZE,
     TAIL,
-    _extend_head,
-    _pivot_is_sound,
     clear,
+    extend_head,
+    pivot_is_sound,
 )
 from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
@@ -34,13 +34,13 @@ from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.propose.additions import (
-    _finish_row,
-    _group,
-    _has_full_rank,
-    _reduce,
-    _residuals,
-    _subtract_four,
-    _subtract_one,
+    finish_row,
+    has_full_rank,
+    reduce_rows,
+    residuals_left,
+    scan_group,
+    subtract_four,
+    subtract_one,
 )
 from whichvars._kernels.scan.rate_table import log_rate
 from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
@@ -217,7 +217,7 @@ def _scan_subset(target, chain, work, subset):
     evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
     clear(chain)
     ints[TAIL] = -1
-    sound = _extend_head(target, chain, size)
+    sound = extend_head(target, chain, size)
     most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
     deletions(target, chain, work, 1.0, most_inflation, sound)
     if sound and size < prior.max_size and k < slab.max_columns:
@@ -293,9 +293,9 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
             m += 1
         at = first - begin if keeps else 0
         _solve_columns(target, chain, work, z, columns, n, at, known)
-        _residuals(work, n, explained, slab)
+        residuals_left(work, n, explained, slab)
         # 2. each of them
-        i = np.int64(0)  # where its columns begin in the block; a literal 0 compiles _group once more
+        i = np.int64(0)  # where its columns begin in the block; a literal 0 compiles scan_group once more
         for q in range(first, m):
             j = members[q]
             column = offsets[j]
@@ -306,9 +306,9 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
                 continue
             if width > 1:
                 if k + width <= slab.max_columns:
-                    value = _group(target, chain, work, column, width, i, i, explained, half)
+                    value = scan_group(target, chain, work, column, width, i, i, explained, half)
                     difference = value - current
-            elif _pivot_is_sound(slab, column, pivots[i]):
+            elif pivot_is_sound(slab, column, pivots[i]):
                 if slab.code == INDEPENDENT:
                     difference = (
                         start
@@ -324,13 +324,13 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
 
 @kernel
 def _stays_full_rank(work, z, k, at, pivot, keeps):
-    """``_has_full_rank`` for one column, whose Z is column `at` of `z`."""
+    """``has_full_rank`` for one column, whose Z is column `at` of `z`."""
     work.inverse[0] = 1.0 / math.sqrt(pivot)
     if keeps:  # then ``work.z`` is free
         for r in range(k):
             work.z[r, 0] = z[r, at]
         at = 0
-    return _has_full_rank(work, k, 1, at)
+    return has_full_rank(work, k, 1, at)
 
 
 @inlined
@@ -347,19 +347,19 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
         for r in range(known, k):
             z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
     for r in range(known):
-        _reduce(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(known, k):
         row = z[r, at : at + n]
         s = 0
         while s + 4 <= r:
-            _subtract_four(
+            subtract_four(
                 row, n,
                 z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
                 head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
             )  # fmt: skip
             s += 4
         while s < r:
-            _subtract_one(row, n, z[s, at : at + n], head[r, s])
+            subtract_one(row, n, z[s, at : at + n], head[r, s])
             s += 1
-        _finish_row(row, n, chain.head_inverse[r])
-        _reduce(row, n, chain.head_solved[r], pivot, right)
+        finish_row(row, n, chain.head_inverse[r])
+        reduce_rows(row, n, chain.head_solved[r], pivot, right)
