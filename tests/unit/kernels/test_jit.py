@@ -8,8 +8,10 @@ from pathlib import Path
 
 import llvmlite
 import numba
+import numpy as np
 import pytest
 
+import whichvars as wv
 from whichvars._kernels import jit
 
 JIT_FILE = Path(jit.__file__)
@@ -353,6 +355,17 @@ def start_python(code: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code], env=os.environ | environment, stdout=subprocess.PIPE, text=True
     )
+
+
+def test_one_variable_is_no_type_of_its_own():
+    """Columns of one row are contiguous, those of several are not: kernels were compiled again for a single variable."""
+    rng = np.random.default_rng(0)
+    types = set()
+    for p in (1, 2, 5):
+        for engine in ("gram", "columns"):
+            problem = wv.Problem(rng.normal(size=(30, p)), rng.normal(size=30), engine=engine)
+            types.add(numba.typeof(problem.target(0)))
+    assert len(types) == 1
 
 
 def test_two_processes_compile_together_what_one_would(tmp_path):
