@@ -85,10 +85,9 @@ def _by_value(value: Any, context: Any) -> Any:
     if hasattr(value, "_fields"):
         return types.NamedTuple([_by_value(field, context) for field in value], type(value))
     found = typeof_impl(value, context)
-    if isinstance(found, types.Array) and found.ndim == 1 and value.strides[0] != value.itemsize:
-        found = found.copy(
-            layout="A"
-        )  # one of a single item is "contiguous" all the same, and would be a type of its own
+    if isinstance(found, types.Array) and value.shape == (1,) and value.strides[0] != value.itemsize:
+        # NumPy calls it contiguous, which would make a single item a type of its own
+        found = found.copy(layout="A")
     if not isinstance(found, types.Array | types.Number | types.Boolean):
         raise errors.NumbaTypeError(f"a named tuple of kernels holds arrays and numbers, not {value!r}")
     return found

@@ -365,7 +365,9 @@ def test_one_variable_is_no_type_of_its_own():
         for engine in ("gram", "columns"):
             problem = wv.Problem(rng.normal(size=(30, p)), rng.normal(size=30), engine=engine)
             types.add(numba.typeof(problem.target(0)))
-    assert len(types) == 1
+            run = wv.AddDeleteSwap().init(problem, np.random.SeedSequence(1), [np.array([0])])
+            types.add(numba.typeof(run.units[0].chain))
+    assert len(types) == 2, "one of targets, one of chains"
 
 
 def test_two_processes_compile_together_what_one_would(tmp_path):
