@@ -8,9 +8,11 @@ from support import golden
 
 
 def test_golden_bits():
+    """Sums of products (BLAS) and the C library's exp and log round differently on other processors, and a chain that rounds
+    differently once goes another way. There the bits say nothing, and only the list of results is checked."""
     kept = json.loads(golden.FILE.read_text(encoding="utf-8"))
-    if kept["arithmetic"] != golden.arithmetic():
-        pytest.skip("this machine rounds sums or functions differently from the one that the bits are of")
     found = golden.compute()
     assert found.keys() == kept["bits"].keys()
+    if kept["arithmetic"] != golden.arithmetic():
+        pytest.skip("this processor or C library rounds differently from that of the frozen bits")
     assert [name for name in found if found[name] != kept["bits"][name]] == []
