@@ -24,9 +24,10 @@ import whichvars as wv
 from benchmarks.common import Table, environment, number
 from benchmarks.problems import build
 from whichvars import datasets
-from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, change, clear, evaluate, new_chain
+from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, change, clear, new_chain
 from whichvars._kernels.count.averages import NEVER, NEXT_SCAN
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.products import gram_cache
 from whichvars._kernels.propose.adapt import Adaptation, new_adaptation

@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 
 ADS = "samplers/add_delete_swap.py"
-CHAIN = "_kernels/chain.py"
+CHAIN, EVALUATE, FACTOR = "_kernels/chain.py", "_kernels/evaluate.py", "_kernels/factor.py"
 DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
@@ -83,10 +83,10 @@ MUTANTS = {
         "check_lists",
     ),
     "size term of the prior left out": Mutant(
-        CHAIN, "return value + prior.log_size[size]", "return value + prior.log_size[0]", "check_walks"
+        EVALUATE, "return value + prior.log_size[size]", "return value + prior.log_size[0]", "check_walks"
     ),
     "stale factor after a rejection": Mutant(
-        CHAIN,
+        FACTOR,
         "    ints[TAIL] = split_at\n",
         "    ints[TAIL] = split_at\n"
         "    adopt(head, head_inverse, head_solved, split, tail, tail_inverse, tail_solved, n)\n",
@@ -96,7 +96,7 @@ MUTANTS = {
         CHAIN, "elif ints[VALID] > first:\n        ints[VALID] = first", "", "check_walks"
     ),
     "stale products after a remembered model was accepted": Mutant(
-        CHAIN, "chain.filled[chain.free[top]] = ints[TAIL] >= 0", "chain.filled[chain.free[top]] = True", "check_walks"
+        CHAIN, "chain.filled[chain.free[top]] = ints[TAIL] != NO_TAIL", "chain.filled[chain.free[top]] = True", "check_walks"
     ),
     "stale prior after an acceptance": Mutant(
         CHAIN, "chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]", "pass", "check_walks"

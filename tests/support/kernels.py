@@ -16,11 +16,10 @@ from whichvars._kernels.chain import (
     accept,
     change,
     clear,
-    evaluate,
     new_chain,
-    set_model,
 )
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import evaluate, set_model
 from whichvars._kernels.jit import entry
 from whichvars._kernels.scan.scan import scan, scan_odds
 from whichvars.problem.problem import Problem

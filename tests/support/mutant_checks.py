@@ -141,14 +141,9 @@ def check_heredity() -> None:
 def check_proposals() -> None:
     """The ratio of proposal probabilities is that of the proposals really made."""
     from support.paired import make_paired
-    from whichvars._kernels.chain import (
-        ADDED,
-        DELETED,
-        LOG_PROPOSAL,
-        new_chain,
-        set_model,
-    )
+    from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, new_chain
     from whichvars._kernels.count.model_table import new_memo
+    from whichvars._kernels.evaluate import set_model
     from whichvars.samplers.add_delete_swap import propose
 
     problem = make_paired(n=12, columns=3).problem()

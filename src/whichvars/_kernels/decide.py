@@ -26,8 +26,9 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept, evaluate
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept
 from whichvars._kernels.count.tally import count_changes, leave_model
+from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import inlined
 
 # Verdicts are returned and not kept in the chain: one more store to its arrays takes 6 % of the fastest sampler's time.

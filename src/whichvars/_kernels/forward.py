@@ -1,6 +1,7 @@
 """Forward selection on the posterior: a starting model that is better than none."""
 
-from whichvars._kernels.chain import SIZE, accept, change, clear, evaluate
+from whichvars._kernels.chain import SIZE, accept, change, clear
+from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import entry, kernel
 
 

@@ -22,20 +22,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars._kernels.chain import (
-    BREAKDOWNS,
-    COLUMNS,
-    NEEDED,
-    PERFECT,
-    SCANNED,
-    Chain,
-    grow,
-    new_chain,
-    set_model,
-)
+from whichvars._kernels.chain import BREAKDOWNS, COLUMNS, NEEDED, PERFECT, SCANNED, Chain, grow, new_chain
 from whichvars._kernels.count.averages import Averages, new_averages
 from whichvars._kernels.count.model_table import Memo, new_memo
 from whichvars._kernels.count.tally import Tally, grow_tally, new_tally, start_counting
+from whichvars._kernels.evaluate import set_model
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.samplers.seeding import stream
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import BREAKDOWNS, NEEDED, SIZE, change, clear, evaluate
+from whichvars._kernels.chain import BREAKDOWNS, NEEDED, SIZE, change, clear
 from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import take
+from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (

@@ -31,14 +31,13 @@ from whichvars._kernels.chain import (
     NEEDED,
     SIZE,
     Chain,
-    go_to_model,
     grow,
     new_chain,
-    set_model,
 )
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import Memo, new_memo
 from whichvars._kernels.count.tally import Tally, new_tally
+from whichvars._kernels.evaluate import go_to_model, set_model
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import ITERATION, describe_changes

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import new_chain, set_model
+from whichvars._kernels.chain import new_chain
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.forward import select_forward
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError

@@ -29,6 +29,7 @@ from whichvars._kernels.chain import (
     NEW_AVAILABLE,
     NEW_LOG_MARGINAL,
     NEW_LOG_PRIOR,
+    NO_TAIL,
     PENDING,
     SCANNED,
     TAIL,
@@ -379,7 +380,7 @@ def look_up_flip(target, chain, table):
         chain.floats[NEW_LOG_MARGINAL] = table.rows[place, MARGINAL]
         chain.floats[NEW_LOG_PRIOR] = table.rows[place, PRIOR]
         chain.ints[NEW_AVAILABLE] = int(table.rows[place, N_AVAILABLE])
-        chain.ints[TAIL] = -1
+        chain.ints[TAIL] = NO_TAIL
     return known
 
 

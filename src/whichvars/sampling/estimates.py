@@ -27,7 +27,7 @@ from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio, ratio_of_sums
+from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
 FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
@@ -260,21 +260,25 @@ def combine_rao_blackwell(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
     where these have sums of their own. `moved` says which variables came and went."""
-    found = [e.rao_blackwell for e in estimates]
-    parts = [part for part in found if part is not None]
-    if len(parts) < len(found):
+    averages = [e.rao_blackwell for e in estimates]
+    parts = [part for part in averages if part is not None]
+    if len(parts) < len(averages) or _chains_are_empty(parts):
         return None
-    if parts[0].sums is not None:
-        sums = np.concatenate([part.sums for part in parts])
-        weights = np.concatenate([part.weights for part in parts])
-        if _most_are_empty(weights):
-            return None
-        mean, variance = ratio_of_sums(sums, weights)
-    else:
-        means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
-        mean, mcse = combine_replicates(means, variances, min(part.degrees for part in parts))
-        told = len(parts) > 1 or not np.isnan(variances).any()
-        variance = np.where(np.isnan(mcse), 0.0, mcse**2) if told else np.full(len(mean), np.nan)
+    means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
+    return _combine_equally(means, variances, min(part.degrees for part in parts), moved)
+
+
+def _combine_equally(
+    means: np.ndarray, variances: np.ndarray, degrees: int, moved: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over replicates, which all count the same, and its error. Shapes (replicates, p), (replicates, p), (p,).
+
+    Time is no weight: each replicate chooses for itself how often it notes a draw, and one that stands still may hold nearly
+    all of the time.
+    """
+    mean, mcse = combine_replicates(means, variances, degrees)
+    told = len(means) > 1 or not np.isnan(variances).any()
+    variance = np.where(np.isnan(mcse), 0.0, mcse**2) if told else np.full(len(mean), np.nan)
     return mean, error_of(variance, moved)
 
 
@@ -288,44 +292,57 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
     return np.where(variance == 0, still, np.hypot(np.sqrt(variance), ROUNDING))
 
 
-def _most_are_empty(weights: np.ndarray) -> bool:
-    """Whether most chains had no event yet, as in short runs with long bursts of moves."""
-    return 2 * int(np.count_nonzero(weights)) < len(weights)
+def _chains_are_empty(parts: Sequence[RaoBlackwell]) -> bool:
+    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves."""
+    weights = [part.weights for part in parts if part.weights is not None]
+    if not weights:
+        return False
+    every = np.concatenate(weights)
+    return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
 
 def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
-    """PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have both, and
-    their variances.
+    """Each replicate's PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have
+    both, and their variances: (replicates, p) each.
 
     Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
-    like PIP; errors are those of the mixture itself, chain by chain. Where most chains have no conditional
-    probabilities yet, shares of draws are all there is.
+    like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
+    conditional probabilities yet, shares of draws are all there is.
     """
-    sums, weights, visits, visited = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("sums", "weights", "visits", "visited")
-    )
-    if _most_are_empty(weights):
-        return ratio_of_sums(visits, visited)
-    if np.count_nonzero(weights) < 2:  # one chain says nothing of its error
-        unknown = np.full(sums.shape[1], np.nan)
-        return ratio(sums, weights)[0], unknown
-    averaged, spread = ratio(sums, weights)
-    shares, spread_of_shares = ratio(visits, visited)
+    shares, spread_of_shares = zip(*(ratio(part.visits, part.visited) for part in parts))
+    if _chains_are_empty(parts):
+        return np.array(shares), np.array(
+            [_variance(x, part.visited) for x, part in zip(spread_of_shares, parts)]
+        )
+    averages, spread = zip(*(ratio(part.sums, part.weights) for part in parts))
+    mean = np.mean(averages, axis=0)
     # a share of draws that happens not to vary is no better known than by so many independent draws
-    independent = averaged * (1 - averaged) / visited.sum()
-    rarity = np.digitize(np.fmin(averaged, 1 - averaged), RARITIES)
+    independent = mean * (1 - mean) / sum(part.visited.sum() for part in parts)
+    rarity = np.digitize(np.fmin(mean, 1 - mean), RARITIES)
     noise, noise_of_shares, least = (
         np.bincount(rarity, x, len(RARITIES) + 1)
-        for x in ((spread**2).sum(axis=0), (spread_of_shares**2).sum(axis=0), independent)
+        for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
     weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
+    means = [a + weight * (s - a) for a, s in zip(averages, shares)]
+    mixed = [a + weight * (s - a) for a, s in zip(spread, spread_of_shares)]
+    return np.array(means), np.array([_variance(x, part.weights) for x, part in zip(mixed, parts)])
+
+
+def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
+    """The variance of the mean over replicates, (p,), from what each chain adds to the error of its replicate."""
+    return sum((x**2).sum(axis=0) for x in spread) / len(spread) ** 2
+
+
+def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The variance of a replicate's ratio of sums, (p,); NaN where a single chain has counted."""
     rows = int(np.count_nonzero(weights))
-    variance = ((spread + weight * (spread_of_shares - spread)) ** 2).sum(axis=0) * rows / (rows - 1)
-    return averaged + weight * (shares - averaged), variance
+    if rows < 2:
+        return np.full(spread.shape[1], np.nan)
+    return (spread**2).sum(axis=0) * rows / (rows - 1)
 
 
 class Look(NamedTuple):
@@ -364,9 +381,8 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     if averaged is not None:
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
         if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
-            pip, variance = mix_with_visits(parts)
-            mcse = error_of(variance, moved)
-            means, variances = (np.array(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
+            means, variances = mix_with_visits(parts)
+            pip, mcse = _combine_equally(means, variances, min(part.degrees for part in parts), moved)
         elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
             pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:

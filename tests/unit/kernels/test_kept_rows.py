@@ -7,8 +7,9 @@ import pytest
 
 import whichvars as wv
 from support.kernels import from_python
-from whichvars._kernels.chain import SCANNED, new_chain, set_model
+from whichvars._kernels.chain import SCANNED, new_chain
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.products.kept_rows import USED, claim_rows, empty_rows, new_kept_rows
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan

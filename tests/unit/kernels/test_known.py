@@ -9,7 +9,7 @@ import pytest
 
 import whichvars as wv
 from support.kernels import from_python
-from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain, set_model
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain
 from whichvars._kernels.count.known import (
     BEFORE,
     MODELS,
@@ -24,6 +24,7 @@ from whichvars._kernels.count.known import (
     new_known,
 )
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
 from whichvars.datasets import simulate_blocks
 from whichvars.samplers.contract import ratio_of_sums
 

@@ -28,9 +28,9 @@ from whichvars._kernels.chain import (
     VALID,
     Chain,
     new_chain,
-    set_model,
 )
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.scan.scan import scan_model, tempered_scan_model
 from whichvars._kernels.scan.scan_work import BLOCK, Scan, new_scan
 from whichvars._kernels.target import Target

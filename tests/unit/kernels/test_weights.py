@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain, set_model
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.count.tally import FIRST_STAGE, NOW, STAGE, new_tally, note_draw, start_counting_draws
+from whichvars._kernels.evaluate import set_model
 from whichvars.sampling.estimates import known_models, model_weights
 
 P = 5

@@ -11,8 +11,9 @@ import pytest
 
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, problem, truth
-from whichvars._kernels.chain import SCANNED, new_chain, set_model
+from whichvars._kernels.chain import SCANNED, new_chain
 from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars._kernels.scan.subset_scan import Subset, new_subset, set_anchors, subset_rates_of

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE, pivot_is_sound
+from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE
 from whichvars._kernels.evidence import (
     INDEPENDENT,
     SMALLEST_TOLERANCE,
@@ -16,6 +16,7 @@ from whichvars._kernels.evidence import (
     log_marginal_at,
     unexplained,
 )
+from whichvars._kernels.factor import pivot_is_sound
 from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.products.gram_cache import product

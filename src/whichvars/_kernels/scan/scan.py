@@ -29,15 +29,13 @@ from whichvars._kernels.chain import (
     EVALUATIONS,
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
+    NO_TAIL,
     PERFECT,
     SCANNED,
     SIZE,
     TAIL,
     change,
     clear,
-    extend_head,
-    factor_proposal,
-    pivot_is_sound,
 )
 from whichvars._kernels.evidence import (
     INDEPENDENT,
@@ -47,6 +45,7 @@ from whichvars._kernels.evidence import (
     log_marginal,
     log_marginal_at,
 )
+from whichvars._kernels.factor import extend_head, factor_proposal, pivot_is_sound
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, sum_log
 from whichvars._kernels.prior import add_heredity
@@ -141,7 +140,7 @@ def _scan(target, chain, work, t, as_odds):
         return k + work.widest
     evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
     clear(chain)
-    ints[TAIL] = -1
+    ints[TAIL] = NO_TAIL
     sound = extend_head(target, chain, size)
     deletions(target, chain, work, t, GOOD_ENOUGH if as_odds else WELL_CONDITIONED, sound)
     if sound and size < prior.max_size and k < slab.max_columns:
@@ -219,7 +218,7 @@ def _deletions_one_by_one(target, chain, work, t):
         value = factor_proposal(target, chain)
         work.log_odds[j] = flip_log_odds(target.prior, j, size - 1, t, chain.floats[LOG_MARGINAL] - value)
     clear(chain)
-    chain.ints[TAIL] = -1
+    chain.ints[TAIL] = NO_TAIL
 
 
 @inlined

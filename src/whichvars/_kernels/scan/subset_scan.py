@@ -20,15 +20,15 @@ from whichvars._kernels.chain import (
     COLUMNS,
     EVALUATIONS,
     LOG_MARGINAL,
+    NO_TAIL,
     PERFECT,
     SCANNED,
     SIZE,
     TAIL,
     clear,
-    extend_head,
-    pivot_is_sound,
 )
 from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
+from whichvars._kernels.factor import extend_head, pivot_is_sound
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
@@ -216,7 +216,7 @@ def _scan_subset(target, chain, work, subset):
         return k + work.widest
     evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
     clear(chain)
-    ints[TAIL] = -1
+    ints[TAIL] = NO_TAIL
     sound = extend_head(target, chain, size)
     most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
     deletions(target, chain, work, 1.0, most_inflation, sound)
