@@ -58,7 +58,7 @@ from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.prior import proposed_heredity
 from whichvars._kernels.products.gram_cache import product
 
-FEWEST_COLUMNS = 8  # of a model whose inverse is kept: below, the factor of a proposal costs no more
+FEWEST_COLUMNS = 6  # of a model whose inverse is kept: below, the factor of a proposal costs no more
 
 
 @inlined

@@ -29,7 +29,7 @@ import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel
 
-BLOCK = 4  # columns that a proposal may add, or delete
+BLOCK = 8  # columns that a proposal may add, or delete
 LOSS = 1e-7  # error of a log marginal likelihood that is let pass
 UPDATES = 128
 ROUNDING = 2.0**-53
