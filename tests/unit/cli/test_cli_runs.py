@@ -280,7 +280,7 @@ def test_the_real_report_is_a_page(call: Call, small: Path, monkeypatch: pytest.
         ("y,x\n1,1\n2,1\n3,1\n", "every candidate column is constant"),
         ("y,x\n1,1\n1,2\n1,3\n", "y is constant"),
         ("y,x\n1,1\n", "at least 3 are needed"),
-        ("y,when\n1,2024-01-01\n2,2024-01-02\n", "holds dates"),
+        ("y,when\n1,2024-01-01\n2,2024-01-02\n", "contains dates"),
         ("", "is empty"),
     ],
 )

@@ -33,7 +33,7 @@ def test_bad_variances():
     with pytest.raises(ArgumentTypeError, match="KnownVariance: variance must be a number, not '1'"):
         wv.KnownVariance("1")  # type: ignore[arg-type]
     case = make_paired()
-    with pytest.raises(DataError, match="a variance of 1e-20 is nothing beside that of y"):
+    with pytest.raises(DataError, match="a variance of 1e-20 is negligible compared with that of y"):
         case.problem(noise=wv.KnownVariance(1e-20))
     with pytest.raises(ArgumentTypeError, match=r"or KnownVariance\(variance\); got 2"):
         case.problem(noise=2)

@@ -254,7 +254,7 @@ def test_column_that_varies_only_in_rows_of_weight_zero_is_constant():
         (np.zeros(N), DataError, "all weights are zero; at least 3 rows need a positive weight"),
         (np.r_[1.0, np.nan, np.ones(N - 2)], DataError, r"weights is missing \(NaN\) in row 1"),
         (np.ones(N - 1), DataError, f"X has {N} rows but weights has {N - 1}"),
-        (["heavy"] * N, ArgumentTypeError, "weights holds 'heavy', which is not a number"),
+        (["heavy"] * N, ArgumentTypeError, "weights contains 'heavy', which is not a number"),
         (
             np.r_[1.0, 1.0, np.zeros(N - 2)],
             DataError,
@@ -278,7 +278,7 @@ def test_weights_of_any_size(size):
     mixed = np.ones(N)
     mixed[3] = size
     with pytest.raises(
-        DataError, match=r"weights is \S+ in row \d, nothing beside the largest, .*; set it to 0"
+        DataError, match=r"weights is \S+ in row \d, negligible compared with the largest, .*; set it to 0"
     ):
         wv.Problem(X, Y, weights=mixed)
     mixed[3] = 1e-19 if size < 1 else 1e19
@@ -303,10 +303,10 @@ def test_weights_of_any_size(size):
         (X, Y[:-1], DataError, f"X has {N} rows but y has {N - 1}"),
         (X, np.full(N, 3.7), DataError, "y is constant; there is nothing to explain"),
         (X, np.zeros(N), DataError, "y is constant"),
-        (X, ["high"] * N, ArgumentTypeError, "y holds 'high', which is not a number"),
+        (X, ["high"] * N, ArgumentTypeError, "y contains 'high', which is not a number"),
         (X, np.where(np.arange(N) == 4, np.nan, Y), DataError, r"y is missing \(NaN\) in row 4"),
         (np.where(np.arange(P) == 2, np.inf, X), Y, DataError, "X column 'x2' is infinite in row 0"),
-        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1' holds text"),
+        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1'contains text"),
     ],
 )
 def test_bad_data(x, y, error, message):
@@ -333,7 +333,7 @@ def test_bad_data(x, y, error, message):
         ({"max_size": True}, DataError, "max_size .* not True"),
         ({"max_size": "3"}, DataError, "max_size .* not '3'"),
         ({"names": ["a", "b"]}, DataError, "names has 2 entries but X has 5 columns"),
-        ({"names": list("abcda")}, DataError, "the names hold 'a' more than once"),
+        ({"names": list("abcda")}, DataError, "the names contain 'a' more than once"),
         ({"names": "abcde"}, ArgumentTypeError, "names must be a list .*not 'abcde'"),
         ({"names": 5}, ArgumentTypeError, "names must be a list .*not 5"),
         ({"always_include": "x33"}, DataError, "always_include: there is no column 'x33'; did you mean 'x3'"),
