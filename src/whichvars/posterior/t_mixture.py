@@ -195,10 +195,10 @@ class TMixture:
         return float(brentq(excess, low, high, xtol=1e-13 * (high - low), rtol=1e-14))
 
     def _newton(self, level: float, total: float, low: float, high: float) -> float:
-        """From the quantile of a sample of the components; a bisection wherever a step would leave the bracket.
+        """Newton's method from the quantile of a sample of the components, with bisection if a step leaves the bracket.
 
-        Errors square at each step. The last one needs no check where it is short beside every component's scale, and
-        what it mends is small beside both tails.
+        Convergence is quadratic. The last step needs no check if it is short compared with the scale of every component,
+        and if it corrects little compared with both tails.
         """
         scale = self._all[2]
         x = self._first_guess(level, low, high)

@@ -25,7 +25,7 @@ LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"
 
 
 def in_words(probability: float) -> str:
-    """What an inclusion probability says.
+    """An inclusion probability in words.
 
     >>> in_words(0.997), in_words(0.7), in_words(0.2), in_words(0.05), in_words(0.001)
     ('almost certainly in', 'probably in', 'plausible', 'probably out', 'almost certainly out')

@@ -223,7 +223,7 @@ def test_new_rows_that_do_not_fit(table):
         selector.predict(new.assign(a=[1.0, np.nan, 2.0, 1.0]))
     with pytest.raises(DataError, match="data lacks columns of the formula: 'a', 'b'"):
         selector.predict(new.drop(columns=["a", "b"]))
-    with pytest.raises(ArgumentTypeError, match="column 'a'contains text"):
+    with pytest.raises(ArgumentTypeError, match="column 'a' contains text"):
         selector.predict(new.assign(a="text"))
     with pytest.raises(ArgumentTypeError, match="DataFrame"):
         selector.predict(np.ones((2, 4)))

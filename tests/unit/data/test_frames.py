@@ -105,10 +105,10 @@ def test_what_is_read_is_a_copy(X):
     [
         (
             ["u", "v", "w"],
-            "X column 'c'contains text or categories; encode it as 0/1 columns .*groups.* or drop",
+            "X column 'c' contains text or categories; encode it as 0/1 columns .*groups.* or drop",
         ),
-        (pd.Categorical([1, 2, 3]), "X column 'c'contains text or categories"),
-        (pd.array(["u", "v", "w"], "string"), "X column 'c'contains text or categories"),
+        (pd.Categorical([1, 2, 3]), "X column 'c' contains text or categories"),
+        (pd.array(["u", "v", "w"], "string"), "X column 'c' contains text or categories"),
         (pd.date_range("2020", periods=3), "X column 'c' contains dates or times; turn it into a number"),
         (pd.to_timedelta([1, 2, 3]), "X column 'c' contains dates or times"),
         (pd.date_range("2020", periods=3, tz="CET"), "X column 'c' contains dates or times"),
@@ -131,11 +131,11 @@ def test_pandas_columns_that_are_not_numbers(column, message):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.Series(["u", "v", "w"]), "X column 'c'contains text or categories"),
-        (pl.Series(["u", "v", "w"], dtype=pl.Categorical), "X column 'c'contains text or categories"),
+        (pl.Series(["u", "v", "w"]), "X column 'c' contains text or categories"),
+        (pl.Series(["u", "v", "w"], dtype=pl.Categorical), "X column 'c' contains text or categories"),
         (
             pl.Series(["u", "v", "w"], dtype=pl.Enum(["u", "v", "w"])),
-            "X column 'c'contains text or categories",
+            "X column 'c' contains text or categories",
         ),
         (pl.Series([dt.date(2020, 1, d) for d in (1, 2, 3)]), "X column 'c' contains dates or times"),
         (pl.Series([dt.timedelta(d) for d in (1, 2, 3)]), "X column 'c' contains dates or times"),
@@ -274,10 +274,10 @@ def test_vectors(y):
             "y contains 'a', which is not a number; give it as numbers",
         ),
         (["1", "2", "3", "4"], ArgumentTypeError, "y contains '1', which is not a number"),
-        (pd.Series(list("abcd")), ArgumentTypeError, "ycontains text or categories"),
-        (pd.Series(list("abcd"), dtype="category"), ArgumentTypeError, "ycontains text or categories"),
+        (pd.Series(list("abcd")), ArgumentTypeError, "y contains text or categories"),
+        (pd.Series(list("abcd"), dtype="category"), ArgumentTypeError, "y contains text or categories"),
         (pd.Series(pd.date_range("2020", periods=4)), ArgumentTypeError, "y contains dates or times"),
-        (pl.Series(list("abcd")), ArgumentTypeError, "ycontains text or categories"),
+        (pl.Series(list("abcd")), ArgumentTypeError, "y contains text or categories"),
         (np.array([1, 2, 3, 4j]), ArgumentTypeError, "y contains complex numbers"),
         ([1, 2, {}, 4], ArgumentTypeError, "y contains {}, which is not a number"),
     ],

@@ -306,7 +306,7 @@ def test_dask_refuses_by_part_and_row():
             Statistics.from_dask(da.from_array(bad, chunks=(1000, P)), y)
         with pytest.raises(DataError, match="part 1: X column 'v3' is missing"):
             Statistics.from_dask(frame, "y")
-        with pytest.raises(ArgumentTypeError, match=r"part \d: X column 'v1'contains text"):
+        with pytest.raises(ArgumentTypeError, match=r"part \d: X column 'v1' contains text"):
             Statistics.from_dask(word, "y")
         with pytest.raises(DataError, match="X has 5000 rows but y has 4999"):
             Statistics.from_dask(da.from_array(X, chunks=(1000, P)), da.from_array(Y[1:], chunks=1000))
@@ -406,7 +406,7 @@ def broken(row, column, value):
         ((X[:, :0], Y), DataError, "X has no columns"),
         ((X[:, 0], Y), DataError, "one-dimensional"),
         ((FRAME.assign(v2="word"), Y), ArgumentTypeError, "X column 'v2' contains"),
-        ((FRAME.assign(v2=pd.Categorical(["a"] * N)), Y), ArgumentTypeError, "X column 'v2'contains text or cat"),
+        ((FRAME.assign(v2=pd.Categorical(["a"] * N)), Y), ArgumentTypeError, "X column 'v2' contains text or cat"),
     ],
 )  # fmt: skip
 def test_bad_rows_are_refused_by_row_and_column(arguments, kind, said, small):
@@ -437,7 +437,7 @@ def test_bad_chunks_are_refused_by_number():
 def test_a_problem_refuses_what_statistics_cannot_give():
     found = Statistics.from_arrays(FRAME, Y)
     for options, kind, said in (
-        ({"weights": W}, DataError, "give weights there"),
+        ({"weights": W}, DataError, "give the weights there"),
         ({"engine": "columns"}, DataError, "needs the rows"),
         ({"names": ["a"]}, DataError, "names has 1 entries but the statistics has 7 columns"),
         ({"names": ["a"] * 7}, DataError, "more than once"),
@@ -460,5 +460,5 @@ def test_a_problem_refuses_what_statistics_cannot_give():
     heavy[5] = 1e30
     with pytest.raises(DataError, match="smallest weight, 1, is negligible compared with the largest"):
         wv.Problem(Statistics.from_arrays(X, Y, heavy))
-    with pytest.raises(TypeError, match="all else by name"):
+    with pytest.raises(TypeError, match="all other arguments by name"):
         wv.Problem(found, "y", wv.BIC())

@@ -266,5 +266,5 @@ def test_bad_folders_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         Statistics.from_files(tmp_path / "nowhere.csv", "y")
     (tmp_path / "year=2020").mkdir()
-    with pytest.raises(DataError, match="has a folder 'year=2020' in it"):
+    with pytest.raises(DataError, match="contains a folder 'year=2020'"):
         Statistics.from_files(tmp_path, "y")

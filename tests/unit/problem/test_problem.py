@@ -306,7 +306,7 @@ def test_weights_of_any_size(size):
         (X, ["high"] * N, ArgumentTypeError, "y contains 'high', which is not a number"),
         (X, np.where(np.arange(N) == 4, np.nan, Y), DataError, r"y is missing \(NaN\) in row 4"),
         (np.where(np.arange(P) == 2, np.inf, X), Y, DataError, "X column 'x2' is infinite in row 0"),
-        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1'contains text"),
+        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1' contains text"),
     ],
 )
 def test_bad_data(x, y, error, message):
@@ -386,7 +386,7 @@ def test_response_explained_by_always_included_columns():
 
 def test_too_many_always_included_columns():
     with pytest.raises(
-        DataError, match="5 rows leave 1 degrees of freedom beside the intercept and the 3 always"
+        DataError, match="5 rows leave 1 degrees of freedom besides the intercept and the 3 always"
     ):
         wv.Problem(X[:5], Y[:5], always_include=[0, 1, 2])
 
@@ -707,9 +707,9 @@ def test_groups_beside_always_included_columns():
         ({"g": ["x4"]}, DataError, r"groups\['g'\]: column 'x4' is always included"),
         ({"x2": ["x0", "x1"]}, DataError, "groups: 'x2' is the name of a group and of a column outside it"),
         ({"x4": ["x0", "x1"]}, DataError, "'x4' is the name of a group and of a column outside it; rename"),
-        ({"g": []}, DataError, r"groups\['g'\] holds no column"),
+        ({"g": []}, DataError, r"groups\['g'\] has no columns"),
         ({"g": 1.5}, ArgumentTypeError, r"groups\['g'\] must be column names or indices, not 1.5"),
-        ({1: ["x0"], "1": ["x1"]}, DataError, "names of groups hold '1' more than once"),
+        ({1: ["x0"], "1": ["x1"]}, DataError, "names of groups contain '1' more than once"),
         (["a", "b"], DataError, "groups has 2 labels but X has 5 columns; give one label per column"),
         ("aabbc", ArgumentTypeError, "groups must be a mapping .* not 'aabbc'"),
         (3, ArgumentTypeError, "groups must be a mapping .* not 3"),
@@ -793,10 +793,10 @@ def test_any_data_is_read_or_refused_with_reason(data):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((X, Y, wv.GPrior(5)), r"all else by name: write Problem\(X, y, slab=GPrior\(g=5.0\)\)"),
+        ((X, Y, wv.GPrior(5)), r"all other arguments by name: write Problem\(X, y, slab=GPrior\(g=5.0\)\)"),
         ((X, Y, wv.BetaBinomial(size=2)), r"Problem\(X, y, model_prior=BetaBinomial\(size=2.0\)\)"),
-        ((wv.datasets.load_uscrime(),), r"a data set that holds both: write Problem\(data.X, data.y\)"),
-        ((X,), r"needs the response y beside the columns X; write Problem\(X, y\)"),
+        ((wv.datasets.load_uscrime(),), r"a data set that contains both: write Problem\(data.X, data.y\)"),
+        ((X,), r"needs the response y besides the columns X; write Problem\(X, y\)"),
     ],
 )
 def test_what_is_given_by_position(given, message):

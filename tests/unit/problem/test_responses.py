@@ -21,7 +21,7 @@ NOISY = X["a"] + RNG.normal(size=N)
 SOLD = (NOISY > 0).astype(int).rename("sold")
 VISITS = pd.Series(RNG.poisson(2.5, N), name="visits")
 WORDS = SOLD.map({0: "no", 1: "yes"}).rename("sold")
-TWO = r"has two values only, .*linear probability model\)\. Inclusion probabilities are then approximate"
+TWO = r"has only two values, .*linear probability model\)\. Inclusion probabilities are then approximate"
 SMALL = r"consists of small whole numbers, such as counts or grades\..*Inclusion probabilities are then approximate"
 
 
@@ -45,7 +45,7 @@ def said(call):
         (SOLD.to_frame(), "the response 'sold' has only two values, 0 and 1. "),
         (SOLD.to_numpy(), "the response has only two values, 0 and 1. "),
         (pl.Series(SOLD.tolist()), "the response has only two values, 0 and 1. "),
-        (SOLD.rename(None) * 3.5 - 1, "the response has two values only, -1 and 2.5. "),
+        (SOLD.rename(None) * 3.5 - 1, "the response has only two values, -1 and 2.5. "),
         (VISITS, "the response 'visits' consists of small whole numbers, "),
         (VISITS.to_numpy(dtype=float), "the response consists of small whole numbers, "),
     ],
@@ -196,7 +196,7 @@ def test_no_note_of_other_responses(fit):
     ("y", "message"),
     [
         (WORDS, r"contains words ('no', 'yes'), not numbers; this is linear regression: write 0 for 'no' and 1 for 'yes' if you mean that, or name another response"),
-        (["u", "v", "w", "w"] * (N // 4), "contains words ('u', 'v', 'w'), not numbers; this is linear regression: write numbers if the words have an order that numbers can stand for, or"),
+        (["u", "v", "w", "w"] * (N // 4), "contains words ('u', 'v', 'w'), not numbers; this is linear regression: write numbers if the words have an order that numbers can represent, or"),
         (SOLD.astype(bool), "contains true and false; this is linear regression: write 0 and 1 if you mean that"),
     ],
 )  # fmt: skip
@@ -214,7 +214,7 @@ def test_words_on_the_command_line(fit, y, message):
         ),
         (
             ["n/k", *range(1, N)],
-            "Error: the response: column 'the y' has 'n/k' in row 1, which is not a number; mend",
+            "Error: the response: column 'the y' has 'n/k' in row 1, which is not a number; correct",
         ),
     ],
 )
