@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
-from whichvars.plots.drawing import NothingToDrawError, off_screen, require, settle
+from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
@@ -151,7 +151,7 @@ def trust(posterior: Posterior) -> list[Picture]:
         ),
         (
             "What the sampler learned",
-            "The learned odds of adding a variable against its posterior odds: in theory they settle on the line.",
+            "The learned odds of adding a variable against its posterior odds: in theory they converge to the line.",
             "Learned odds against posterior odds.",
             plots.plot_adaptation,
             {},
@@ -201,7 +201,7 @@ def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) 
 
     figure = plot(posterior, **settings).get_figure(root=True)
     assert figure is not None
-    settle(figure)
+    fix_layout(figure)
     figure.dpi = PIXELS
     out = io.BytesIO()
     # savefig would draw everything twice, the first time only for the layout

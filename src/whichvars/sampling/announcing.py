@@ -92,7 +92,7 @@ def compiling_words(what: str, left: float | None) -> str:
     return f"{words}, about {5 * round(left / 5) if left > 20 else round(left)} s left"
 
 
-# by name of the sampler, with the work done before; kept for the whole process, as a run follows its pilot runs
+# by name of the sampler, with the work done before; kept for the whole process, as several runs may follow one another
 _forecasts: dict[str, tuple[Forecast, compiling.Work]] = {}
 
 
