@@ -88,8 +88,8 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
 def predict(
     problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool, errors: bool = False
 ) -> Prediction:
-    """Mean, standard deviation and interval of new observations under a weighted set of models; only means
-    where not `spread`, and their Monte Carlo errors if asked for."""
+    """Mean, standard deviation and interval of new observations under a weighted set of models. Without `spread` only means
+    are computed; with `errors` their Monte Carlo errors too."""
     z, x, columns = read_new(problem, kept, X)
     n = len(x)
     lines = functionals(problem, np.ones(n), z, x, columns)
@@ -132,7 +132,7 @@ def predict(
 def _components(
     problem: Problem, batches: list[Fits] | Refits, lines: Functionals
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All models at all g: weights (C,), locations less the centre and scales (R, C), degrees of freedom (C,)."""
+    """All models and values of g: weights (C,), locations minus the centre and scales (R, C), degrees of freedom (C,)."""
     unit = problem._y_scale
     weights, locations, scales, degrees = [], [], [], []
     for fit in batches:
@@ -175,7 +175,7 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
         return posterior.kept
     if estimator == "HPM":
         if not posterior.models.members:
-            raise DataError("estimator='HPM': the run was too short to note a single model; use more draws")
+            raise DataError("estimator='HPM': the run was too short to record any model; use more draws")
         return KeptModels.of({posterior.models.members[0]: 1.0})
     if estimator == "MPM":
         return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
@@ -185,8 +185,7 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
 
 
 def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
-    """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
-    fit."""
+    """The kept model whose fitted values are nearest to the averaged ones, by (weighted) squared distance."""
     batches = held_fits(problem, kept)
     average = mean_coefficients(problem, batches)
     design = problem.target(0).design

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Models, Posterior
 
 
-ROUNDING = 1e-12  # of a sum of probabilities
+# rounding error of a sum of probabilities
+ROUNDING = 1e-12
 
 
 class Questions:
-    """The methods of a ``Posterior`` that go back to its models; it has the attributes named here."""
+    """The methods of a ``Posterior`` that need the kept models; it has the attributes named here."""
 
     problem: Problem
     pip: np.ndarray
@@ -50,8 +51,8 @@ class Questions:
     def probability_any(self, names: Any, return_mcse: bool = False) -> Any:
         """Posterior probability that at least one of the variables is in the model, from ``kept``.
 
-        Never less than the largest of their inclusion probabilities, nor more than the sum of them: where Monte Carlo
-        error would have it so, it is the nearest number that agrees with them.
+        It is clipped to lie between the largest and the sum of their inclusion probabilities, from which it might otherwise
+        differ by Monte Carlo error.
 
         Parameters
         ----------

@@ -190,11 +190,11 @@ def _row_labels(X: Any, used: np.ndarray) -> pd.Index:
 
 
 def _check_same(problem: Problem, residual: np.ndarray) -> None:
-    """DataError unless y less its flat part is that of the problem."""
+    """DataError unless the residual of y on the intercept and the always-included columns is that of the problem."""
     if len(problem._y) == 0:
         raise DataError(
-            "the problem was made from sufficient statistics and has no rows to leave out; make it from X and y for that. "
-            "For new data use log_score"
+            "the problem was made from sufficient statistics and has no rows to leave out; make it from X and y instead, "
+            "or use log_score for new data"
         )
     same = len(residual) == problem.n and np.abs(residual - problem._y).max() < 1e-6
     if not same:

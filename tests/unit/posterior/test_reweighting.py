@@ -256,5 +256,5 @@ def test_condition_that_no_draw_satisfies(sampled):
     _, run = sampled
     sizes = np.diff(run.kept.start)
     few = run.kept.reweighted((sizes < 8).astype(float))  # as if the largest model had never been met
-    with pytest.raises(DataError, match="none of the models kept has any weight"):
+    with pytest.raises(DataError, match="none of the kept models has any weight"):
         replace(run, kept=few).given(include=list(range(8)))
