@@ -316,7 +316,7 @@ def test_dask_refuses_by_part_and_row():
             Statistics.from_dask(frame, "v9")
         with pytest.raises(ArgumentTypeError, match="not ndarray"):
             Statistics.from_dask(X, Y)
-        with pytest.raises(ArgumentTypeError, match="y must be of Dask"):
+        with pytest.raises(ArgumentTypeError, match="y must be a Dask collection"):
             Statistics.from_dask(da.from_array(X, chunks=(1000, P)), Y)
         with pytest.raises(DataError, match="2 dimensions"):
             Statistics.from_dask(y, y)

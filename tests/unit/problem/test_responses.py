@@ -146,7 +146,7 @@ def test_words_elsewhere_get_the_advice_that_fits():
         match=r"^y contains .* give it as numbers: write y = np\.asarray\(y, dtype=float\)$",
     ):
         wv.Problem(X, SOLD.astype(str))
-    with pytest.raises(ArgumentTypeError, match=r"^weightscontains text or categories; give it as numbers$"):
+    with pytest.raises(ArgumentTypeError, match=r"^weights contains text or categories; give it as numbers$"):
         wv.Problem(X, NOISY, weights=WORDS)
     mixed = NOISY.astype(object)
     mixed.iloc[4] = "two"
@@ -155,7 +155,7 @@ def test_words_elsewhere_get_the_advice_that_fits():
     ):
         wv.Problem(X, mixed)
     with pytest.raises(
-        DataError, match=r"the response 'sold' gives 2 columns, .* make a column of 0 and 1 first"
+        DataError, match=r"the response 'sold' gives 2 columns, .* code two classes as 0 and 1 first"
     ):
         wv.VariableSelector.from_formula("sold ~ a", X.assign(sold=WORDS))
 
