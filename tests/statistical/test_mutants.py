@@ -59,8 +59,8 @@ MUTANTS = {
     ),
     "the model that is entered counted for the one that is left": Mutant(
         DECIDE,
-        "        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    accept",
-        "        accept(target, chain)\n        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    else:\n        accept",
+        "        count_time_in_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    accept",
+        "        accept(target, chain)\n        count_time_in_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    else:\n        accept",
         "check_counts",
     ),
     "n for ν": Mutant("problem/target.py", "else float(nu + 2 * a0)", "else float(n + 2 * a0)", "check_enumeration"),
@@ -133,10 +133,10 @@ MUTANTS = {
         "_kernels/count/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
     ),
     "an interval between scans that follows the model": Mutant(
-        "_kernels/count/tally.py", "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + chain.ints[SIZE]", "check_averages"
+        "_kernels/count/tally.py", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL]", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL] + chain.ints[SIZE]", "check_averages"
     ),
     "the same in ASI": Mutant(
-        ASI, "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + ints[SIZE]", "check_averages"
+        ASI, "scans[NEXT_SCAN] += scans[SCAN_INTERVAL]", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL] + ints[SIZE]", "check_averages"
     ),
     "rows of another model in a scan": Mutant(
         CHAIN, "    if ints[SCANNED] > first:\n        ints[SCANNED] = first\n", "", "check_averages"

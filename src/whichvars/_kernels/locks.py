@@ -22,7 +22,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 180.0  # seconds; several times as long as any function takes
-EVERY = 0.02  # seconds between two looks
+POLL_INTERVAL = 0.02  # seconds between two looks
 
 _held: set[Path] = set()  # by this process
 
@@ -72,7 +72,7 @@ def _lock(file: Any) -> bool:
     with event.trigger_event("numba:compile"):  # which somebody else does for us: users are told
         until = time.monotonic() + PATIENCE
         while locked is None and time.monotonic() < until:
-            time.sleep(EVERY)
+            time.sleep(POLL_INTERVAL)
             locked = _try_to_lock(file)
     return bool(locked)
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
 
 SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
-RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
-MODELS = 1 << 14  # best models kept per chain
+KEPT_RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
+KEPT_MODELS = 1 << 14  # best models kept per chain
 
 
 @dataclass
@@ -212,7 +212,9 @@ def new_unit(
     unit = Unit(
         chain=new_chain(problem.target(capacity), capacity),
         memo=new_memo(memo_slots),
-        tally=new_tally(problem.p, capacity, MODELS, max(64, RECORDS // chains), batches_for(problem.p)),
+        tally=new_tally(
+            problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // chains), batches_for(problem.p)
+        ),
         rng=stream(seed, index),
     )
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)

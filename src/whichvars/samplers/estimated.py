@@ -29,11 +29,11 @@ from whichvars.samplers import contract as runs
 from whichvars.samplers.contract import Run, Unit, batches_for, make_room, new_unit
 
 ITERATION_TIME = 500.0  # nanoseconds: of the cheapest there are
-FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time
+FIRST_STAGE_OF_LEARNING = 128  # iterations of each chain before π̂ is estimated for the first time
 
 
 @by_reference
-class Own(NamedTuple):
+class InformedState(NamedTuple):
     """What one chain moves by and counts, beside its tally."""
 
     informed: Informed
@@ -95,7 +95,7 @@ def init(
     units = []
     for index, start in enumerate(starts):
         unit = new_unit(problem, seed, index, start, memo_slots, len(starts))
-        unit.own = Own(
+        unit.own = InformedState(
             new_informed(first_estimate(problem)),
             new_changes(),
             _new_averages(problem, unit),
@@ -104,7 +104,7 @@ def init(
             np.zeros(4),
         )
         units.append(unit)
-    return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE)
+    return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE_OF_LEARNING)
 
 
 def _new_averages(problem: Problem, unit: Unit) -> Averages:
@@ -147,7 +147,7 @@ def merge(problem: Problem, run: Run) -> None:
     if weight > 0:
         for unit in run.units:
             set_estimate(unit.own.informed, regular(sums / weight))
-    run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+    run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
 
 
 def _start_scans_anew(problem: Problem, run: Run) -> None:

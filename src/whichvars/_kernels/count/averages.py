@@ -21,15 +21,17 @@ from whichvars._kernels.scan.scan_work import Scan, new_scan, no_scan, probabili
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
-KEPT_BYTES = 1 << 20  # of rows that scans keep; between two of these most of a large model may have changed
+AVERAGES_Z_BYTES = (
+    1 << 20
+)  # of rows that scans keep; between two of these most of a large model may have changed
 
 # places in Averages.ints
 NEXT_SCAN = 0  # iteration after which the next scan is made
 GROUP = 1  # the current group
-LENGTH = 2  # scans in a group
+GROUP_LENGTH = 2  # scans in a group
 IN_GROUP = 3  # scans in the current group
 SCANS = 4
-EVERY = 5  # iterations from one scan to the next
+SCAN_INTERVAL = 5  # iterations from one scan to the next
 N_INTS = 6
 
 
@@ -46,9 +48,9 @@ def new_averages(target: Target, capacity: int, groups: int, columns: int, nanos
     earned by iterations that take so many nanoseconds, roughly."""
     p = len(target.design.offsets) - 1
     ints = np.zeros(N_INTS, np.int64)
-    ints[LENGTH] = 1
-    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / nanoseconds)
-    work = new_scan(target, capacity, KEPT_BYTES)
+    ints[GROUP_LENGTH] = 1
+    ints[SCAN_INTERVAL] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / nanoseconds)
+    work = new_scan(target, capacity, AVERAGES_Z_BYTES)
     return Averages(ints, np.zeros(p), np.zeros((groups, p), np.float32), work)
 
 
@@ -71,7 +73,7 @@ def grow_averages(averages: Averages, target: Target, capacity: int) -> Averages
     """The same sums with room for models of `capacity` columns; the chain's ``SCANNED`` is to be set to 0."""
     if not len(averages.groups):
         return averages
-    return averages._replace(scan=new_scan(target, capacity, KEPT_BYTES))
+    return averages._replace(scan=new_scan(target, capacity, AVERAGES_Z_BYTES))
 
 
 @kernel
@@ -91,7 +93,7 @@ def add_probabilities(averages, log_odds):
         running[j] += probability(log_odds[j])
     ints[SCANS] += 1
     ints[IN_GROUP] += 1
-    if ints[IN_GROUP] == ints[LENGTH]:
+    if ints[IN_GROUP] == ints[GROUP_LENGTH]:
         groups = averages.groups
         for j in range(running.shape[0]):
             groups[ints[GROUP], j] = running[j]
@@ -110,4 +112,4 @@ def _merge_groups(averages):
         for j in range(groups.shape[1]):
             groups[g, j] = groups[2 * g, j] + groups[2 * g + 1, j]
     averages.ints[GROUP] = half
-    averages.ints[LENGTH] *= 2
+    averages.ints[GROUP_LENGTH] *= 2

@@ -26,7 +26,7 @@ ALIKE = 0.25  # squared correlation from which a variable can stand for another
 MOST_EACH = 31  # stand-ins of one variable that are looked for
 MOST_SOUGHT = 256  # variables whose stand-ins are looked for
 AT_ONCE = 16  # of these, so that their columns stay in the processor's cache
-MOST = 1024  # variables that have stand-ins
+MOST_LINKED = 1024  # variables that have stand-ins
 
 
 @by_reference
@@ -48,11 +48,11 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
     p = len(estimate)
     product_cost = 2.0 + dot_length(design) / 3
     sought = int(min(MOST_SOUGHT, nanoseconds / (len(design.diagonal) * product_cost)))
-    room = int(min(MOST, math.sqrt(2 * nanoseconds / product_cost)))
+    room = int(min(MOST_LINKED, math.sqrt(2 * nanoseconds / product_cost)))
     chosen: dict[int, None] = {}  # a set that keeps its order
     seekers = np.argsort(-estimate, kind="stable")[:sought]
     for first in range(0, len(seekers), AT_ONCE):
-        for alike in _likeness(design, seekers[first : first + AT_ONCE], np.arange(p)):
+        for alike in _squared_correlations(design, seekers[first : first + AT_ONCE], np.arange(p)):
             near = np.flatnonzero(alike > ALIKE)
             near = near[np.argsort(-alike[near], kind="stable")[: MOST_EACH + 1]]
             if len(near) > 1:
@@ -60,7 +60,7 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
     members = np.array(sorted(list(chosen)[:room]), np.int64)
     if len(members) < 2:
         return no_stand_ins(p)
-    alike = _likeness(design, members, members)
+    alike = _squared_correlations(design, members, members)
     np.fill_diagonal(alike, 0.0)
     rank = np.argsort(np.argsort(-alike, axis=1, kind="stable"), axis=1, kind="stable")
     linked = (alike > ALIKE) & (rank < MOST_EACH)
@@ -73,7 +73,7 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
     return StandIns(place, starts, members[np.nonzero(linked)[1]])
 
 
-def _likeness(design: Design, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _squared_correlations(design: Design, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The largest squared correlation of any column of one variable with any of another, (rows, columns)."""
     offsets = design.offsets
     single = len(offsets) - 1 == offsets[-1]

@@ -20,7 +20,7 @@ from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.products.kept_rows import claim_rows, kept_products
-from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, LARGEST_POWER, flip_log_odds, odds_of
 
 
 @inlined
@@ -46,7 +46,7 @@ def additions(target, chain, work, t, as_odds):
     start = -half - log_determinant - current
     together = start + log_fit(slab, residual)
     log_common = together + prior.log_size[size + 1] - prior.log_size[size]
-    to_odds, as_odds = as_odds, as_odds and abs(log_common) < STEEPEST / 3
+    to_odds, as_odds = as_odds, as_odds and abs(log_common) < LARGEST_LOG_ODDS / 3
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
     whole = work.z.shape[1] >= offsets[p]
@@ -105,7 +105,7 @@ def additions(target, chain, work, t, as_odds):
             log_odds[v] = flip_log_odds(prior, v, size, t, difference)
             if to_odds:
                 work.odds[v] = odds_of(log_odds[v])
-                if STEEPEST < log_odds[v] < np.inf:
+                if LARGEST_LOG_ODDS < log_odds[v] < np.inf:
                     work.steep[0] = 1
         j = end
 

@@ -43,7 +43,7 @@ from whichvars._kernels.evidence import (
     INDEPENDENT,
     MIXTURE,
     SMALLEST_TOLERANCE,
-    bounded,
+    bounded_residual,
     log_marginal,
     log_marginal_at,
 )
@@ -52,8 +52,8 @@ from whichvars._kernels.linalg import append, sum_log
 from whichvars._kernels.prior import add_heredity
 from whichvars._kernels.propose.additions import additions
 from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
     LARGEST_POWER,
-    STEEPEST,
     flip_log_odds,
     odds_of,
 )
@@ -119,12 +119,12 @@ def scan_odds(target, chain, work):
     if not fast:
         for j in range(work.odds.shape[0]):
             work.odds[j] = odds_of(work.log_odds[j])
-            if STEEPEST < work.log_odds[j] < np.inf and chain.position[j] < 0:
+            if LARGEST_LOG_ODDS < work.log_odds[j] < np.inf and chain.position[j] < 0:
                 work.steep[0] = 1
     for i in range(chain.ints[SIZE]):
         j = chain.order[i]
         work.odds[j] = odds_of(work.log_odds[j])
-        if -np.inf < work.log_odds[j] < -STEEPEST:
+        if -np.inf < work.log_odds[j] < -LARGEST_LOG_ODDS:
             work.steep[0] = 1
     if fast and work.steep[0] > 0:
         return _scan(target, chain, work, 1.0, bool(0))  # rows of Z are kept: this is the cheaper half
@@ -241,7 +241,7 @@ def _deletions_by_inverse(target, chain, work, t):
         b = 0.0
         for r in range(i, k):
             b += inverse_factor[i, r] * solved[r]
-        less = bounded(residual + b * b / squares[i] / slab.s_null)
+        less = bounded_residual(residual + b * b / squares[i] / slab.s_null)
         without = half - slab.half_log_g[chain.column[i]]
         value = log_marginal_at(slab, k - 1, less, without, log_determinant + 0.5 * math.log(squares[i]))
         j = chain.order[i]

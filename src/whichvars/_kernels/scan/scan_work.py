@@ -11,8 +11,8 @@ from whichvars._kernels.prior import log_flip_odds
 from whichvars._kernels.products.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.target import Target
 
-BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
-STEEPEST = 600.0  # bound of the log of finite odds; beyond it rates are made from logarithms
+BLOCK_COLUMNS = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
+LARGEST_LOG_ODDS = 600.0  # bound of the log of finite odds; beyond it rates are made from logarithms
 HEAVIEST = math.exp(70.0)  # largest weight with which products of odds stay below that bound
 LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
 
@@ -57,7 +57,7 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
     n_columns = int(design.offsets[-1])
     capacity = max(capacity, 1)
     most = max(capacity, widest)
-    block = min(max(BLOCK, widest), n_columns)
+    block = min(max(BLOCK_COLUMNS, widest), n_columns)
     weight = _weights(target)
     kept = n_columns if 8 * capacity * n_columns <= kept_bytes else block
     if kept % 512 == 0:
@@ -82,7 +82,7 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
 
 def _weights(target: Target) -> np.ndarray:
     log_weight = target.prior.log_odds - target.slab.half_log_g[target.design.offsets[:-1]]
-    return np.exp(np.minimum(log_weight, STEEPEST))
+    return np.exp(np.minimum(log_weight, LARGEST_LOG_ODDS))
 
 
 def no_scan() -> Scan:
@@ -100,7 +100,7 @@ def odds_of(log_odds):
     """exp(log_odds) where that is finite and not 0, else its nearest bound; 0 and infinity stay."""
     if log_odds == np.inf or log_odds == -np.inf:
         return math.exp(log_odds)
-    return math.exp(min(max(log_odds, -STEEPEST), STEEPEST))
+    return math.exp(min(max(log_odds, -LARGEST_LOG_ODDS), LARGEST_LOG_ODDS))
 
 
 @inlined

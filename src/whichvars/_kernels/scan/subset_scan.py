@@ -44,7 +44,7 @@ from whichvars._kernels.propose.additions import (
 )
 from whichvars._kernels.scan.rate_table import log_rate
 from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
-from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, LARGEST_POWER, flip_log_odds, odds_of
 from whichvars._kernels.target import Target
 
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
@@ -144,7 +144,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
         log_odds = work.log_odds[chain.order[q]]
         x = odds_of(log_odds)
         subset.leaving[q] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
-        steep = steep or -np.inf < log_odds < -STEEPEST
+        steep = steep or -np.inf < log_odds < -LARGEST_LOG_ODDS
     share = subset.others.shape[0] / (s - a)
     for m in range(s):
         log_odds = work.log_odds[members[m]]
@@ -156,7 +156,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
             probabilities[m] = x / (1.0 + x)
             if x > 0.0:
                 entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
-                steep = steep or log_odds > STEEPEST
+                steep = steep or log_odds > LARGEST_LOG_ODDS
     subset.steep[0] = 1 if steep else 0
     if steep:
         _scale_rates(chain, work, subset, kappa, share)
@@ -196,14 +196,14 @@ def sum_of(values, n):
 def choose_among(rates, n, u):
     """The place at which the running sum of the first n rates passes u; the last that is not 0 where rounding
     carries u past them all, −1 where there is none."""
-    found = -1
+    last_positive = -1
     for m in range(n):
         if rates[m] > 0.0:
-            found = m
+            last_positive = m
             if u < rates[m]:
                 return m
             u -= rates[m]
-    return found
+    return last_positive
 
 
 @kernel
