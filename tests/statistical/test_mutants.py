@@ -31,7 +31,7 @@ CHAIN = "_kernels/chain.py"
 DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
-STAND_INS = "_kernels/products/stand_ins.py"
+STAND_INS = "_kernels/propose/stand_ins.py"
 SUBSET = "_kernels/scan/subset_scan.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
@@ -118,7 +118,7 @@ MUTANTS = {
         PRIOR, "if place == -1 or place <= LEAVING:\n                return 0, -np.inf", "pass", "check_heredity"
     ),
     "a parent that may leave, in the scan": Mutant(
-        PRIOR, "            log_odds[j] = np.inf\n            continue", "            pass", "check_heredity"
+        PRIOR, "            log_odds[j] = np.inf\n            return", "            pass", "check_heredity"
     ),
     "stale number of available variables": Mutant(
         CHAIN, "ints[AVAILABLE] = ints[NEW_AVAILABLE]", "pass", "check_heredity"

@@ -254,8 +254,8 @@ def three_variables() -> Any:
 
 def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
     """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
-    from whichvars._kernels.products.stand_ins import StandIns
     from whichvars._kernels.propose.informed import set_estimate, set_scale
+    from whichvars._kernels.propose.stand_ins import StandIns
     from whichvars.samplers import asi, hybrid
 
     asi.draw_additions = draw_additions_by_coins

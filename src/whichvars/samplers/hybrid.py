@@ -11,7 +11,7 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
    with probability r_j/(Z + λ).
 
 P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
-(``_kernels/products/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
+(``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
@@ -32,7 +32,6 @@ from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known,
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge, make_flip
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.products.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.propose.informed import (
     ENTER,
     ZETA,
@@ -42,6 +41,7 @@ from whichvars._kernels.propose.informed import (
     set_estimate,
 )
 from whichvars._kernels.propose.moves import draw_included
+from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi

@@ -10,7 +10,7 @@ from support.kernels import chain_at
 from unit.kernels.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL
 from whichvars._kernels.jit import entry
-from whichvars._kernels.products.stand_ins import (
+from whichvars._kernels.propose.stand_ins import (
     ALIKE,
     MOST_EACH,
     MOST_LINKED,

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.chain import COLUMNS
 from whichvars._kernels.jit import by_reference, inlined, kernel
+from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.prior import log_flip_odds
 from whichvars._kernels.products.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.target import Target
@@ -93,6 +95,18 @@ def no_scan() -> Scan:
         name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name not in others
     }
     return Scan(**others, **arrays)  # type: ignore[arg-type]
+
+
+@inlined
+def sums_of_model(slab, chain):
+    """Of the chain's model, whose factor is up to date: what it explains of yᵀy, Σ ½ log g_j and Σ log L_ii."""
+    explained = 0.0
+    half = 0.0
+    k = chain.ints[COLUMNS]
+    for r in range(k):
+        explained += chain.head_solved[r] * chain.head_solved[r]
+        half += slab.half_log_g[chain.column[r]]
+    return explained, half, -sum_log(chain.head_inverse, 0, k)
 
 
 @kernel

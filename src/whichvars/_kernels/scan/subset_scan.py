@@ -14,37 +14,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    AVAILABLE,
-    BREAKDOWNS,
-    COLUMNS,
-    EVALUATIONS,
-    LOG_MARGINAL,
-    PERFECT,
-    SCANNED,
-    SIZE,
-    TAIL,
-    clear,
-    extend_head,
-    pivot_is_sound,
-)
-from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
+from whichvars._kernels.chain import AVAILABLE, COLUMNS, LOG_MARGINAL, SCANNED, SIZE, pivot_is_sound
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, log_fit, log_marginal_at
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.linalg import sum_log
-from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
+from whichvars._kernels.prior import add_heredity_of
 from whichvars._kernels.products.gram_cache import product
-from whichvars._kernels.propose.additions import (
-    finish_row,
+from whichvars._kernels.scan.additions import (
     has_full_rank,
-    reduce_rows,
+    reduce_by_row,
     residuals_left,
     scan_group,
-    subtract_four,
-    subtract_one,
+    solve_row,
 )
 from whichvars._kernels.scan.rate_table import log_rate
-from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
-from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, LARGEST_POWER, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, columns_needed, scan_included
+from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
+    LARGEST_POWER,
+    flip_log_odds,
+    odds_of,
+    sums_of_model,
+)
 from whichvars._kernels.target import Target
 
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
@@ -209,18 +199,13 @@ def choose_among(rates, n, u):
 @kernel
 def _scan_subset(target, chain, work, subset):
     """Fill ``work.log_odds`` for the variables of the model and of S, as ``scan`` does."""
-    ints, slab, prior, members = chain.ints, target.slab, target.prior, subset.members
+    ints, prior, members = chain.ints, target.prior, subset.members
     size, k = ints[SIZE], ints[COLUMNS]
-    most = min(k + work.widest, slab.max_columns)
-    if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
-        return k + work.widest
-    evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
-    clear(chain)
-    ints[TAIL] = -1
-    sound = extend_head(target, chain, size)
-    most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
-    deletions(target, chain, work, 1.0, most_inflation, sound)
-    if sound and size < prior.max_size and k < slab.max_columns:
+    needed = columns_needed(target, chain, work)
+    if needed > 0:
+        return needed
+    most_inflation = GOOD_ENOUGH if target.slab.nu <= LARGEST_POWER else WELL_CONDITIONED
+    if scan_included(target, chain, work, 1.0, most_inflation):
         begin = 0
         if work.widest == 1 and k <= subset.kept.shape[0]:
             known = chain.row[ints[SCANNED]]
@@ -236,32 +221,11 @@ def _scan_subset(target, chain, work, subset):
                 work.log_odds[members[m]] = -np.inf
     if prior.links.shape[0] > 0:
         for q in range(size):
-            _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
+            add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
         for m in range(members.shape[0]):
             if chain.position[members[m]] < 0:
-                _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
-    ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
+                add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
     return 0
-
-
-@kernel
-def _add_heredity_of(prior, position, size, available, log_odds, j):
-    """``add_heredity`` for one variable."""
-    links = prior.links
-    p = position.shape[0]
-    inside = position[j] >= 0
-    if not inside and not all_parents_in(prior, position, j, -1):
-        log_odds[j] = -np.inf
-        return
-    for e in range(links[1 + p + j], links[2 + p + j]):
-        if position[links[e]] >= 0:
-            log_odds[j] = np.inf
-            return
-    gained, change = children_made_available(prior, position, j)
-    k = size - 1 if inside else size  # without j
-    before = available - gained if inside else available
-    change += log_availability(prior, k + 1, before + gained) - log_availability(prior, k, before)
-    log_odds[j] += change
 
 
 @kernel
@@ -271,12 +235,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
-    explained = 0.0
-    half = 0.0
-    for r in range(k):
-        explained += chain.head_solved[r] * chain.head_solved[r]
-        half += slab.half_log_g[chain.column[r]]
-    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    explained, half, log_determinant = sums_of_model(slab, chain)
     current = chain.floats[LOG_MARGINAL]
     start = -half - log_determinant - current
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
@@ -338,7 +297,7 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
     """Z from its column `at` on, pivots and right-hand sides of the first n `columns`; `known` rows of Z are
     current."""
     design, k = target.design, chain.ints[COLUMNS]
-    pivot, right, head = work.pivot, work.right, chain.head
+    pivot, right = work.pivot, work.right
     diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
     for i in range(n):
         column = columns[i]
@@ -347,19 +306,6 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
         for r in range(known, k):
             z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
     for r in range(known):
-        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+        reduce_by_row(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(known, k):
-        row = z[r, at : at + n]
-        s = 0
-        while s + 4 <= r:
-            subtract_four(
-                row, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < r:
-            subtract_one(row, n, z[s, at : at + n], head[r, s])
-            s += 1
-        finish_row(row, n, chain.head_inverse[r])
-        reduce_rows(row, n, chain.head_solved[r], pivot, right)
+        solve_row(chain, z, r, at, n, pivot, right)

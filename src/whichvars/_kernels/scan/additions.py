@@ -20,24 +20,25 @@ from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.products.kept_rows import claim_rows, kept_products
-from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, LARGEST_POWER, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
+    LARGEST_POWER,
+    flip_log_odds,
+    odds_of,
+    sums_of_model,
+)
 
 
 @inlined
 def additions(target, chain, work, t, as_odds):
+    """Fill ``work.log_odds``, or ``work.odds`` where `as_odds`, of the variables outside the model."""
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     position, log_odds = chain.position, work.log_odds
     pivots, residuals, powers = work.pivot, work.residual, work.power
     half_log_g, ridge = slab.half_log_g, slab.ridge
     p = offsets.shape[0] - 1
-    # what the current factor gives
-    explained = 0.0
-    half = 0.0
-    for r in range(k):
-        explained += chain.head_solved[r] * chain.head_solved[r]
-        half += half_log_g[chain.column[r]]
-    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    explained, half, log_determinant = sums_of_model(slab, chain)
     residual = unexplained(slab, explained)
     current = chain.floats[LOG_MARGINAL]
     nu = slab.nu
@@ -116,52 +117,67 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
     its first `current_rows` rows are known already."""
     design = target.design
     k = chain.ints[COLUMNS]
-    z, pivot, right, head = work.z, work.pivot, work.right, chain.head
+    z, pivot, right = work.z, work.pivot, work.right
     diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
     for r in range(current_rows):
-        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
+        reduce_by_row(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
         kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
-        s = 0
-        while s + 4 <= r:
-            subtract_four(
-                row, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < r:
-            subtract_one(row, n, z[s, at : at + n], head[r, s])
-            s += 1
-        finish_row(row, n, chain.head_inverse[r])
-        reduce_rows(row, n, chain.head_solved[r], pivot, right)
+        solve_row(chain, z, r, at, n, pivot, right)
+
+
+@inlined
+def solve_row(chain, z, r, at, n, pivot, right):
+    """Turn row r of `z`, from its column `at` on, from products with column r of the model into a row of Z, and take
+    it off the pivots and the right-hand sides. The rows before it are solved already."""
+    row = z[r, at : at + n]
+    subtract_rows(row, n, z, at, np.int64(0), r, chain.head[r])
+    scale_row(row, n, chain.head_inverse[r])
+    reduce_by_row(row, n, chain.head_solved[r], pivot, right)
+
+
+@inlined
+def subtract_rows(out, n, z, at, first, last, factors):
+    """Subtract rows first … last − 1 of `z` from `out`, each times its factor and one after the other, in as few
+    passes over `out` as possible."""
+    s = first
+    while s + 4 <= last:
+        _subtract_four(
+            out, n,
+            z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
+            factors[s], factors[s + 1], factors[s + 2], factors[s + 3],
+        )  # fmt: skip
+        s += 4
+    while s < last:
+        _subtract_one(out, n, z[s, at : at + n], factors[s])
+        s += 1
 
 
 @kernel
-def subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
+def _subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
     for c in range(n):
         row[c] = (((row[c] - z0[c] * f0) - z1[c] * f1) - z2[c] * f2) - z3[c] * f3
 
 
 @kernel
-def subtract_one(row, n, z0, f0):
+def _subtract_one(row, n, z0, f0):
     for c in range(n):
         row[c] -= z0[c] * f0
 
 
 @kernel
-def finish_row(row, n, inverse):
+def scale_row(row, n, inverse):
     for c in range(n):
         row[c] *= inverse
 
 
 @kernel
-def reduce_rows(row, n, solved, pivot, right):
-    """What a row of Z takes from pivots and right-hand sides."""
+def reduce_by_row(row, n, solved, pivot, right):
+    """Subtract what a row of Z takes from the pivots and the right-hand sides."""
     for c in range(n):
         x = row[c]
         pivot[c] -= x * x
@@ -228,18 +244,7 @@ def _largest_squares(work, k, n, at):
     for j in range(k):
         for c in range(n):
             last[c] = 0.0
-        s = j
-        while s + 4 <= k:
-            subtract_four(
-                last, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                inverse_factor[j, s], inverse_factor[j, s + 1],
-                inverse_factor[j, s + 2], inverse_factor[j, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < k:
-            subtract_one(last, n, z[s, at : at + n], inverse_factor[j, s])
-            s += 1
+        subtract_rows(last, n, z, at, j, k, inverse_factor[j])
         _take_larger(last, pivot, work.squares[j], largest, n)
 
 
