@@ -63,7 +63,7 @@ def judge(target, chain, memo, rng, always_draw):
 
 @inlined
 def accept_and_count(target, chain, tally, counting):
-    """Step 3. Counting comes first, as it looks at the model that is left."""
+    """Step 3. Counting comes first, as it needs the model from which the chain moves away."""
     if counting:
         count_time_in_model(chain, tally)
         count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])

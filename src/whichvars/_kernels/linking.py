@@ -70,21 +70,21 @@ class _Module:
 
     @classmethod
     def of(cls, library: Any) -> "_Module":
-        """The one of a library that Numba made."""
+        """The module of a library that Numba made."""
         if library not in cls._of_numba:
             cls._of_numba[library] = cls(library._get_module_for_linking)
         return cls._of_numba[library]
 
     @classmethod
     def read(cls, path: Path) -> "_Module":
-        """The one in a file, which is the same for all kernels that need it."""
+        """The module in a file, which is the same object for all kernels that need it."""
         if path not in cls._in_files:
             module = cls._in_files[path] = cls(lambda: llvm.parse_bitcode(path.read_bytes()))
             module.path = path
         return cls._in_files[path]
 
     def save(self, folder: Path) -> str:
-        """Write it to a file of that folder, if it is in none; the file's name, which tells its content."""
+        """Write the module to a file in that folder, if it is in none. Returns the file's name, a hash of its content."""
         if self.path is None:
             bitcode = self.module.as_bitcode()
             path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
@@ -104,7 +104,7 @@ class KernelLibrary(JITCodeLibrary):
 
     @classmethod
     def from_files(cls, codegen: Any, name: str, paths: list[Path]) -> "KernelLibrary":
-        """The kernel whose modules are there."""
+        """The kernel whose modules are in these files."""
         self = cls(codegen, name)
         self._needs = [_Module.read(path) for path in paths]
         self._finalized = True
@@ -122,9 +122,8 @@ class KernelLibrary(JITCodeLibrary):
         self._finalize_dynamic_globals()
         for library in self._linking_libraries:
             _inherit(self, getattr(library, "_reload_init", ()))
-            self._dynamic_globals.extend(
-                library._dynamic_globals
-            )  # with one, nothing above it can be kept on the disk
+            # with one of these, no kernel that calls this one can be kept on the disk
+            self._dynamic_globals.extend(library._dynamic_globals)
         for function in self._final_module.functions:
             # may be there several times, and go once it has been inlined everywhere
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
@@ -136,7 +135,7 @@ class KernelLibrary(JITCodeLibrary):
         return 0
 
     def modules(self) -> list[_Module]:
-        """Its own module and all those that it needs, each once."""
+        """The kernel's own module and all those that it needs, each once."""
         self._ensure_finalized()
         if self._needs is None:
             needed = {_Module(lambda: self._final_module): None}  # in this order

@@ -80,7 +80,7 @@ class Shipped:
             target_context=context,
             entry_point=context.get_executable(library, described, environment),
             library=library,
-            signature=signature(types.pyobject, *arguments),  # for Python, who alone calls it
+            signature=signature(types.pyobject, *arguments),  # only Python calls it
             objectmode=False,
             lifted=(),
             fndesc=described,
@@ -141,7 +141,8 @@ def find(sources: str, folder: Path = FOLDER) -> tuple[Shipped | None, str]:
 
 
 def write(folder: Path, dispatchers: Iterable[Any], sources: str) -> list[str]:
-    """Write what these entries were compiled to into a folder, whose name is the level; the names of those that were not compiled."""
+    """Write the machine code of these entries into a folder, whose name is the level. Returns the names of entries that were not
+    compiled."""
     folder.mkdir(parents=True)
     entries: dict[str, Any] = {}
     missing = []

@@ -45,7 +45,7 @@ from whichvars.samplers import estimated
 from whichvars.samplers.contract import Run, check_between
 from whichvars.samplers.references import GRIFFIN_2021
 
-GAP = 1e-3  # ζ counts as so far below its upper bound at least: or its logit could never come back from there
+GAP = 1e-3  # ζ counts as at least so far below its upper bound, as its logit could not come back from the bound itself
 
 
 @dataclass(frozen=True)

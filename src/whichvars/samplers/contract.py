@@ -64,11 +64,11 @@ class Unit:
 
 @dataclass
 class Run:
-    """One replicate: its units, what they learn together, and where they meet next (None: never)."""
+    """One replicate: its units, what they learn together, and the iteration of its next barrier."""
 
     units: list[Any]  # Unit, or what a sampler has in its place
     shared: Any = None
-    barrier: int | None = None  # iteration at which all units wait for one another
+    barrier: int | None = None  # iteration at which all units wait for one another; None: never
     iterations: int = 0  # of each unit, warm-up included
     warmup: int = 0
     finished: bool = False  # set by a sampler whose length is not a number of draws
@@ -195,7 +195,7 @@ def check_between(
 
 
 def batches_for(p: int) -> int:
-    """Rows of batch counts (4 bytes a variable each), half of which at least are in use: fewer where p is large."""
+    """Rows of batch counts, fewer where p is large: each takes 4 bytes a variable. At least half of them are in use."""
     return 64 if p <= 5_000 else 32 if p <= 100_000 else 16
 
 

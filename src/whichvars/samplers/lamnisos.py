@@ -30,7 +30,7 @@ from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
 from whichvars.samplers.references import LAMNISOS_2013
 
-LARGEST_LOGIT_OMEGA = 12.0  # of |logit ω|
+LARGEST_LOGIT_OMEGA = 12.0  # bound of |logit ω|
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class MoveState(NamedTuple):
     adaptation: Adaptation
     logit: np.ndarray  # (1,): of ω, for Lamnisos
     changes: Changes
-    # where learning is deferred:
+    # used where learning is deferred:
     steps: np.ndarray  # (p, 3): steps of A_j and D_j, and 1 if there are any
     waiting: np.ndarray  # (p,) int32: variables that have such steps
     pooled: np.ndarray  # (2,): number of variables waiting; step of logit ω
@@ -154,6 +154,7 @@ def defer(chain, state, move, log_ratio, rate):
 
 @inlined
 def _add_deferred_step(state, j, add_step, delete_step):
+    """Add to the steps of variable j that are to be learned later."""
     if state.steps[j, 2] == 0.0:
         state.waiting[int(state.pooled[0])] = j
         state.pooled[0] += 1.0
@@ -169,7 +170,7 @@ def _at_most_one(step):
 
 @kernel
 def learn_deferred(state, move):
-    """Learn what was gathered: the sum of the steps, at most 1 each, as none of them knew of the others."""
+    """Learn what was gathered. Each sum of steps is bounded by 1, as no step took the others into account."""
     for i in range(int(state.pooled[0])):
         j = state.waiting[i]
         add_to_logits(state.adaptation, j, _at_most_one(state.steps[j, 0]), _at_most_one(state.steps[j, 1]))
@@ -187,7 +188,7 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
     """One iteration of one chain at its own temperature; False, and nothing done, where it needs more room
     first.
 
-    counting: add the chain's change to the tally; noting: add to the counts of changes.
+    counting: whether to add the chain's change to the tally; noting: whether to add to the counts of changes.
     """
     ints = chain.ints
     if ints[PENDING] == 0:

@@ -173,7 +173,7 @@ def go_back(target, chain, memo, tally, own, counting):
         return False
     if possible:
         accept_and_count(target, chain, tally, counting)
-    else:  # the model it came from was sound in another order of its columns
+    else:  # by rounding: the model that it came from was sound with its columns in another order
         chain.ints[BREAKDOWNS] += 1
     return True
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from whichvars.errors import ArgumentTypeError, DataError
 
-POOL_SIZE = 4  # words of 32 bits, as NumPy has it if nothing else is said
+POOL_SIZE = 4  # words of 32 bits: NumPy's default
 
 
 def replicate_seeds(

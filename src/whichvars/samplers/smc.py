@@ -165,7 +165,7 @@ class SequentialMonteCarlo:
         ):
             groups.append(self._new_group(problem, seed, index, [models[i] for i in share]))
         run = Run(groups, Population(new_shared(groups[0].state.adaptation), rng))
-        # a model without mass (rank deficient, say) has likelihood zero: it leaves at once
+        # a model without mass (rank deficient, say) has likelihood zero and is lost at the first resampling
         alive = np.concatenate([np.isfinite(g.values[:, 0]) for g in groups])
         if not alive.any():
             raise DataError(
@@ -296,8 +296,8 @@ class SequentialMonteCarlo:
         return out
 
     def _rao_blackwell(self, problem: Problem, run: Run) -> RaoBlackwell:
-        """Conditional inclusion probabilities, averaged over as many of the particles, evenly spaced, as scans are
-        worth the iterations made."""
+        """Conditional inclusion probabilities, averaged over evenly spaced particles: over as many as can be scanned in about
+        the time that the iterations took."""
         groups: list[ParticleGroup] = run.units
         chain, memo = groups[0].chain, groups[0].memo
         models = [g.members[i, :size].astype(np.int64) for g in groups for i, size in enumerate(g.sizes)]
@@ -362,8 +362,8 @@ class SequentialMonteCarlo:
 
 
 def _spread(pip: np.ndarray) -> bool:
-    """Whether the posterior is wide enough that many distinct particles are to be expected: over 7 bits of
-    entropy, by variable."""
+    """Whether the posterior is wide enough that many distinct particles are to be expected: whether the entropies of
+    all variables sum to more than 7 bits."""
     inside = pip[(pip > 0) & (pip < 1)]
     return float(-(inside * np.log2(inside) + (1 - inside) * np.log2(1 - inside)).sum()) > 7.0
 

@@ -66,11 +66,13 @@ from whichvars.samplers.tempered_gibbs import (
     take_turns,
 )
 
-ANCHORS = 100  # where not given, at most
+ANCHORS = 100  # most anchors that are chosen if their number is not given
 
 
 @dataclass
 class Learning:
+    """Whether anchors are still being chosen, as they are in warm-up."""
+
     learning: bool = True
 
 
@@ -262,7 +264,7 @@ def next_subset_event(target, chain, tally, rng, work, floats, sums, weights, c,
 
 @inlined
 def _add(chain, marks, subset, sums, weight):
-    """Step 2. `marks` is room for one number a variable of the model: whether it is in S."""
+    """Step 2. `marks` has one number for each variable of the model, to note whether it is in S."""
     size, position, members = chain.ints[SIZE], chain.position, subset.members
     for q in range(size):
         marks[q] = 0.0

@@ -83,18 +83,18 @@ from whichvars.samplers.seeding import stream
 
 # steps of one chain before the next one's turn, from round to round twice as many
 FIRST_TURN, TURN = 64, 2048
-GIBBS_Z_BYTES = 64 << 20  # of the rows of Z that scans keep
-ROW_BYTES = 32 << 20  # of the rows of XᵀX that they keep
-CACHE_BYTES = 16 << 20  # of products of columns
-KNOWN_MODELS = 1 << 20  # that are told from new ones (9 bytes each)
-FIRST_STAGE_OF_GIBBS = 256  # iterations
+GIBBS_Z_BYTES = 64 << 20  # for rows of Z that scans keep
+ROW_BYTES = 32 << 20  # for rows of XᵀX that scans keep
+CACHE_BYTES = 16 << 20  # for products of columns
+KNOWN_MODELS = 1 << 20  # models that can be remembered as known (9 bytes each)
+FIRST_STAGE_OF_GIBBS = 256  # iterations before models met so far are known for the first time
 
 # places in JumpUnit.floats
 LAMBDA = 0
 KAPPA = 1
 BEST = 2  # the highest log posterior of a model that any of the chains was at
 
-# what an event was
+# what happened in an event: the chain needs more room first, a draw, a flip
 ROOM, DRAW, FLIP = range(3)
 
 
@@ -109,13 +109,12 @@ class JumpUnit:
     scan: Scan
     table: RateTable
     floats: np.ndarray
-    sums: (
-        np.ndarray
-    )  # (chains, p): holding times · conditional inclusion probabilities, beside those in the table
+    # (chains, p): holding times · conditional inclusion probabilities, without those that the table holds
+    sums: np.ndarray
     weights: np.ndarray  # (chains,): holding times
     own: Any = None
-    turn: int = 0  # whose turn it is
-    left: int = FIRST_TURN  # steps left of it
+    turn: int = 0  # the chain whose turn it is
+    left: int = FIRST_TURN  # steps left of this turn
     length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
     events: int = 0  # since ``weights`` were last set to 0
 
@@ -195,8 +194,7 @@ def new_jump_unit(
 
 
 def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
-    """`steps` steps in all, the chains taking turns, however the steps are divided into
-    calls."""
+    """Make `steps` steps in all, the chains taking turns. The result does not depend on how steps are divided into calls."""
     while steps > 0:
         c = unit.turn
         chain = unit.chains[c]

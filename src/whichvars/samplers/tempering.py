@@ -94,7 +94,9 @@ class Ladder(NamedTuple):
     rho: np.ndarray  # (m − 1,)
     tried: np.ndarray  # (m − 1,) int64: exchanges tried, after warm-up
     exchanged: np.ndarray  # (m − 1,): sum of their acceptance probabilities
-    last_end: np.ndarray  # (m,) int64, by slot: 1 came last from the bottom, −1 from the top, 0 from neither
+    # (m,) int64, by slot: the end of the ladder at which the chain was last. 1 is the bottom, −1 the top; 0 where it has not
+    # been at the top yet
+    last_end: np.ndarray
 
 
 def chain_of_slot(stack: Chain, s: int) -> Chain:
@@ -293,7 +295,7 @@ class ParallelTempering:
         return move_state_of_rung(unit.moves, k)
 
     def _next_barrier(self, iteration: int) -> int:
-        """As for individual adaptation: more often while learning steps are large."""
+        """The next barrier. As for individual adaptation, barriers are more frequent while learning steps are large."""
         decay = getattr(self.move, "decay", 0.55)
         rate = getattr(self.move, "phi0", 1.0) * (self.chains * max(iteration, 1)) ** -decay
         return iteration + int(min(max(40 / (self.chains * rate), 1), self.merge_every))
@@ -405,11 +407,13 @@ def advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps
 def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations):
     """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room.
 
-    chains: those of the stack, by slot; states: those of the moves, by rung."""
+    `chains` are those of the stack, by slot; `states` are those of the moves, by rung.
+    """
     counting = tally.ints[COUNTING] == 1
     m = ladder.slot.shape[0]
     for done in range(iterations):
-        while ladder.ints[RUNG] < m:  # step 1; goes on where it was left when a chain needed room
+        # step 1, continued where it was interrupted when a chain needed room
+        while ladder.ints[RUNG] < m:
             k = ladder.ints[RUNG]
             chain, state = chains[ladder.slot[k]], states[k]
             while ladder.ints[RUNG_MOVES] < steps:

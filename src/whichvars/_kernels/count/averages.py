@@ -21,9 +21,8 @@ from whichvars._kernels.scan.scan_work import Scan, new_scan, no_scan, probabili
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
-AVERAGES_Z_BYTES = (
-    1 << 20
-)  # of rows that scans keep; between two of these most of a large model may have changed
+# memory for the rows of Z that scans keep. It is small, as most of a large model may have changed between two scans
+AVERAGES_Z_BYTES = 1 << 20
 
 # places in Averages.ints
 NEXT_SCAN = 0  # iteration after which the next scan is made
@@ -44,8 +43,11 @@ class Averages(NamedTuple):
 
 
 def new_averages(target: Target, capacity: int, groups: int, columns: int, nanoseconds: float) -> Averages:
-    """Empty sums, in `groups`/2 to `groups` groups. A scan of a model of so many columns is made whenever it has been
-    earned by iterations that take so many nanoseconds, roughly."""
+    """Empty sums, in `groups`/2 to `groups` groups.
+
+    A scan is made each time that iterations have taken about as long as a scan takes. `columns` is the size of the model
+    that is scanned, and `nanoseconds` is the time of one iteration.
+    """
     p = len(target.design.offsets) - 1
     ints = np.zeros(N_INTS, np.int64)
     ints[GROUP_LENGTH] = 1
@@ -55,14 +57,14 @@ def new_averages(target: Target, capacity: int, groups: int, columns: int, nanos
 
 
 def no_averages() -> Averages:
-    """Of the same type, and never a scan."""
+    """Sums of the same type for which no scan is ever made."""
     ints = np.zeros(N_INTS, np.int64)
     ints[NEXT_SCAN] = NEVER
     return Averages(ints, np.zeros(0), np.zeros((0, 0), np.float32), no_scan())
 
 
 def scan_cost(target: Target, columns: float, rows: float) -> float:
-    """Nanoseconds that a scan of a model of so many columns takes, roughly, `rows` of whose rows are new."""
+    """Roughly the nanoseconds that a scan takes of a model with so many columns, if `rows` rows of Z must be made."""
     n_columns = int(target.design.offsets[-1])
     n = dot_length(target.design)
     each_row = 0.1 + 0.06 * columns + n / (5 if len(target.design.rows) else 3)

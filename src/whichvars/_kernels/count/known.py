@@ -57,7 +57,8 @@ def new_known(p: int, slots: int) -> Known:
 
 @inlined
 def note_scanned_model(known, key, log_posterior, probabilities):
-    """Note a model with its conditional inclusion probabilities; whether it was known when the stage began."""
+    """Note a model that was scanned, with its conditional inclusion probabilities. Returns whether it was known when the
+    stage began."""
     before = False
     if known.keys.shape[0] > 0:
         before = _note_scanned_model(known, key, log_posterior, probabilities)
@@ -114,7 +115,8 @@ def _note(known, key, log_posterior):
 
 @inlined
 def note_visited_model(known, chain):
-    """Note the chain's model with its variables in place of probabilities; whether it was known when the stage began."""
+    """Note the chain's model, with its variables in place of probabilities. Returns whether it was known when the stage
+    began."""
     before = False
     if known.keys.shape[0] > 0:
         before, weight = _note(known, chain.keys[0], chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR])
@@ -142,13 +144,13 @@ def add_scaled(out, values, factor):
 
 @inlined
 def has_mass(known):
-    """Whether K has any mass beside that of the best model: if not, time in it counts as elsewhere."""
+    """Whether K has any mass compared with the best model. If not, time in K counts as time elsewhere does."""
     return known.mass[EARLIER_STAGES] > 1e-200
 
 
 @kernel
 def add_known(known, held, sums):
-    """Add the share of the sums that a chain earns by so much time in K."""
+    """Add to `sums` what a chain contributes by the time `held` that it spent in K."""
     if held > 0.0:
         add_scaled(sums, known.sums[EARLIER_STAGES], held / known.mass[EARLIER_STAGES])
 

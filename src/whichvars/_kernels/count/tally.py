@@ -1,7 +1,7 @@
 """What counts: inclusion counts by batch, sizes, the best models visited, and a thinned record of the chain.
 
-All counts are lazy: a variable's time in the model is added when it leaves, or when its batch ends; a model's
-and a size's when the chain moves on. An iteration that changes nothing costs one comparison.
+Counts are added up late: the time of a variable in the model when it leaves or when its batch ends, and the time of a
+model and of its size when the chain moves on. An iteration that changes nothing costs one comparison.
 
 *Batches* are runs of iterations of equal length, whatever the chunks in which the chain was advanced. When
 there are as many as there is room for, neighbours are merged and the length doubles; so between half and all
@@ -15,8 +15,8 @@ table at the end has been there since its first visit: its count is exact.
 *Weights*: how probable two models of that table are relative to one another is known exactly, and need not be
 estimated by how often each was counted. Counting goes in *stages*, each as long as all before it together. Models that
 were in the table when a stage began share its draws of such models in proportion to their posteriors; others get as
-many draws as were counted of them. What is known must not depend on the draws that are shared out (``known.py`` says
-why), therefore the stages.
+many draws as were counted of them. There are stages because what is known must not depend on the draws that are shared
+out; ``known.py`` says why.
 
 *Thinned record*: every T-th model; when it is full every second one goes and T doubles.
 
@@ -84,9 +84,8 @@ class Tally(NamedTuple):
     model_count: np.ndarray  # (models,) int64
     model_before: np.ndarray  # (models,) int64: its count when the current stage began
     model_first_stage: np.ndarray  # (models,) int64: the stage in which it was first counted
-    inverse_temperature: (
-        np.ndarray
-    )  # (1,): of the chain that is counted, at which models have the law p(y | γ)^t p(γ)
+    # (1,): t of the chain that is counted, whose models have the law p(y | γ)^t p(γ)
+    inverse_temperature: np.ndarray
     model_weight: np.ndarray  # (models,): its share of the draws of all complete stages, by the best weights
     # (MOST_STAGES, 3), complete stages: log of the posterior mass of the models known when it began, how many draws were
     # of them, and how many there were in all
@@ -177,7 +176,7 @@ def note_draw(chain, tally):
 
 @inlined
 def count_time_in_model(chain, tally):
-    """Settle the time spent in the current model. Call before ``accept`` of a proposal that changes it."""
+    """Count the time spent in the current model so far. Call this before ``accept`` of a proposal that changes it."""
     ints = tally.ints
     time = ints[NOW] - ints[MODEL_SINCE]
     ints[MODEL_SINCE] = ints[NOW]
@@ -191,8 +190,8 @@ def count_time_in_model(chain, tally):
 
 @inlined
 def count_changes(chain, tally, n_added, n_deleted):
-    """Settle the deleted variables' time and note the added ones' entry. Call with `count_time_in_model`, before
-    ``accept``."""
+    """Count the time that deleted variables were in the model, and note when added ones come in. Call this with
+    ``count_time_in_model``, before ``accept``."""
     ints = tally.ints
     time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
     counts, entered, batch = tally.batch_counts, tally.entered, ints[BATCH]
@@ -269,8 +268,8 @@ def _end_stage(tally):
 def count_draws(chain, tally, times):
     """Count the chain's model as `times` draws, at once: for samplers that draw from several chains in turn.
 
-    A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is settled
-    twice.
+    A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is
+    counted twice.
     """
     ints, counts = tally.ints, tally.batch_counts
     tally.sizes[chain.ints[SIZE]] += times
@@ -296,7 +295,7 @@ def count_draws(chain, tally, times):
 
 @kernel
 def count_time_in_batch(chain, tally):
-    """Add what the variables now in the model have spent there in this batch so far."""
+    """Count the time that the variables of the current model have been in it during this batch."""
     ints = tally.ints
     time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
     for i in range(chain.ints[SIZE]):
@@ -307,7 +306,7 @@ def count_time_in_batch(chain, tally):
 
 @entry
 def count_up_to_now(chain, tally):
-    """Bring all counts up to the present, to be read. Does not change what is counted later."""
+    """Bring all counts up to date, so that they can be read. This does not change what is counted later."""
     if tally.ints[COUNTING] == 1:
         count_time_in_model(chain, tally)
         count_time_in_batch(chain, tally)

@@ -14,13 +14,13 @@ import numpy as np
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.bernoulli import Buckets, bucket_of, move_between_buckets, new_buckets
 
-# bound of |logit_ε|: keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
+# bound of |logit_ε|, which keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
 LARGEST_LOGIT = 30.0
 
 TOUCHED = 0  # place in ints: coordinates touched since the last barrier
 
-# places in Adaptation.values: together, as a variable that is changed needs all four and a far look-up takes
-# long
+# places in Adaptation.values. They are next to each other, as a variable that is changed needs all four and memory that is
+# far away is slow
 ADD = 0  # A_j
 DELETE = 1  # D_j
 ADD_LOGIT = 2
@@ -158,7 +158,7 @@ def scatter(shared, adaptation):
 def merge_adaptations(shared: Shared, adaptations: list[Adaptation], weight: float = 1.0) -> None:
     """The whole barrier: every chain's increments since the last one, added in chain order.
 
-    weight 1 adds them up, as is right between frequent barriers; 1/(number of chains) averages them, as is
+    Weight 1 adds them up, which is right between frequent barriers. Weight 1/(number of chains) averages them, which is
     right where each chain has had time to learn the same thing by itself.
     """
     for adaptation in adaptations:

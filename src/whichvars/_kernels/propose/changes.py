@@ -8,12 +8,12 @@ import numpy as np
 from whichvars._kernels.jit import by_reference, inlined
 
 MOST_CHANGES = 256  # proposals of MOST_CHANGES − 1 changes or more share the last place
-MOST_BLOCKS = 256
-# places in ints
+MOST_BLOCKS = 256  # of iterations; when all are full, neighbours are merged
+# places in Changes.ints
 ITERATION = 0
 CURRENT_BLOCK = 1
-BLOCK_LENGTH = 2
-IN_BLOCK = 3
+BLOCK_LENGTH = 2  # iterations in a block
+IN_BLOCK = 3  # iterations in the current block
 
 
 @by_reference
@@ -63,7 +63,7 @@ def note_proposal(changes, counting, number, acceptance, accepted):
 
 
 def describe_changes(by_chain: list[Changes]) -> dict[str, object]:
-    """Chains' counts put together, for ``posterior.adaptation``.
+    """The counts of all chains together, for ``posterior.adaptation``.
 
     `mutation_rate`: mean over iterations after warm-up of 1{some change}·(acceptance probability);
     `mutation_rate_along_run`: the same in blocks of `block_length` iterations, warm-up included;

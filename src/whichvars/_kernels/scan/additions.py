@@ -1,6 +1,6 @@
-"""One-flip log odds of the variables outside the model: the half of a scan that costs p.
+"""The log odds of adding each variable outside the model: the half of a scan whose cost grows with p.
 
-Z, pivots and right-hand sides of a block of columns at a time, see ``scan.py``.
+Z, the pivots and the right-hand sides are computed for a block of columns at a time; ``scan.py`` says what they are.
 """
 
 import math
@@ -122,26 +122,29 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
-    for r in range(current_rows):
-        reduce_by_row(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
         kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
-        solve_row(chain, z, r, at, n, pivot, right)
+    solve_rows(chain, z, current_rows, at, n, pivot, right)
 
 
 @inlined
-def solve_row(chain, z, r, at, n, pivot, right):
-    """Turn row r of `z`, from its column `at` on, from products with column r of the model into a row of Z, and take
-    it off the pivots and the right-hand sides. The rows before it are solved already."""
-    row = z[r, at : at + n]
-    subtract_rows(row, n, z, at, np.int64(0), r, chain.head[r])
-    scale_row(row, n, chain.head_inverse[r])
-    reduce_by_row(row, n, chain.head_solved[r], pivot, right)
+def solve_rows(chain, z, known, at, n, pivot, right):
+    """Turn n columns of `z`, from column `at` on, from products with the model's columns into columns of Z = L⁻¹X_γᵀX,
+    and subtract what they take from the pivots and the right-hand sides. The first `known` rows are those of Z
+    already."""
+    head, inverse, solved = chain.head, chain.head_inverse, chain.head_solved
+    for r in range(known):
+        _reduce_by_row(z[r, at : at + n], n, solved[r], pivot, right)
+    for r in range(known, chain.ints[COLUMNS]):
+        row = z[r, at : at + n]
+        _subtract_rows(row, n, z, at, np.int64(0), r, head[r])
+        _scale_row(row, n, inverse[r])
+        _reduce_by_row(row, n, solved[r], pivot, right)
 
 
 @inlined
-def subtract_rows(out, n, z, at, first, last, factors):
+def _subtract_rows(out, n, z, at, first, last, factors):
     """Subtract rows first … last − 1 of `z` from `out`, each times its factor and one after the other, in as few
     passes over `out` as possible."""
     s = first
@@ -170,13 +173,13 @@ def _subtract_one(row, n, z0, f0):
 
 
 @kernel
-def scale_row(row, n, inverse):
+def _scale_row(row, n, inverse):
     for c in range(n):
         row[c] *= inverse
 
 
 @kernel
-def reduce_by_row(row, n, solved, pivot, right):
+def _reduce_by_row(row, n, solved, pivot, right):
     """Subtract what a row of Z takes from the pivots and the right-hand sides."""
     for c in range(n):
         x = row[c]
@@ -186,7 +189,7 @@ def reduce_by_row(row, n, solved, pivot, right):
 
 @inlined
 def residuals_left(work, n, explained, slab):
-    """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
+    """S/S₀ with each column of the block added. It means nothing where the pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
     for c in range(n):
         d = pivot[c] if pivot[c] > 0.0 else 1.0
@@ -212,8 +215,8 @@ def _powers(work, n, residual, exponent):
 
 @inlined
 def _block_odds(work, first, n, common, ridge):
-    """The odds of n variables of one column each; False, and nonsense, where one of them needs its logarithm or
-    has no sound pivot (included ones among them: they have none)."""
+    """The odds of n variables of one column each. False, and the odds mean nothing, where one of them needs its logarithm
+    or has no sound pivot; variables in the model never have one."""
     odds, weight, pivot, power = work.odds, work.weight, work.pivot, work.power
     for c in range(n):
         product = pivot[c] * power[c]
@@ -244,7 +247,7 @@ def _largest_squares(work, k, n, at):
     for j in range(k):
         for c in range(n):
             last[c] = 0.0
-        subtract_rows(last, n, z, at, j, k, inverse_factor[j])
+        _subtract_rows(last, n, z, at, j, k, inverse_factor[j])
         _take_larger(last, pivot, work.squares[j], largest, n)
 
 
@@ -258,8 +261,8 @@ def _take_larger(last, pivot, squares, largest, n):
 
 @kernel
 def scan_group(target, chain, work, column, width, i, at, explained, half):
-    """Log marginal likelihood with columns column … column + width − 1 in; their pivots are from place i on,
-    their Z from its column `at` on."""
+    """The log marginal likelihood with columns column … column + width − 1 added. Their pivots begin at place i, and
+    their columns of Z at `at`."""
     design, slab, k = target.design, target.slab, chain.ints[COLUMNS]
     z, factor, inverse, solved, vector = work.z, work.factor, work.inverse, work.solved, work.vector
     for b in range(width):

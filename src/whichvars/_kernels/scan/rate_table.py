@@ -45,16 +45,16 @@ WIDTH = 32  # rates in a block
 ENTRIES = 0
 RATE_LOOKUPS = 1
 RATE_HITS = 2
-FIRST_BLOCK = 3  # where the sums of blocks, and
+FIRST_BLOCK = 3  # where the sums of blocks begin in a row
 FIRST_RATE = 4  # where the rates begin in a row
 CHAINS = 5
 
-# places in a row: together, as a far look-up takes long
+# places in a row. All of an entry is in one row, as memory that is far away is slow
 KEY = 0
 TOTAL = 1  # Z, the sum of all rates; −(the sum) where they are relative to the largest of them
-MARGINAL = 2  # of the model, as the chain keeps it,
-PRIOR = 3  # its log prior,
-N_AVAILABLE = 4  # and the variables available under heredity
+MARGINAL = 2  # the model's log marginal likelihood, as the chain keeps it
+PRIOR = 3  # its log prior
+N_AVAILABLE = 4  # the number of variables available under heredity
 KNOWN = 5  # 1 if the model was known when the stage began
 HOLDING = 6  # holding time of each chain
 
@@ -217,7 +217,7 @@ def _choose(row, first, at, p, u):
         u -= row[first + b]
         b += 1
     last_positive = -1
-    while last_positive < 0:  # rounding may carry u past the last rate: then the last that is not 0
+    while last_positive < 0:  # rounding may carry u past the last rate; then take the last that is not 0
         for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
             if row[at + j] > 0.0:
                 last_positive = j
@@ -268,7 +268,7 @@ def read_entries(table, sums, weights):
 
 @entry
 def end_stage_of_rates(table, sums, weights):
-    """Add what the entries hold to `sums` and `weights`, and keep their rates: the end of a stage."""
+    """The end of a stage: add what the entries hold to `sums` and `weights`, and keep their rates."""
     add_entries(table, sums, weights)
     end_stage(table.known)
     for place in range(table.ints[ENTRIES]):

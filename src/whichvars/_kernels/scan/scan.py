@@ -12,7 +12,7 @@ to the rounding of a few logs however near to singular a model is, and on which 
 Z is kept between scans of a chain: rows of variables that have not moved since the last one stay as they
 are, so a scan after one flip costs little more than the rows behind it. They are the rows that a scan from
 scratch would give, bit for bit: nothing drifts, and nothing needs a refresh. ``SCANNED`` of the chain says how
-many are current; whoever gives a chain other room to work sets it to 0.
+many are current; it must be set to 0 when a chain gets another ``Scan`` to work with.
 
 Cost from scratch: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the
 data: k·P; where that would be more than `kept_bytes`, O(P), and every scan is from scratch.
@@ -60,8 +60,8 @@ from whichvars._kernels.scan.scan_work import (
 )
 
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
-CLOSE_FIT = 1e-4  # 1 − R² below which it is not
-# the same for odds, with ν up to LARGEST_POWER: the rates made of them may be off by one in 10⁸
+CLOSE_FIT = 1e-4  # 1 − R² below which it never is
+# WELL_CONDITIONED for odds, with ν up to LARGEST_POWER: the rates made of them may be wrong by one part in 10⁸
 GOOD_ENOUGH = 1e6
 
 
@@ -99,11 +99,12 @@ def tempered_scan(target, chain, work):
 
 @kernel
 def scan_odds(target, chain, work):
-    """Like ``scan``, but fill ``work.odds``, between e^−600 and e^600 or 0 or infinite; ``work.log_odds`` is good
-    for nothing afterwards. Under the independent slab this takes few logarithms, and odds are good to eight digits.
+    """Like ``scan``, but fill ``work.odds``. Each is between e^−600 and e^600, or 0, or infinite. ``work.log_odds`` cannot be
+    used afterwards. Under the independent slab this takes few logarithms, and odds have eight correct digits.
 
-    Where a variable that is out has log odds above 600, or one that is in below −600, ``work.steep`` is 1, and
-    ``work.log_odds`` is filled for all variables instead: such odds are too large to be told from one another."""
+    Where a variable that is out has log odds above 600, or one that is in has log odds below −600, ``work.steep`` is 1 and
+    ``work.log_odds`` is filled for all variables instead: odds at their bound cannot be told from one another.
+    """
     prior = target.prior
     fast = (
         target.slab.code == INDEPENDENT
@@ -207,9 +208,9 @@ def _invert(factor, inverse_pivot, n, out, squares):
 
 @inlined
 def _scan_deletions(target, chain, work, t, most_inflation, sound):
-    """The log odds of the variables in the model, by the quickest of three ways that is accurate: off the inverse where
-    no variance inflation is above `most_inflation`. `sound` says whether the chain's head could be extended to all of the
-    model; rounding may allow a model in one order of its columns and not in another."""
+    """The log odds of the variables in the model, by the quickest of three ways that is accurate. They are read off the
+    inverse where no variance inflation is above `most_inflation`. `sound` says whether the chain's head could be extended
+    to all of the model: rounding may allow a model in one order of its columns and not in another."""
     slab, k = target.slab, chain.ints[COLUMNS]
     if not sound:
         _deletions_one_by_one(target, chain, work, t)

@@ -1,5 +1,5 @@
-"""Room for scans, and what both halves of one use: of the variables in the model (``scan.py``) and outside it
-(``additions.py``)."""
+"""Memory for scans, and what both halves of a scan use: variables in the model are in ``scan.py``, those outside it in
+``additions.py``."""
 
 import math
 from typing import NamedTuple
@@ -14,9 +14,11 @@ from whichvars._kernels.products.kept_rows import KeptRows, empty_rows, new_kept
 from whichvars._kernels.target import Target
 
 BLOCK_COLUMNS = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
-LARGEST_LOG_ODDS = 600.0  # bound of the log of finite odds; beyond it rates are made from logarithms
+LARGEST_LOG_ODDS = 600.0  # bound of the log of finite odds; beyond it, rates are computed from logarithms
 HEAVIEST = math.exp(70.0)  # largest weight with which products of odds stay below that bound
-LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
+LARGEST_POWER = (
+    4096  # ν up to which (S⁺/S)^ν is computed as a product, which saves one of two logs a variable
+)
 
 
 @by_reference
@@ -27,9 +29,8 @@ class Scan(NamedTuple):
     odds: np.ndarray  # (p,): filled by ``scan_odds`` only
     weight: np.ndarray  # (p,) e^(log prior odds)/√g: what the odds of a variable of one column have in common
     multiplies: bool  # whether no weight is so large that a product of odds could exceed its bound
-    steep: (
-        np.ndarray
-    )  # (1,) int64: 1 if a flip has a rate beyond the bound, so that `odds` are good for nothing
+    # (1,) int64: 1 if a flip has a rate beyond the bound, so that `odds` cannot be used
+    steep: np.ndarray
     widest: int  # columns of the widest variable
     z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
@@ -88,7 +89,7 @@ def _weights(target: Target) -> np.ndarray:
 
 
 def no_scan() -> Scan:
-    """Of the same type, with no room."""
+    """A ``Scan`` of the same type that has room for nothing."""
     matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
     others = {"widest": 1, "multiplies": False, "steep": np.zeros(1, np.int64), "rows": empty_rows(0, 0)}
     arrays = {

@@ -21,10 +21,9 @@ from whichvars._kernels.prior import add_heredity_of
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.scan.additions import (
     has_full_rank,
-    reduce_by_row,
     residuals_left,
     scan_group,
-    solve_row,
+    solve_rows,
 )
 from whichvars._kernels.scan.rate_table import log_rate
 from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, columns_needed, scan_included
@@ -62,7 +61,7 @@ class Subset(NamedTuple):
 
 
 def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: int) -> Subset:
-    """Room for it; ``set_anchors`` says which they are."""
+    """Arrays for so many chains and anchors; ``set_anchors`` says which variables are anchors."""
     p = len(target.design.offsets) - 1
     return Subset(
         anchors=np.zeros(n_anchors, np.int64),
@@ -82,7 +81,7 @@ def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: in
 
 
 def set_anchors(subset: Subset, anchors: np.ndarray, rng: np.random.Generator) -> None:
-    """Other anchors, and a new S for every chain; ``SCANNED`` of the chains is to be set to 0."""
+    """Set the anchors and draw a new S for every chain. The caller must set ``SCANNED`` of the chains to 0."""
     subset.anchors[:] = np.sort(anchors)
     subset.is_anchor[:] = False
     subset.is_anchor[anchors] = True
@@ -118,8 +117,8 @@ def subset_rates_of(target, chain, work, subset, c, kappa):
 
 @kernel
 def find_subset_rates(target, chain, work, subset, c, kappa):
-    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, with nothing done, for how
-    many columns `work` and `target` must be made."""
+    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, if nothing was done, the number
+    of columns for which `work` and `target` must be made."""
     members, entering, probabilities = subset.members, subset.entering, subset.probabilities
     a, s = subset.anchors.shape[0], members.shape[0]
     for m in range(a):
@@ -155,7 +154,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
 
 @kernel
 def _scale_rates(chain, work, subset, kappa, share):
-    """The rates divided by the largest of them, where that is too large a number."""
+    """Divide the rates by the largest of them, which is too large a number."""
     members, entering, leaving = subset.members, subset.entering, subset.leaving
     size, s, a = chain.ints[SIZE], members.shape[0], subset.anchors.shape[0]
     largest = -np.inf
@@ -184,8 +183,8 @@ def sum_of(values, n):
 
 @kernel
 def choose_among(rates, n, u):
-    """The place at which the running sum of the first n rates passes u; the last that is not 0 where rounding
-    carries u past them all, −1 where there is none."""
+    """The place at which the running sum of the first n rates passes u. Where rounding carries u past them all, it is the
+    last rate that is not 0; where all are 0, it is −1."""
     last_positive = -1
     for m in range(n):
         if rates[m] > 0.0:
@@ -230,8 +229,8 @@ def _scan_subset(target, chain, work, subset):
 
 @kernel
 def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
-    """The log odds of members begin … end − 1 that are out. Where `keeps`, `z` has a column for each of them, whose
-    first `known` rows are current; else it is ``work.z``, and is filled anew for each block."""
+    """The log odds of those of members begin … end − 1 that are out. If `keeps`, `z` has a column for each of them, whose
+    first `known` rows are current; else `z` is ``work.z`` and is filled again for each block."""
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
@@ -305,7 +304,4 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
         right[i] = xty[column]
         for r in range(known, k):
             z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
-    for r in range(known):
-        reduce_by_row(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
-    for r in range(known, k):
-        solve_row(chain, z, r, at, n, pivot, right)
+    solve_rows(chain, z, known, at, n, pivot, right)
