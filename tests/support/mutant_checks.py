@@ -180,7 +180,7 @@ def check_transitions() -> None:
     from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     sampler = AddDeleteSwap(swap=0.3, memo_slots=64)
     for slab in ("independent", "g-prior"):
         case = make_paired(slab, n=12, columns=3)
@@ -208,11 +208,11 @@ def check_counts() -> None:
     """A tally's counts are those of a look after every iteration."""
     from support.paired import make_paired
     from whichvars._kernels.chain import SIZE
-    from whichvars._kernels.count.tally import BATCH_LENGTH, new_tally, settle
+    from whichvars._kernels.count.tally import BATCH_LENGTH, count_up_to_now, new_tally
     from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     problem, sampler = make_paired(n=15, columns=5).problem(), AddDeleteSwap(memo_slots=64)
     run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
     unit = run.units[0]
@@ -222,7 +222,7 @@ def check_counts() -> None:
     for i in range(400):
         sampler.advance(problem, run, 0, 1)
         inside[i, unit.chain.order[: unit.chain.ints[SIZE]]] = 1
-    settle(unit.chain, unit.tally)
+    count_up_to_now(unit.chain, unit.tally)
     length = int(unit.tally.ints[BATCH_LENGTH])
     batches = [inside[b * length : (b + 1) * length].sum(axis=0) for b in range(8)]
     np.testing.assert_array_equal(unit.tally.batch_counts, batches)
@@ -254,8 +254,8 @@ def three_variables() -> Any:
 
 def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
     """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
-    from whichvars._kernels.products.stand_ins import StandIns
     from whichvars._kernels.propose.informed import set_estimate, set_scale
+    from whichvars._kernels.propose.stand_ins import StandIns
     from whichvars.samplers import asi, hybrid
 
     asi.draw_additions = draw_additions_by_coins
@@ -281,7 +281,7 @@ def check_jumps() -> None:
     from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = 64
     small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
     for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
         for problem, pi in three_variables():
@@ -308,7 +308,7 @@ def check_must_stay() -> None:
     from support.paired import make_paired
     from whichvars.samplers import tempered_gibbs
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = 64
     problem = make_paired(n=14, columns=3).problem(heredity={"x2": ["x0"]})
     sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
     ends = law(lambda rng: jump_step(sampler, problem, 0b101, rng, 0)[1])
@@ -323,7 +323,7 @@ def check_conditionals() -> None:
     """What the table holds of a model are its conditional inclusion probabilities."""
     from whichvars.samplers import tempered_gibbs
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = 64
     sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
     bits = 1 << np.arange(3)
     for problem, pi in three_variables():
@@ -339,7 +339,7 @@ def check_hybrid_moves() -> None:
     from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = 64
     sampler = Hybrid(chains=1, memo_slots=64, table_bytes=1)
     for problem, pi in three_variables():
         matrix = np.zeros((8, 8))
@@ -362,7 +362,7 @@ def check_estimated() -> None:
     from whichvars.samplers import asi, parni
     from whichvars.samplers import contract as runs
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     asi.draw_additions = parni.draw_additions = draw_additions_by_coins
     problem, pi = next(three_variables())
     for sampler in (asi.ASI(chains=1, memo_slots=64), parni.PARNI(chains=1, memo_slots=64)):
@@ -417,7 +417,7 @@ def check_strong_jumps() -> None:
     from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = 64
     small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
     for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
         for problem, exact in strong_cases():
@@ -460,7 +460,7 @@ def check_averages() -> None:
     """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
     from support.paired import make_paired
     from whichvars._kernels.chain import SCANNED
-    from whichvars._kernels.count.averages import EVERY, SCANS
+    from whichvars._kernels.count.averages import SCAN_INTERVAL, SCANS
     from whichvars._kernels.scan.scan import scan_model
     from whichvars._kernels.scan.scan_work import new_scan
     from whichvars.samplers import contract as runs
@@ -468,7 +468,7 @@ def check_averages() -> None:
     from whichvars.samplers.asi import ASI
     from whichvars.sampling.estimates import rao_blackwell
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     problem = make_paired(n=15, columns=5).problem()
     for sampler in (AddDeleteSwap(memo_slots=64), ASI(chains=1, memo_slots=64)):
         run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
@@ -478,7 +478,7 @@ def check_averages() -> None:
         else:
             runs.begin_counting(problem, run, rao_blackwell=True)
             averages = run.units[0].tally.averages
-        unit, every = run.units[0], int(averages.ints[EVERY])
+        unit, every = run.units[0], int(averages.ints[SCAN_INTERVAL])
         work, sums, scans = new_scan(problem.target(8), 8), np.zeros(5), 0
         for i in range(1, 60 * every + 1):
             sampler.advance(problem, run, 0, 1)

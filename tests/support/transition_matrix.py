@@ -61,7 +61,7 @@ def main() -> None:
     asked = parser.parse_args()
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         parser.error("set NUMBA_DISABLE_JIT=1")
-    run_module.MODELS = run_module.RECORDS = 64  # nothing is counted: keep the tables small
+    run_module.KEPT_MODELS = run_module.KEPT_RECORDS = 64  # nothing is counted: keep the tables small
     out = {
         name: {
             f"{t:g}": transition_matrix(SAMPLERS[asked.sampler], Case(*name.split(":")), t)

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from whichvars._kernels.products.stored import (
-    DOUBLE,
+    DOUBLE_PRECISION,
     MISSING,
-    SINGLE,
+    SINGLE_PRECISION,
     SMALL,
     SPARSE,
     Stored,
@@ -31,7 +31,11 @@ from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.columns import Measured, Products, equal_pairs, random_direction, residual_rows
 from whichvars.problem.flat import residuals
 
-CODES = {np.dtype(np.int8): SMALL, np.dtype(np.float32): SINGLE, np.dtype(np.float64): DOUBLE}
+CODES = {
+    np.dtype(np.int8): SMALL,
+    np.dtype(np.float32): SINGLE_PRECISION,
+    np.dtype(np.float64): DOUBLE_PRECISION,
+}
 # bytes of the columns that are processed together
 BLOCK_BYTES = 16 << 20
 # largest entry that can be squared and summed
@@ -131,7 +135,7 @@ class _Mapped:
 
     def arrays(self) -> dict[str, np.ndarray]:
         code = CODES[self.array.dtype]
-        return {{SMALL: "small", SINGLE: "single", DOUBLE: "double"}[code]: self.array}
+        return {{SMALL: "small", SINGLE_PRECISION: "single", DOUBLE_PRECISION: "double"}[code]: self.array}
 
     @property
     def code(self) -> int:
@@ -386,7 +390,7 @@ def _gram_matrix(held: Stored) -> np.ndarray:
             out[:, first : first + step] = (matrix.T @ weighted).toarray()
         out -= held.total_weight * np.outer(held.centre, held.centre)
     else:
-        array = {SMALL: held.small, SINGLE: held.single, DOUBLE: held.double}[held.code]
+        array = {SMALL: held.small, SINGLE_PRECISION: held.single, DOUBLE_PRECISION: held.double}[held.code]
         step = max(1, BLOCK_BYTES // (8 * P))
         for first in range(0, n, step):
             raw = array[:, first : first + step][held.where]

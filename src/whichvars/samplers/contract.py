@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
 
 SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
-RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
-MODELS = 1 << 14  # best models kept per chain
+KEPT_RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
+KEPT_MODELS = 1 << 14  # best models kept per chain
 
 
 @dataclass
@@ -64,11 +64,11 @@ class Unit:
 
 @dataclass
 class Run:
-    """One replicate: its units, what they learn together, and where they meet next (None: never)."""
+    """One replicate: its units, what they learn together, and the iteration of its next barrier."""
 
     units: list[Any]  # Unit, or what a sampler has in its place
     shared: Any = None
-    barrier: int | None = None  # iteration at which all units wait for one another
+    barrier: int | None = None  # iteration at which all units wait for one another; None: never
     iterations: int = 0  # of each unit, warm-up included
     warmup: int = 0
     finished: bool = False  # set by a sampler whose length is not a number of draws
@@ -195,7 +195,7 @@ def check_between(
 
 
 def batches_for(p: int) -> int:
-    """Rows of batch counts (4 bytes a variable each), half of which at least are in use: fewer where p is large."""
+    """Rows of batch counts, fewer where p is large: each takes 4 bytes a variable. At least half of them are in use."""
     return 64 if p <= 5_000 else 32 if p <= 100_000 else 16
 
 
@@ -212,7 +212,9 @@ def new_unit(
     unit = Unit(
         chain=new_chain(problem.target(capacity), capacity),
         memo=new_memo(memo_slots),
-        tally=new_tally(problem.p, capacity, MODELS, max(64, RECORDS // chains), batches_for(problem.p)),
+        tally=new_tally(
+            problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // chains), batches_for(problem.p)
+        ),
         rng=stream(seed, index),
     )
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)

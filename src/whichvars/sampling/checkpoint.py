@@ -125,10 +125,10 @@ def with_products(value: Any) -> Any:
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
             place=np.full(n.columns, -1, np.int32),
-            rent=np.zeros(n.columns, np.int32),
+            computed=np.zeros(n.columns, np.int32),
             kept=np.full(n.places, -1, np.int64),
             values=np.zeros((n.columns, n.places)),
-            hand=np.zeros(1, np.int64),
+            next_place=np.zeros(1, np.int64),
         )
 
     value = _replace(value, NoRows, lambda n: empty_rows(n.columns, n.places))
