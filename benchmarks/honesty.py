@@ -180,8 +180,8 @@ def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, threads: int 
     said = [str(w.message) for w in caught if issubclass(w.category, wv.ConvergenceWarning)]
     said = list(dict.fromkeys([*said, *posterior.warnings]))
     return {
-        "pip": posterior.pip,
-        "mcse": posterior.mcse,
+        "pip": posterior.pip.astype(np.float32).astype(float),  # as it is kept
+        "mcse": posterior.mcse.astype(np.float32).astype(float),
         "draws": draws,
         "cpu_seconds": posterior.cpu_seconds,
         "mean_size": posterior.mean_size,
@@ -192,8 +192,7 @@ def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, threads: int 
 
 
 def pilot(problem: wv.Problem, sampler: Any, seconds: float) -> float:
-    """Draws a CPU second, of a run that takes about as long as that; compiles on the way."""
-    once(problem, sampler, 1000, SEED - 1)
+    """Draws a CPU second, of a run that takes about as long as that."""
     draws = 2000
     while True:
         run = once(problem, sampler, draws, SEED - 1)
@@ -252,18 +251,20 @@ def _runs(
     """All runs on one problem, judged; the longer ones after the shorter, which tell how many draws they need."""
     print_of = problems.fingerprint(problem)
     sampler, out, rate = CHOICES[kept.sampler], [], None
+    compiled = False
     for budget in budgets:
         done = {seed: kept.find(name, budget, seed, print_of) for seed in range(SEED, SEED + seeds)}
         before = [run["draws"] for run in done.values() if run is not None]
         missing = [seed for seed, run in done.items() if run is None] if new_runs else []
         if missing:
+            if not compiled:
+                once(problem, sampler, 1000, SEED - 1)
+                compiled = True
             if not before and rate is None:
                 rate = pilot(problem, sampler, min(budget, 1.0))
             draws = before[0] if before else max(1000, round((rate or 0.0) * budget))
             say(f"{name}, {budget:g} CPU seconds: {len(missing)} runs of {draws:,} draws")
-            for i, seed in enumerate(missing):
-                if i == 0 and not before:
-                    once(problem, sampler, min(draws, 2000), SEED - 1)
+            for seed in missing:
                 done[seed] = once(problem, sampler, draws, seed)
                 kept.keep(name, budget, seed, done[seed], print_of)  # type: ignore[arg-type]
         found = {seed: run for seed, run in done.items() if run is not None}
