@@ -38,6 +38,7 @@ ERRORS_APART = 4.0
 MATTERS = 0.02  # an error that is worth a warning
 HARMLESS = 0.01  # and one that is not
 CALIBRATED = (0.6, 1.6)  # actual over claimed error
+NEGLIGIBLE = 1e-4  # actual and claimed errors whose ratio nobody minds
 
 CHOICES: dict[str, Any] = {
     "auto": "auto",
@@ -87,19 +88,21 @@ def judge(
 def ratio(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Root mean squared error over root mean squared claimed error, the reference's own subtracted.
 
-    None where the reference's error is most of what was measured, and where nothing was claimed.
+    None where the reference's error is most of what was measured, where nothing was claimed, and where both are negligible.
     """
     told = [run for run in runs if run["squared_claimed"]]
     if not told:
-        return {"value": None, "flagged": False}
+        return {"value": None, "why": "–"}
     actual, own, claimed = (
         float(np.mean([run[name] for run in told]))
         for name in ("squared_error", "squared_reference", "squared_claimed")
     )
+    if max(actual, claimed) < NEGLIGIBLE**2:
+        return {"value": None, "why": "both < .0001"}
     share = own / actual if actual > 0 else float(own > 0)
     if share > LARGE_FLOOR:
-        return {"value": None, "flagged": True}
-    return {"value": float(np.sqrt((actual - own) / claimed)), "flagged": share > SMALL_FLOOR}
+        return {"value": None, "why": "refused"}
+    return {"value": float(np.sqrt((actual - own) / claimed)), "why": "≈ " if share > SMALL_FLOOR else ""}
 
 
 def count(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -282,9 +285,7 @@ def _runs(
 
 
 def _ratio(found: dict[str, Any]) -> str:
-    if found["value"] is None:
-        return "refused" if found["flagged"] else "–"
-    return ("≈ " if found["flagged"] else "") + number(found["value"], 2)
+    return found["why"] + ("" if found["value"] is None else number(found["value"], 2))
 
 
 def _share(part: int, whole: int) -> str:

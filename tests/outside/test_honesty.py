@@ -116,18 +116,20 @@ def test_z_and_ratio_of_simulated_errors() -> None:
     assert runs[0]["rms_z"] == pytest.approx(2.0, rel=0.05)
     found = honesty.ratio(runs)
     assert found["value"] == pytest.approx(2.0, rel=0.03)
-    assert not found["flagged"]
+    assert found["why"] == ""
 
 
 def test_no_ratio_where_the_reference_is_not_better_than_the_run() -> None:
     def runs(squared: float, claimed: float | None = 1e-4) -> list[dict[str, Any]]:
         return [{"squared_error": squared, "squared_claimed": claimed, "squared_reference": 1e-4}]
 
-    assert honesty.ratio(runs(1.5e-4)) == {"value": None, "flagged": True}
-    assert honesty.ratio(runs(4e-4))["flagged"]
+    assert honesty.ratio(runs(1.5e-4)) == {"value": None, "why": "refused"}
+    assert honesty.ratio(runs(4e-4))["why"] == "≈ "
     assert honesty.ratio(runs(4e-4))["value"] == pytest.approx(3**0.5)
-    assert not honesty.ratio(runs(1e-2))["flagged"]
-    assert honesty.ratio(runs(1e-2, None)) == honesty.ratio([]) == {"value": None, "flagged": False}
+    assert honesty.ratio(runs(1e-2))["why"] == ""
+    assert honesty.ratio(runs(1e-2, None)) == honesty.ratio([]) == {"value": None, "why": "–"}
+    exact = [{"squared_error": 1e-17, "squared_claimed": 1e-14, "squared_reference": 0.0}]
+    assert honesty.ratio(exact)["why"] == "both < .0001"
     assert honesty.ratio(runs(1e-2, 0.0))["value"] is None  # nothing was claimed
 
 
