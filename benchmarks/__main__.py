@@ -127,9 +127,15 @@ def compare_command(
 )
 @click.option("--progress/--no-progress", default=True)
 @click.option("--show", is_flag=True, help="Only describe the stored ones.")
-@click.option("--honesty", "of_honesty", is_flag=True, help="Those of the honesty table but FINAL_CHECK.")
+@click.option(
+    "--honesty",
+    "of_honesty",
+    is_flag=True,
+    help="Those of the honesty table that no other table has, but FINAL_CHECK.",
+)
 @click.option("--final", is_flag=True, help="Those of FINAL_CHECK.")
 @click.option("--missing", is_flag=True, help="Only those of them that have no reference.")
+@click.option("--weak", is_flag=True, help="Only those of them that have none or a weak one.")
 def reference_command(
     names: tuple[str, ...],
     minutes: float,
@@ -141,17 +147,21 @@ def reference_command(
     of_honesty: bool,
     final: bool,
     missing: bool,
+    weak: bool,
 ) -> None:
     """Make reference inclusion probabilities, and store them with their own error."""
     if of_honesty:
-        names += tuple(name for name in problems.HONESTY if name not in problems.FINAL_CHECK)
+        names += tuple(
+            name for name in problems.HONESTY if name not in (*problems.FINAL_CHECK, *problems.DEFAULT)
+        )
     names += problems.FINAL_CHECK if final else ()
     if not names and not show:
         raise click.UsageError(f"name a problem: {', '.join(problems.PROBLEMS)}")
     for name in names or problems.PROBLEMS:
         problem = problems.build(name)
         stored = references.load(name, problem)
-        if not show and not (missing and not isinstance(stored, str)):
+        good = not isinstance(stored, str) and (missing or (weak and not stored.weakness))
+        if not show and not good:
             chosen = references.RECIPES.get(name)
             if sampler is not None:
                 chosen = references.Recipe(compare.SAMPLERS[sampler])

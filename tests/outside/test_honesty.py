@@ -36,6 +36,14 @@ def verdict(
     )  # fmt: skip
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(references, "FOLDER", tmp_path / "references")
+    references.save("individual-off", references.make(hard.individual_off(), minutes=1))
+    return tmp_path
+
+
 # --- judging
 # ----------------------------------------------------------------------------------------------------------
 
@@ -193,6 +201,33 @@ def test_a_reference_made_twice_is_stored_with_its_second_run(tmp_path: Path) ->
     assert stored.about["second"]["start"] == [[0], []]
 
 
+def test_only_missing_or_weak_references_are_made_again(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def instead(problem: wv.Problem, *_: Any) -> references.Reference:
+        made.append(str(problem.p))
+        return references.from_posterior(problem, wv.exact(problem), {})
+
+    monkeypatch.setattr(references, "make", instead)
+    names = ["three-models", "individual-off"]  # the latter has one
+    for option, expected in (("--missing", ["9"]), ("--weak", []), ("--no-progress", ["9", "7"])):
+        made.clear()
+        result = CliRunner().invoke(main, ["reference", *names, option])
+        assert result.exit_code == 0, result.output
+        assert made == expected
+    off = references.load("individual-off", hard.individual_off())
+    assert isinstance(off, references.Reference)
+    off.mcse[:] = 0.1
+    references.save("individual-off", off)
+    shown = CliRunner().invoke(main, ["reference", "individual-off", "--show"])
+    assert "WEAK: its own error is up to 0.10" in shown.output
+    made.clear()
+    CliRunner().invoke(main, ["reference", *names, "--weak"])
+    assert made == ["7"]
+
+
 # --- problems
 # ----------------------------------------------------------------------------------------------------------
 
@@ -226,14 +261,6 @@ def test_three_models_share_the_mass() -> None:
 
 # --- end to end
 # ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(references, "FOLDER", tmp_path / "references")
-    references.save("individual-off", references.make(hard.individual_off(), minutes=1))
-    return tmp_path
 
 
 def test_the_smallest_problem_from_the_command_line(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
