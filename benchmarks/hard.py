@@ -69,10 +69,11 @@ def spectra_data(n: int = 28, p: int = 268, seed: int = 60) -> Dataset:
     return _dataset(X, y, "simulated spectra")
 
 
-def spectra(n: int = 28, p: int = 268, seed: int = 60, share: float = 0.13) -> wv.Problem:
-    """Far more variables in a model than it needs, because the prior wants them and the data do not mind."""
+def spectra(n: int = 28, p: int = 268, seed: int = 60, size: float = 10) -> wv.Problem:
+    """Far more variables in a model than it needs: the data do not mind, the prior has a long tail, and there are so many large
+    models that most of the mass is theirs. Chains come from small ones, slowly."""
     X, y = spectra_data(n, p, seed)[:2]
-    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=share))
+    return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=size))
 
 
 # --- gene expression

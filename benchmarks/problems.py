@@ -238,7 +238,7 @@ PROBLEMS: dict[str, Named] = {
     ),
     "barrier22576-g1": Named("the same data, independent slab g = 1", partial(hard.barrier, 1), hard.barrier_data),
     "spectra268": Named(
-        "simulated spectra: n = 28, p = 268, independent slab g = 1, h = .13", hard.spectra, hard.spectra_data
+        "simulated spectra: n = 28, p = 268, independent slab g = 1, beta-binomial of mean size 10", hard.spectra, hard.spectra_data
     ),
     "expression4088": Named(
         "simulated expression: n = 71, p = 4,088, independent slab g = 1, h = 14/p", hard.expression, hard.expression_data
@@ -264,8 +264,8 @@ PROBLEMS: dict[str, Named] = {
         partial(hard.barrier_data, *BARRIER_12000),
     ),
     "spectra401": Named(
-        "simulated spectra: n = 60, p = 401, independent slab g = 1, h = .1",
-        partial(hard.spectra, 60, 401, 61, 0.1),
+        "simulated spectra: n = 60, p = 401, independent slab g = 1, beta-binomial of mean size 15",
+        partial(hard.spectra, 60, 401, 61, 15),
         partial(hard.spectra_data, 60, 401, 61),
     ),
     "expression22283": Named(
