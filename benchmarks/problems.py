@@ -175,7 +175,10 @@ def _rare() -> wv.Problem:
     return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=8))
 
 
-BARRIER_12000 = (50, 12_000, 30, 1.0)  # n, p, seed and strength
+# n, p, seed and strength. The seed, as that of barrier22576, was taken from a dozen because sequential replacement, a search for
+# modes, finds the mode there, not far above the null model. On about four seeds of ten it did not find one as good as the true
+# model: these two problems say nothing of such data.
+BARRIER_12000 = (50, 12_000, 30, 1.0)
 
 PROBLEMS: dict[str, Named] = {
     "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator, datasets.load_tecator),
