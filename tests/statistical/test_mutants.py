@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import whichvars
+from support.once import once
 
 PACKAGE = Path(whichvars.__file__).parent
 TESTS = Path(__file__).resolve().parents[1]
@@ -217,13 +218,15 @@ MUTANTS = {
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
     """What the checks say of the package as it is ("none") and of each mutant."""
-    root = tmp_path_factory.mktemp("mutants")
+    return once(tmp_path_factory, "mutants", lambda: run_checks(tmp_path_factory.mktemp("mutants")))
+
+
+def run_checks(root: Path) -> dict[str, dict[str, str]]:
     folders = {}
     for i, (name, mutant) in enumerate([("none", None), *MUTANTS.items()]):
         folder = root / str(i)
-        shutil.copytree(
-            PACKAGE, folder / "whichvars", ignore=shutil.ignore_patterns("datasets", "__pycache__")
-        )
+        # with what Python has compiled, which it takes for files as old as they were
+        shutil.copytree(PACKAGE, folder / "whichvars", ignore=shutil.ignore_patterns("datasets"))
         if mutant is not None:
             path = folder / "whichvars" / mutant.file
             text = path.read_text(encoding="utf-8")
@@ -231,6 +234,8 @@ def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
                 f"{name}: {mutant.file} has changed; bring the mutant up to date"
             )
             path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+                compiled.unlink()
         folders[str(folder)] = name
     arguments = [f if n == "none" else f"{f}={MUTANTS[n].caught_by}" for f, n in folders.items()]
     environment = os.environ | {
