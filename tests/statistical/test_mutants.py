@@ -225,8 +225,9 @@ def run_checks(root: Path) -> dict[str, dict[str, str]]:
     folders = {}
     for i, (name, mutant) in enumerate([("none", None), *MUTANTS.items()]):
         folder = root / str(i)
-        # with what Python has compiled, which it takes for files as old as they were
-        shutil.copytree(PACKAGE, folder / "whichvars", ignore=shutil.ignore_patterns("datasets"))
+        shutil.copytree(
+            PACKAGE, folder / "whichvars", ignore=shutil.ignore_patterns("datasets", "__pycache__")
+        )
         if mutant is not None:
             path = folder / "whichvars" / mutant.file
             text = path.read_text(encoding="utf-8")
@@ -234,8 +235,6 @@ def run_checks(root: Path) -> dict[str, dict[str, str]]:
                 f"{name}: {mutant.file} has changed; bring the mutant up to date"
             )
             path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-                compiled.unlink()
         folders[str(folder)] = name
     arguments = [f if n == "none" else f"{f}={MUTANTS[n].caught_by}" for f, n in folders.items()]
     environment = os.environ | {

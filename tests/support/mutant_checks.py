@@ -11,6 +11,8 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,9 @@ def check_lists() -> None:
         close(found, models.log_marginal, f"lists, {slab}")
 
 
+known_marginals: dict[tuple[bytes, str, frozenset[int]], float] = {}  # the oracle's, the same for all copies
+
+
 def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) -> None:
     """Proposals accepted and rejected in turn at random; the state is checked after each."""
     from support.kernels import accept_proposal, evaluate_again, propose_flips
@@ -69,7 +74,10 @@ def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) 
     def value(members: frozenset[int]) -> tuple[float, float]:
         if members not in known:
             prior = sum(log_odds[j] for j in members) + log_size[len(members)]
-            known[members] = case.log_marginal(sorted(members)), prior
+            key = case.X.tobytes(), str(case.oracle_slab), members
+            if key not in known_marginals:
+                known_marginals[key] = case.log_marginal(sorted(members))
+            known[members] = known_marginals[key], prior
         return known[members]
 
     for step in range(steps):
@@ -521,6 +529,19 @@ CHECKS: tuple[Callable[[], None], ...] = (
 )
 
 
+compile_source = SourceFileLoader.source_to_code
+
+
+@cache
+def compiled(source: bytes, name: str) -> Any:
+    return compile_source(SourceFileLoader(name, name), source, name)
+
+
+def source_to_code(self: SourceFileLoader, data: Any, path: Any, **options: Any) -> Any:
+    """Copies differ in one file: the others are compiled once."""
+    return compiled(bytes(data), self.name)
+
+
 USE_PACKAGE = ("support.paired", "support.kernels", "support.cases", "support.log_rates")
 
 
@@ -549,5 +570,6 @@ def failures(folder: str, wanted: str = "") -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]
     asked = [argument.split("=") for argument in sys.argv[1:]]
     json.dump({folder: failures(folder, *wanted) for folder, *wanted in asked}, sys.stdout)
