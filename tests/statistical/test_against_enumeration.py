@@ -11,7 +11,7 @@ import pytest
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.scores import Scores, scores
-from support.strong import STRENGTHS, STRUCTURES, is_strong
+from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
 
 # ``make test`` has short runs of the cases called "few"; the others have variables that hardly ever move, and need long
 # ones. ``make test-slow`` has long runs of every case.
@@ -72,7 +72,7 @@ STRONG_GRID = [
     for strength in STRENGTHS
     for slab in SLABS
     if (structure != "duplicate" or slab == "independent")
-    and not (structure in ("columns", "sparse") and strength == "7")  # as many rows as that
+    and not (structure in IN_ROWS and strength == "7")  # as many rows as that
 ]
 
 
@@ -115,6 +115,7 @@ QUICK_STRONG = {
         Case("strong-heredity-5", "eb-local", "beta-binomial"),
         Case("strong-columns-3", "hyper-g/n", "max-size"),
         Case("strong-duplicate-7", "independent", "fixed", "null"),
+        Case("strong-mapped-3", "bic", "beta-binomial"),
     ],
     "few": [
         Case("strong-stand-ins-7", "hyper-g", "per-variable"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,11 +12,20 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from statistical.test_against_enumeration import HARD, HEREDITY, REDUCED
+from statistical.test_against_enumeration import (
+    HARD,
+    HEREDITY,
+    QUICK_STRONG,
+    REDUCED,
+    STRONG,
+    STRONG_IN_TURN,
+    TIGHT,
+)
 from statistical.test_tempering import assert_add_delete_swap_is_stuck
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.scores import _between
-from support.two_modes import FIRST, SECOND, STRONG, bimodal
+from support.two_modes import FIRST, SECOND, bimodal
+from support.two_modes import STRONG as TWO_MODES
 from whichvars.errors import ConvergenceWarning
 
 RUNS = 12
@@ -84,12 +94,52 @@ def test_within_monte_carlo_error(case: Case, move: str) -> None:
         assert np.abs(values).max(initial=0) < 4.5, (part, values)
 
 
+# --- strong evidence: the first temperatures are of the order of 10⁻³ to 10⁻⁷, and so are the weights' exponents
+
+
+def from_the_prior(cases: list[Case]) -> list[Case]:
+    """Particles start at draws from the prior, whatever start the case has."""
+    return list(dict.fromkeys(replace(c, start="mixed") for c in cases))
+
+
+QUICK_STEEP = [
+    (Case("strong-stand-ins-7", "hyper-g", "per-variable"), "rapa"),
+    (Case("strong-stand-ins-3", "independent", "per-variable"), "ads"),
+    (Case("strong-heredity-5", "eb-local", "beta-binomial"), "rapa"),
+    (Case("strong-mapped-5", "bic", "beta-binomial"), "lamnisos"),
+]
+STEEP = [(c, "rapa") for c in from_the_prior(QUICK_STRONG["all"] + STRONG + TIGHT)] + [
+    (c, m) for m in ("ia", "ads", "lamnisos") for c in from_the_prior(QUICK_STRONG["all"] + STRONG_IN_TURN)
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "move"),
+    [
+        pytest.param(c, m, id=f"{m}-{c.id}", marks=[] if (c, m) in QUICK_STEEP else pytest.mark.slow)
+        for c, m in QUICK_STEEP + [pair for pair in STEEP if pair not in QUICK_STEEP]
+    ],
+)
+def test_strong_evidence_within_monte_carlo_error(case: Case, move: str) -> None:
+    for part, values in result(case, move).items():
+        assert np.abs(values).max(initial=0) < 4.5, (part, values)
+
+
+@pytest.mark.slow
+def test_no_bias_over_all_cases_of_strong_evidence() -> None:
+    assert_no_bias(STEEP)
+
+
 @pytest.mark.parametrize(
     "tested",
     [pytest.param(QUICK, id="some"), pytest.param(QUICK + SLOW, id="all", marks=pytest.mark.slow)],
 )
 def test_no_bias_over_all_cases(tested: list[tuple[Case, str]]) -> None:
     """What is too small to show in one case shows in all of them together."""
+    assert_no_bias(tested)
+
+
+def assert_no_bias(tested: list[tuple[Case, str]]) -> None:
     found = [result(case, move) for case, move in tested]
     for part in found[0]:
         together = np.concatenate([f[part] for f in found])
@@ -111,7 +161,7 @@ def in_turn(first: list[Any], second: list[Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("slab", "move"), in_turn(list(STRONG), ["rapa", "ads"]))
+@pytest.mark.parametrize(("slab", "move"), in_turn(list(TWO_MODES), ["rapa", "ads"]))
 def test_two_modes(slab: str, move: str) -> None:
     target, exact = bimodal(slab)
     assert_add_delete_swap_is_stuck(slab)
