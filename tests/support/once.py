@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -20,8 +21,9 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[], Any]) ->
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" not in os.environ or fcntl is None:
         return json.loads(json.dumps(make()))
-    kept = base.parent / f"{name}.json"
-    with open(base.parent / f"{name}.lock", "w") as lock:
+    file = hashlib.sha256(name.encode()).hexdigest()[:24]
+    kept = base.parent / f"{file}.json"
+    with open(base.parent / f"{file}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
         if not kept.exists():
             kept.write_text(json.dumps(make()), encoding="utf-8")
