@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import whichvars
+from support.once import once
 
 PACKAGE = Path(whichvars.__file__).parent
 TESTS = Path(__file__).resolve().parents[1]
@@ -217,7 +218,10 @@ MUTANTS = {
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
     """What the checks say of the package as it is ("none") and of each mutant."""
-    root = tmp_path_factory.mktemp("mutants")
+    return once(tmp_path_factory, "mutants", lambda: run_checks(tmp_path_factory.mktemp("mutants")))
+
+
+def run_checks(root: Path) -> dict[str, dict[str, str]]:
     folders = {}
     for i, (name, mutant) in enumerate([("none", None), *MUTANTS.items()]):
         folder = root / str(i)

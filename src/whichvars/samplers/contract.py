@@ -150,8 +150,10 @@ class Estimate:
 
 def as_rows(models: list[np.ndarray], p: int) -> sparse.csr_array:
     """Models given by their variables as the rows of a sparse matrix of booleans, (models, p)."""
-    starts = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
-    variables = np.concatenate([np.sort(m) for m in models]) if models else np.zeros(0)
+    lengths = np.array([len(m) for m in models], np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    variables = np.concatenate(models) if models else np.zeros(0)
+    variables = variables[np.lexsort((variables, np.repeat(np.arange(len(models)), lengths)))]
     return sparse.csr_array(
         (np.ones(len(variables), bool), variables.astype(np.int64), starts), shape=(len(models), p)
     )
