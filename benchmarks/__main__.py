@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, stopping, engine, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, peers, page."""
 
 import sys
@@ -16,6 +16,7 @@ from benchmarks import (
     compare,
     engine,
     fuzz,
+    honesty,
     page,
     problems,
     references,
@@ -52,6 +53,23 @@ class ByName(click.ParamType):
             if name not in self.known:
                 self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
         return list(names)
+
+
+class Numbers(click.ParamType):
+    """Positive numbers separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
+        if not isinstance(value, str):
+            return list(value)
+        try:
+            found = [float(part) for part in value.split(",")]
+        except ValueError:
+            found = []
+        if not found or not all(0 < x < float("inf") for x in found):
+            self.fail(f"{value!r} is not a list of positive numbers such as 1,4,16", param, ctx)
+        return found
 
 
 class DefaultToCompare(click.Group):
@@ -102,9 +120,22 @@ def compare_command(
 @click.option("--minutes", default=10.0, show_default=True, help="Wall time, on all threads.")
 @click.option("--replicates", default=32, show_default=True)
 @click.option("--threads", type=int, help="All CPUs if not given.")
-@click.option("--sampler", type=click.Choice(list(compare.SAMPLERS)), help="The best known if not given.")
+@click.option(
+    "--sampler",
+    type=click.Choice(list(compare.SAMPLERS)),
+    help="The best known if not given, with a second one beside it where the problem is hard.",
+)
 @click.option("--progress/--no-progress", default=True)
 @click.option("--show", is_flag=True, help="Only describe the stored ones.")
+@click.option(
+    "--honesty",
+    "of_honesty",
+    is_flag=True,
+    help="Those of the honesty table that no other table has, but FINAL_CHECK.",
+)
+@click.option("--final", is_flag=True, help="Those of FINAL_CHECK.")
+@click.option("--missing", is_flag=True, help="Only those of them that have no reference.")
+@click.option("--weak", is_flag=True, help="Only those of them that have none or a weak one.")
 def reference_command(
     names: tuple[str, ...],
     minutes: float,
@@ -113,17 +144,31 @@ def reference_command(
     sampler: str | None,
     progress: bool,
     show: bool,
+    of_honesty: bool,
+    final: bool,
+    missing: bool,
+    weak: bool,
 ) -> None:
     """Make reference inclusion probabilities, and store them with their own error."""
+    if of_honesty:
+        names += tuple(
+            name for name in problems.HONESTY if name not in (*problems.FINAL_CHECK, *problems.DEFAULT)
+        )
+    names += problems.FINAL_CHECK if final else ()
     if not names and not show:
         raise click.UsageError(f"name a problem: {', '.join(problems.PROBLEMS)}")
     for name in names or problems.PROBLEMS:
         problem = problems.build(name)
-        if not show:
-            chosen = references.BEST.get(name) if sampler is None else compare.SAMPLERS[sampler]
+        stored = references.load(name, problem)
+        good = not isinstance(stored, str) and (missing or (weak and not stored.weakness))
+        if not show and not good:
+            chosen = references.RECIPES.get(name)
+            if sampler is not None:
+                chosen = references.Recipe(compare.SAMPLERS[sampler])
             made = references.make(problem, minutes, replicates, chosen, threads, progress)
             references.save(name, made)
-        stored = references.load(name, problem)
+            stored = references.load(name, problem)
+        problems.build.cache_clear()
         print(f"{name}: {stored}" if isinstance(stored, str) else references.describe(name, stored))
 
 
@@ -168,6 +213,55 @@ def stopping_command(
     result = stopping.measure(names, target, runs, budget, say)
     where = common.write_result("stopping", result, out)
     common.present(result, stopping.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("honesty")
+@click.option(
+    "--problems",
+    "names",
+    type=ByName(list(problems.PROBLEMS)),
+    help="Those of the honesty table but FINAL_CHECK if not given.",
+)
+@click.option("--final", is_flag=True, help="FINAL_CHECK too: when the design is done.")
+@click.option(
+    "--budgets", type=Numbers(), default=honesty.BUDGETS, help="CPU seconds of a run; 1,4,16 if not given."
+)
+@click.option("--seeds", default=honesty.SEEDS, show_default=True, help="Runs per problem and budget.")
+@click.option("--sampler", type=click.Choice(list(honesty.CHOICES)), default="auto", show_default=True)
+@click.option("--any-code", is_flag=True, help="Take runs that other versions of the code made, too.")
+@click.option(
+    "--no-runs", is_flag=True, help="Only judge the runs that are there, by the references of today."
+)
+@click.option("--details", is_flag=True, help="A second table, by budget.")
+@output
+def honesty_command(
+    names: list[str] | None,
+    final: bool,
+    budgets: list[float],
+    seeds: int,
+    sampler: str,
+    any_code: bool,
+    no_runs: bool,
+    details: bool,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """How often runs are wrong without a warning, and warned of without being wrong.
+
+    Every run is kept in a folder beside the result: stop it at any moment and call it again, or call it for a few problems at a time."""
+    if not names:
+        names = [name for name in problems.HONESTY if name not in problems.FINAL_CHECK]
+    if final:
+        names = list(dict.fromkeys([*names, *problems.FINAL_CHECK]))
+    folder = (common.RESULTS / "honesty.json" if out is None else out).with_suffix("")
+    result = honesty.measure(names, budgets, seeds, sampler, folder, any_code, not no_runs, say)
+    where = common.write_result("honesty", result, out)
+    common.present(
+        result,
+        lambda found: [*honesty.tables(found), *([honesty.details(found)] if details else [])],
+        markdown,
+    )
     say(f"written to {where.name}")
 
 
@@ -395,7 +489,9 @@ def page_command(check: bool) -> None:
     """Put the tables of the last results into docs/performance.md and docs/reliability.md."""
     for line in page.assemble(write=not check):
         print(line)
-    for line in page.assemble(page.RELIABILITY, not check, ("stopping", "fuzz", "soak", "calibration")):
+    for line in page.assemble(
+        page.RELIABILITY, not check, ("honesty", "stopping", "fuzz", "soak", "calibration")
+    ):
         print(line)
 
 

@@ -44,19 +44,19 @@ def watched() -> Iterator[list[dict[str, Any]]]:
     rounds: list[dict[str, Any]] = []
     ask, share = cluster.DaskPool._ask, cluster.OVERHEAD_SHARE
 
-    def note(self: Any, order: Request, worker: str | None) -> Reply | None:
+    def note(self: Any, request: Request, worker: str | None) -> Reply | None:
         started = time.perf_counter()
-        answer = ask(self, order, worker)
-        if answer is not None and answer.state is not None:
+        reply = ask(self, request, worker)
+        if reply is not None and reply.state is not None:
             rounds.append(
                 {
                     "seconds": time.perf_counter() - started,
-                    "advancing": answer.wall_seconds,
-                    "sent": _size(order.state),
-                    "received": _size(answer.state),
+                    "advancing": reply.wall_seconds,
+                    "sent": _size(request.state),
+                    "received": _size(reply.state),
                 }
             )
-        return answer
+        return reply
 
     cluster.DaskPool._ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
     try:

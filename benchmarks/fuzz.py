@@ -98,7 +98,7 @@ GAPS = frozenset(
 TABLE_REFUSALS = (
     "is empty", "not a text file", "damaged gzip", "no header", "are both called", "has no name", "more cells", "cells but the header has",
     "cannot be read as CSV", "a header but no rows", "names but no values", "has no value in row", "every row has a missing value", "is infinite",
-    "write numbers with a decimal point", "holds dates", "which is not a number", "holds words", "holds free text", "true and false",
+    "write numbers with a decimal point", "contains dates", "which is not a number", "contains words", "contains free text", "true and false",
     "no column left", "columns cannot be used",
 )  # fmt: skip
 

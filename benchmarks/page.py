@@ -15,6 +15,7 @@ from benchmarks import (
     compare,
     engine,
     fuzz,
+    honesty,
     soak,
     startup,
     stopping,
@@ -56,12 +57,14 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "cluster": (cluster.tables, _shared),
     "tall": (tall.tables, lambda result: ""),
     "wide": (wide.tables, lambda result: ""),
+    "honesty": (honesty.tables, lambda result: "Four replicates a run, one thread."),
     "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds a run."),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
 PERFORMANCE = ("startup", "compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
+RELIABLE = ("honesty", "stopping", "fuzz", "soak", "calibration")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:
@@ -88,6 +91,11 @@ def assemble(page: Path = PAGE, write: bool = True, kinds: tuple[str, ...] = PER
         result = read_result(kind)
         if result is None:
             said.append(f"{kind}: no result; run `python -m benchmarks {kind}` (section left as it was)")
+            continue
+        if (
+            kind == "honesty" and f"<!-- begin {kind} -->" not in text
+        ):  # not every version of the page has a place for it
+            said.append(f"{kind}: {page.name} has no markers for it")
             continue
         text = replace(text, kind, section(kind, result))
         said.append(f"{kind}: {measured_at(result)}")

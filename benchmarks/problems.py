@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 import whichvars as wv
+from benchmarks import hard
 from benchmarks.common import ROOT
 from whichvars import datasets
 from whichvars.datasets import Dataset
@@ -174,6 +175,11 @@ def _rare() -> wv.Problem:
     return wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.BetaBinomial(size=8))
 
 
+# n, p, seed and strength. The seed, as that of barrier22576, was taken from a dozen because sequential replacement, a search for
+# modes, finds the mode there, not far above the null model. On about four seeds of ten it did not find one as good as the true
+# model: these two problems say nothing of such data.
+BARRIER_12000 = (50, 12_000, 30, 1.0)
+
 PROBLEMS: dict[str, Named] = {
     "tecator": Named("Tecator: n = 172, p = 100, independent slab g = 100, h = 5/p, columns centred only", _tecator, datasets.load_tecator),
     "boston104": Named(
@@ -225,11 +231,77 @@ PROBLEMS: dict[str, Named] = {
         _rare_data,
     ),
     "uscrime": Named("US crime: n = 47, p = 15, g-prior g = 47, h = ½; its reference is exact", _uscrime, datasets.load_uscrime),
+    "diabetes64": Named(
+        "diabetes with squares and products: n = 442, p = 64, independent slab g = 1, h = 10/p", hard.diabetes, hard.diabetes_data
+    ),
+    "barrier22576": Named(
+        "simulated: n = 60, p = 22,576, blocks of 20 columns correlated .9, five effects that need one another, independent slab g = 100, h = 5/p",
+        hard.barrier,
+        hard.barrier_data,
+    ),
+    "barrier22576-g1": Named("the same data, independent slab g = 1", partial(hard.barrier, 1), hard.barrier_data),
+    "spectra268": Named(
+        "simulated spectra: n = 28, p = 268, independent slab g = 1, beta-binomial of mean size 10", hard.spectra, hard.spectra_data
+    ),
+    "expression4088": Named(
+        "simulated expression: n = 71, p = 4,088, independent slab g = 1, h = 14/p", hard.expression, hard.expression_data
+    ),
+    "concrete164": Named(
+        "simulated concrete: n = 1,030, all 164 terms up to the third degree of eight raw columns, independent slab g = 20, h = ½",
+        hard.concrete,
+        hard.concrete_data,
+    ),
+    "boston-products": Named(
+        "Boston, products of raw columns, then standardised: n = 506, p = 103, independent slab g = 100, h = 5/p",
+        hard.boston_products,
+        hard.boston_products_data,
+    ),
+    "three-models": Named("made up: n = 6, p = 9, BIC, beta-binomial; its reference is exact", hard.three_models),
+    "individual-off": Named(
+        "made up: n = 9, p = 7 with a group, local empirical Bayes, beta-binomial; its reference is exact", hard.individual_off
+    ),
+    # from here on: FINAL_CHECK
+    "barrier12000": Named(
+        "simulated: n = 50, p = 12,000, blocks of 20 columns correlated .9, five effects that need one another, independent slab g = 100, h = 5/p",
+        partial(hard.barrier, 100, *BARRIER_12000),
+        partial(hard.barrier_data, *BARRIER_12000),
+    ),
+    "spectra401": Named(
+        "simulated spectra: n = 60, p = 401, independent slab g = 1, beta-binomial of mean size 15",
+        partial(hard.spectra, 60, 401, 61, 15),
+        partial(hard.spectra_data, 60, 401, 61),
+    ),
+    "expression22283": Named(
+        "simulated expression: n = 104, p = 22,283, independent slab g = 1, h = 20/p",
+        partial(hard.expression, 104, 22_283, 71, 15, 20),
+        partial(hard.expression_data, 104, 22_283, 71, 15),
+    ),
+    "wine164": Named(
+        "wine: n = 178, all 164 terms up to the third degree of eight raw columns, independent slab g = 100, h = .2",
+        hard.wine,
+        hard.wine_data,
+    ),
+    "copies2000": Named(
+        "simulated: n = 40, p = 2,000, blocks of 20 columns correlated .98, eight effects, independent slab g = 1, h = 5/p",
+        hard.copies,
+        hard.copies_data,
+    ),
 }  # fmt: skip
 
 DEFAULT = (
     "tecator", "boston104", "boston104-standardised", "fls", "n3finemapping", "ar5000", "blocks22576", "blocks22576-1",
     "blocks22576-2", "factors800", "clusters3000", "moving1500", "rare6000",
+)  # fmt: skip
+
+# Kept for the final check. Nothing is chosen, tuned or tried on these: they were named, with their sizes, seeds and priors,
+# before any sampler was run on them, and differ in seed, dimension or data from the problems of their kind above. A reference
+# may be made, and `python -m benchmarks honesty --final` run, when the design is done.
+FINAL_CHECK = ("barrier12000", "spectra401", "expression22283", "wine164", "copies2000")
+
+# What `python -m benchmarks honesty` is about: 20 problems with FINAL_CHECK, easy ones among them for false alarms.
+HONESTY = (
+    "three-models", "individual-off", "uscrime", "fls", "diabetes64", "tecator", "ar5000", "blocks22576", "blocks22576-2",
+    "boston-products", "concrete164", "spectra268", "expression4088", "barrier22576", "barrier22576-g1", *FINAL_CHECK,
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 A small problem, exactly
 ========================
 
-Crime rates of 47 US states in 1960 and 15 variables that may go with them: 32,768 models, all of which are looked at.
+Crime rates of 47 US states in 1960 and 15 variables that may explain them: 32,768 models, which are all enumerated.
 """
 
 import whichvars as wv
@@ -13,13 +13,13 @@ posterior = wv.sample(problem)
 print(posterior.explain())
 
 # %%
-# The inclusion probabilities; the upright strokes are the prior's, one half each.
+# The inclusion probabilities; the vertical strokes are the prior probabilities, one half each.
 
 wv.plot_inclusion(posterior)
 
 # %%
-# The best models are columns, the more probable the wider. ``Po1`` and ``Po2``, police spending of two years, fill each
-# other's gaps: one of them is needed, and the data hardly say which.
+# The best models are columns, whose widths show their probabilities. ``Po1`` and ``Po2``, police spending in two years, fill
+# each other's gaps: one of them is needed, and the data hardly say which.
 
 wv.plot_models(posterior, models=25)
 

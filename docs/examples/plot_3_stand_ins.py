@@ -2,8 +2,8 @@
 Variables that stand in for one another
 =======================================
 
-One hundred columns in blocks of ten that are almost copies; two columns have effects. No single column is certain, but
-of each of the two blocks one is.
+One hundred columns in blocks of ten that are almost copies; two columns have effects. No single column is certain to be in
+the model, but one of each of the two blocks is.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ print(posterior.clusters()[["probability", "expected", "purity", "variables"]].t
 wv.plot_correlation(posterior, top=16)
 
 # %%
-# Asked about a whole block, the answer is plain.
+# The probability that any column of a block is in the model is clear.
 
 block = [name for name in names if name.startswith("block1_")]
 print(

@@ -17,7 +17,7 @@ table = posterior.sensitivity(
 print(table.drop(columns=["ess", "enough"]).round(2).to_string())
 
 # %%
-# ``Ineq`` is in whatever the prior says; how probable ``Time`` is, the prior decides.
+# ``Ineq`` is in the model under every prior; the probability of ``Time`` depends on the prior.
 
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.8), sharey=True, layout="constrained")
 for ax, name in zip(axes, ["Ineq", "Ed", "Po1", "Time"]):

@@ -3,7 +3,7 @@ Predictions with all their uncertainty
 ======================================
 
 Two hundred columns, ten of which matter, and a hundred rows to learn from: more variables than rows. A hundred other
-rows are predicted. Their intervals include that the model, its coefficients and the noise are not known.
+rows are predicted. Their intervals include the uncertainty about the model, its coefficients and the noise.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,8 @@
-"""Errors and warnings a user may meet; every message names the column or row, what is wrong and what to
-do."""
+"""The errors and warnings of whichvars. Every message names the column or row, what is wrong and what to do."""
 
 
 class WhichvarsError(Exception):
-    """Base of all errors whichvars raises on purpose."""
+    """The base class of all errors that whichvars raises on purpose."""
 
 
 class DataError(WhichvarsError, ValueError):
@@ -11,15 +10,15 @@ class DataError(WhichvarsError, ValueError):
 
 
 class ArgumentTypeError(WhichvarsError, TypeError):
-    """An argument is of a kind that cannot be used."""
+    """An argument has a type that cannot be used."""
 
 
 class TooLargeError(WhichvarsError, ValueError):
-    """What was asked for would take too long or too much memory."""
+    """The computation would take too long or too much memory."""
 
 
 class MissingPackageError(WhichvarsError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra that installs it."""
 
 
 class OutputError(WhichvarsError, OSError):
@@ -31,11 +30,11 @@ class ClusterError(WhichvarsError, OSError):
 
 
 class DataWarning(UserWarning):
-    """Something about the data was treated in a documented way that the user should know of."""
+    """The data were treated in a documented way that the user should know about."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A result is less certain than was asked for; the message says by how much and what to do."""
+    """A result is less accurate than was asked for; the message says by how much and what to do."""
 
 
 class CheckpointWarning(UserWarning):

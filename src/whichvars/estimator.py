@@ -1,4 +1,4 @@
-"""``VariableSelector``: all of it behind scikit-learn's manners."""
+"""``VariableSelector``, an estimator with the interface of scikit-learn."""
 
 from typing import Any, Literal
 
@@ -20,40 +20,40 @@ from whichvars.sampling.sample import sample
 
 
 class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
-    """Linear regression averaged over all choices of variables, and a selector of those that matter.
+    """Linear regression averaged over all subsets of variables, and a selector of those that matter.
 
-    Parameters are those of ``Problem`` and ``sample``; they are stored as given and looked at by ``fit``.
+    Parameters are those of ``Problem`` and ``sample``; they are stored as given and checked by ``fit``.
 
     Parameters
     ----------
     prior_size : float
-        Prior expectation of the number of variables that matter, as ``BetaBinomial(size=prior_size)``;
-        min(5, p/2) if neither this nor `model_prior` is given.
+        Prior expectation of the number of variables that matter, for ``BetaBinomial(size=prior_size)``. The default is
+        min(5, p/2) if `model_prior` is not given either.
     slab, model_prior, noise, scale, always_include, groups, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     sampler : sampler object, "auto" or "exact"
-        As in ``sample``: "auto" looks at every model where there are few. "exact": every model, however long it
+        As in ``sample``: "auto" enumerates all models if there are few. "exact" enumerates all models, however long it
         takes.
     target_mcse : float or None
-        Stop sampling when every inclusion probability is known this well, by its Monte Carlo error, or after `draws`
-        iterations of each replicate (a million if not given), whichever comes first.
+        Stop sampling when the Monte Carlo error of every inclusion probability is at most this, or after `draws`
+        iterations of each replicate (by default a million), whichever comes first.
     draws, warmup, budget, replicates, threads
-        As in ``sample``. A `budget` of time makes results depend on the machine.
+        As in ``sample``. With a time `budget`, results depend on the machine.
     checkpoint, every
-        As in ``sample``: a directory in which a fit is kept while it goes on. If it was killed, ``fit`` with the same
-        data and settings goes on from there. One directory, one fit: other data are refused, so it is not for
-        cross-validation.
+        As in ``sample``: a directory in which the state of a fit is saved regularly. If the fit was killed, ``fit`` with
+        the same data and settings continues it. A directory is for one fit only: other data are an error, so it cannot be
+        used in cross-validation.
     threshold : float
-        Inclusion probability from which on a column is selected.
+        Least inclusion probability of a selected column.
     random_state : int, RandomState or None
-        Results repeat exactly with the same integer; None takes new random numbers at each fit.
+        The same integer gives exactly the same results; None takes new random numbers at each fit.
     verbose : bool
         Show the progress of sampling in a terminal or notebook.
 
     Attributes
     ----------
     posterior_ : Posterior
-        Everything that was learnt: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
+        The posterior: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
     inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         Posterior inclusion probability of each column and its Monte Carlo error. Columns of one group share
         theirs; always-included columns have 1, columns that were left out (constant) 0.
@@ -61,9 +61,9 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         Coefficients averaged over models.
     intercept_ : float
     n_iter_ : int
-        Iterations (exact: models looked at).
-    formula_ : Encoding
-        After ``from_formula`` alone: the formula and the columns it makes.
+        Number of iterations, or of models if exact.
+    formula_ : FormulaColumns
+        Only after ``from_formula``: the formula and its columns.
     n_features_in_, feature_names_in_
         As in all of scikit-learn; p is the number of columns of X.
 
@@ -132,16 +132,16 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
         X : array or DataFrame, shape (n, columns)
         y : array, shape (n,)
         sample_weight : array, shape (n,)
-            Precisions: observation i has variance σ²/w_i. They are not numbers of repetitions: twice the
-            weight is not the same as the row twice.
+            Precisions: observation i has variance σ²/w_i. They are not frequencies: doubling a weight is not the same as
+            repeating the row.
         """
         if self.prior_size is not None and self.model_prior is not None:
-            raise DataError("give prior_size or model_prior, not both: the size is part of the prior")
+            raise DataError("give prior_size or model_prior, not both")
         if isinstance(X, Moments):
             raise ArgumentTypeError(
-                "VariableSelector needs rows; from statistics make a Problem: sample(Problem(statistics, y))"
+                "VariableSelector needs rows; for statistics use a Problem: sample(Problem(statistics, y))"
             )
-        if hasattr(self, "formula_"):  # X is columns now, whatever it was before
+        if hasattr(self, "formula_"):  # from an earlier fit with a formula
             del self.formula_
         check_same_rows(None, X, y=y, sample_weight=sample_weight)
         refuse_words(y, "y")
@@ -198,18 +198,18 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     def predict(
         self, X: Any, return_std: bool = False, estimator: str = "BMA", interval: float | None = None
     ) -> Any:
-        """Predict y at new rows; as ``Posterior.predict``."""
+        """Predict y for new rows, as ``Posterior.predict`` does."""
         check_is_fitted(self)
         X = validate_data(self, self._encoded(X), reset=False, dtype=np.float64)
         return self.posterior_.predict(X, estimator, return_std=return_std, interval=interval)  # type: ignore[arg-type]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions at the rows of X; as in all of scikit-learn."""
+        """R² of the predictions for the rows of X, as in scikit-learn."""
         check_same_rows(None, X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def transform(self, X: Any) -> Any:
-        """The selected columns of X; after ``from_formula``, of the columns its formula makes."""
+        """The selected columns of X; after ``from_formula``, the selected columns of the formula."""
         check_is_fitted(self)
         return super().transform(self._encoded(X))
 
@@ -229,9 +229,9 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
     ) -> "VariableSelector":
         """A fitted estimator from a formula and a table with numbers and factors, with the extra ``formula``.
 
-        Every term is one variable: the dummies of a factor, and all columns of an interaction with one, enter
-        and leave together. ``predict``, ``transform`` and ``score`` then take tables like `data` and make the same
-        columns of them; a level that `data` does not have is an error.
+        Every term is one variable: the dummies of a factor, and all columns of an interaction with a factor, enter and
+        leave the model together. ``predict``, ``transform`` and ``score`` then take tables like `data` and compute the same
+        columns from them; a level that `data` does not have is an error.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
             is always in.
         data : DataFrame (pandas or polars)
         heredity : bool
-            Interactions are in only while all terms of the formula are that they are made of: a:b only with a
+            Interactions are in the model only together with all terms of the formula that they contain: a:b only with a
             and b, and a:b:c only with a:b, a:c and b:c too. See ``Problem``.
         always : str
             Terms in every model, such as ``"age + C(site)"``.
@@ -251,9 +251,8 @@ class VariableSelector(RegressorMixin, SelectorMixin, BaseEstimator):
 
         Notes
         -----
-        A formula is evaluated, but for no more than columns, formulaic's own transformations and numpy's
-        elementwise functions: what else it names is refused. The attribute ``formula_`` has the columns that were
-        made (``formula_.columns``); ``fit`` again takes plain columns.
+        A formula may use only columns, formulaic's own transformations and numpy's elementwise functions; any other name
+        is an error. The columns that it produces are in ``formula_.columns``. A later call of ``fit`` takes plain columns.
 
         Examples
         --------

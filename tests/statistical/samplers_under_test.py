@@ -88,10 +88,12 @@ def uneven_estimates(problem: Any, run: Any) -> None:
 frozen = wv.IndividualAdaptation(freeze_after=0, additions="coins", memo_slots=64)
 
 SAMPLERS: dict[str, UnderTest] = {
-    "ads": UnderTest(wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap(), quick="reduced"),
+    "ads": UnderTest(
+        wv.AddDeleteSwap(), cases="full", one_step=wv.AddDeleteSwap(memo_slots=64), quick="reduced"
+    ),
     "ads-no-swap": UnderTest(
         wv.AddDeleteSwap(swap=0),
-        one_step=wv.AddDeleteSwap(swap=0),
+        one_step=wv.AddDeleteSwap(swap=0, memo_slots=64),
         quick="few",
         swaps=False,
     ),
@@ -102,7 +104,10 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick="few"
     ),
     "lamnisos": UnderTest(
-        wv.Lamnisos(), one_step=wv.Lamnisos(max_changes=3, freeze_after=0), prepare=uneven_omega, quick="few"
+        wv.Lamnisos(),
+        one_step=wv.Lamnisos(max_changes=3, freeze_after=0, memo_slots=64),
+        prepare=uneven_omega,
+        quick="few",
     ),
     "rapa": UnderTest(
         wv.IndividualAdaptation(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 from statistical.samplers_under_test import SAMPLERS
 from support.cases import PRIORS, SLABS, Case, problem, truth
+from support.once import once
 from support.scores import Scores, scores
-from support.strong import STRENGTHS, STRUCTURES, is_strong
+from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
 
 # ``make test`` has short runs of the cases called "few"; the others have variables that hardly ever move, and need long
 # ones. ``make test-slow`` has long runs of every case.
@@ -72,7 +74,7 @@ STRONG_GRID = [
     for strength in STRENGTHS
     for slab in SLABS
     if (structure != "duplicate" or slab == "independent")
-    and not (structure in ("columns", "sparse") and strength == "7")  # as many rows as that
+    and not (structure in IN_ROWS and strength == "7")  # as many rows as that
 ]
 
 
@@ -115,6 +117,7 @@ QUICK_STRONG = {
         Case("strong-heredity-5", "eb-local", "beta-binomial"),
         Case("strong-columns-3", "hyper-g/n", "max-size"),
         Case("strong-duplicate-7", "independent", "fixed", "null"),
+        Case("strong-mapped-3", "bic", "beta-binomial"),
     ],
     "few": [
         Case("strong-stand-ins-7", "hyper-g", "per-variable"),
@@ -156,8 +159,22 @@ def test_no_slab_and_no_prior_is_left_out() -> None:
             assert any(c.data.startswith(f"strong-{structure}") for c in strong), (name, structure)
 
 
-@cache
-def result(sampler: str, case: Case, length: str) -> Scores:
+Result = Callable[[str, Case, str], Scores]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Every case is run once: what is looked at case by case is looked at once more for all of them together."""
+
+    def scores_of(sampler: str, case: Case, length: str) -> Scores:
+        name = f"scores {sampler} {case.id} {length}"
+        found = once(tmp_path_factory, name, lambda: compute(sampler, case, length).as_lists())
+        return Scores.from_lists(found)
+
+    return cache(scores_of)
+
+
+def compute(sampler: str, case: Case, length: str) -> Scores:
     tested = SAMPLERS[sampler]
     return scores(
         problem(case),
@@ -181,7 +198,7 @@ def result(sampler: str, case: Case, length: str) -> Scores:
         ),
     ],
 )
-def test_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None:
+def test_within_monte_carlo_error(sampler: str, case: Case, length: str, result: Result) -> None:
     check(result(sampler, case, length))
 
 
@@ -200,7 +217,9 @@ def test_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None
         ),
     ],
 )
-def test_strong_evidence_within_monte_carlo_error(sampler: str, case: Case, length: str) -> None:
+def test_strong_evidence_within_monte_carlo_error(
+    sampler: str, case: Case, length: str, result: Result
+) -> None:
     check(result(sampler, case, length))
 
 
@@ -228,7 +247,7 @@ POOLED = [
 
 
 @pytest.mark.parametrize(("sampler", "cases", "length"), POOLED)
-def test_no_bias_over_all_cases(sampler: str, cases: list[Case], length: str) -> None:
+def test_no_bias_over_all_cases(sampler: str, cases: list[Case], length: str, result: Result) -> None:
     """What is too small to show in one case shows in all of them together."""
     found = [result(sampler, case, length) for case in cases]
     # of few scans, as in long columns, their error is not known, and they have no scores

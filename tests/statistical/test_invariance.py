@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from statistical.samplers_under_test import SAMPLERS
 from statistical.test_against_enumeration import QUICK_STRONG, STRONG, TIGHT
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.log_rates import UNDERFLOW, check_balance, check_probabilities, subset_rates, table_rates
+from support.once import once
 
 TESTS = Path(__file__).resolve().parent.parent
 SEARCH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -44,19 +44,16 @@ STEEP = [
 ]
 
 
-@cache
-def matrices(sampler: str) -> dict[str, dict[str, list]]:
-    temperatures = SAMPLERS[sampler].temperatures if SAMPLERS[sampler].tempers else (1.0,)
+@pytest.fixture(scope="module")
+def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, list]]]:
+    """{sampler: {case: {temperature: matrix}}}"""
+    return once(tmp_path_factory, "matrices", compute_matrices)
+
+
+def compute_matrices() -> dict[str, dict[str, dict[str, list]]]:
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "support.transition_matrix",
-            sampler,
-            *(c.id for c in CASES + STEEP),
-            "--temperatures",
-        ]
-        + [f"{t:g}" for t in temperatures],
+        [sys.executable, "-m", "support.transition_matrix", *WITH_MATRIX, "--cases"]
+        + [c.id for c in CASES + STEEP],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *SEARCH])},
         capture_output=True,
         text=True,
@@ -67,8 +64,8 @@ def matrices(sampler: str) -> dict[str, dict[str, list]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 @pytest.mark.parametrize("sampler", WITH_MATRIX)
-def test_target_is_invariant(sampler: str, case: Case) -> None:
-    for temperature, rows in matrices(sampler)[case.id].items():
+def test_target_is_invariant(sampler: str, case: Case, matrices: dict) -> None:
+    for temperature, rows in matrices[sampler][case.id].items():
         pi = truth(case, temper=float(temperature)).probabilities
         alive = np.array([row is not None for row in rows])
         assert np.array_equal(alive, pi > 0), "the models without mass are others than the oracle's"
@@ -109,8 +106,8 @@ def unbalanced(P: np.ndarray, log_pi: np.ndarray) -> tuple[float, int]:
 
 @pytest.mark.parametrize("case", STEEP, ids=lambda c: c.id)
 @pytest.mark.parametrize("sampler", WITH_MATRIX)
-def test_steep_edges_are_balanced(sampler: str, case: Case) -> None:
-    for temperature, rows in matrices(sampler)[case.id].items():
+def test_steep_edges_are_balanced(sampler: str, case: Case, matrices: dict) -> None:
+    for temperature, rows in matrices[sampler][case.id].items():
         log_pi = truth(case, temper=float(temperature)).log_joint
         alive = np.array([row is not None for row in rows])
         assert np.array_equal(alive, log_pi > -np.inf), "the models without mass are others than the oracle's"
@@ -161,10 +158,10 @@ def test_log_flows_of_flips_in_a_subset_are_the_same_both_ways(case: Case) -> No
         assert not rates.relative[exact.probabilities > 1e-200].any(), "a model that time is spent in"
 
 
-def test_a_wrong_matrix_would_be_seen() -> None:
+def test_a_wrong_matrix_would_be_seen(matrices: dict) -> None:
     """The check has teeth: moving a thousandth of one row's mass is far beyond its tolerance."""
     case = CASES[0]
-    P = np.array(matrices(WITH_MATRIX[0])[case.id]["1"])
+    P = np.array(matrices[WITH_MATRIX[0]][case.id]["1"])
     pi = truth(case).probabilities
     off = np.flatnonzero((P[0] > 0) & (np.arange(len(P)) > 0))[0]
     P[0, 0], P[0, off] = P[0, 0] + 1e-3 * P[0, off], P[0, off] * (1 - 1e-3)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import whichvars
+from support.once import once
 
 PACKAGE = Path(whichvars.__file__).parent
 TESTS = Path(__file__).resolve().parents[1]
@@ -31,7 +32,7 @@ CHAIN, EVALUATE, FACTOR = "_kernels/chain.py", "_kernels/evaluate.py", "_kernels
 DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
-STAND_INS = "_kernels/products/stand_ins.py"
+STAND_INS = "_kernels/propose/stand_ins.py"
 SUBSET = "_kernels/scan/subset_scan.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
@@ -59,8 +60,8 @@ MUTANTS = {
     ),
     "the model that is entered counted for the one that is left": Mutant(
         DECIDE,
-        "        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    accept",
-        "        accept(target, chain)\n        leave_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    else:\n        accept",
+        "        count_time_in_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    accept",
+        "        accept(target, chain)\n        count_time_in_model(chain, tally)\n        count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])\n    else:\n        accept",
         "check_counts",
     ),
     "n for ν": Mutant("problem/target.py", "else float(nu + 2 * a0)", "else float(n + 2 * a0)", "check_enumeration"),
@@ -118,7 +119,7 @@ MUTANTS = {
         PRIOR, "if place == -1 or place <= LEAVING:\n                return 0, -np.inf", "pass", "check_heredity"
     ),
     "a parent that may leave, in the scan": Mutant(
-        PRIOR, "            log_odds[j] = np.inf\n            continue", "            pass", "check_heredity"
+        PRIOR, "            log_odds[j] = np.inf\n            return", "            pass", "check_heredity"
     ),
     "stale number of available variables": Mutant(
         CHAIN, "ints[AVAILABLE] = ints[NEW_AVAILABLE]", "pass", "check_heredity"
@@ -133,10 +134,10 @@ MUTANTS = {
         "_kernels/count/tally.py", "entered[chain.added[i]] = time", "pass", "check_counts"
     ),
     "an interval between scans that follows the model": Mutant(
-        "_kernels/count/tally.py", "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + chain.ints[SIZE]", "check_averages"
+        "_kernels/count/tally.py", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL]", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL] + chain.ints[SIZE]", "check_averages"
     ),
     "the same in ASI": Mutant(
-        ASI, "scans[NEXT_SCAN] += scans[EVERY]", "scans[NEXT_SCAN] += scans[EVERY] + ints[SIZE]", "check_averages"
+        ASI, "scans[NEXT_SCAN] += scans[SCAN_INTERVAL]", "scans[NEXT_SCAN] += scans[SCAN_INTERVAL] + ints[SIZE]", "check_averages"
     ),
     "rows of another model in a scan": Mutant(
         CHAIN, "    if ints[SCANNED] > first:\n        ints[SCANNED] = first\n", "", "check_averages"
@@ -217,7 +218,10 @@ MUTANTS = {
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
     """What the checks say of the package as it is ("none") and of each mutant."""
-    root = tmp_path_factory.mktemp("mutants")
+    return once(tmp_path_factory, "mutants", lambda: run_checks(tmp_path_factory.mktemp("mutants")))
+
+
+def run_checks(root: Path) -> dict[str, dict[str, str]]:
     folders = {}
     for i, (name, mutant) in enumerate([("none", None), *MUTANTS.items()]):
         folder = root / str(i)

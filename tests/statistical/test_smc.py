@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,11 +13,21 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from statistical.test_against_enumeration import HARD, HEREDITY, REDUCED
+from statistical.test_against_enumeration import (
+    HARD,
+    HEREDITY,
+    QUICK_STRONG,
+    REDUCED,
+    STRONG,
+    STRONG_IN_TURN,
+    TIGHT,
+)
 from statistical.test_tempering import assert_add_delete_swap_is_stuck
 from support.cases import PRIORS, SLABS, Case, problem, truth
+from support.once import once
 from support.scores import _between
-from support.two_modes import FIRST, SECOND, STRONG, bimodal
+from support.two_modes import FIRST, SECOND, bimodal
+from support.two_modes import STRONG as TWO_MODES
 from whichvars.errors import ConvergenceWarning
 
 RUNS = 12
@@ -62,11 +74,25 @@ def scores_of(runs: list[wv.Posterior], exact: Any) -> dict[str, np.ndarray]:
     }
 
 
-@cache
-def result(case: Case, move: str) -> dict[str, np.ndarray]:
+Result = Callable[[Case, str], dict[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Every case is run once: what is looked at case by case is looked at once more for all of them together."""
+
+    def scores_by_part(case: Case, move: str) -> dict[str, np.ndarray]:
+        found = once(tmp_path_factory, f"smc {move} {case.id}", lambda: compute(case, move))
+        return {part: np.array(values, float) for part, values in found.items()}
+
+    return cache(scores_by_part)
+
+
+def compute(case: Case, move: str) -> dict[str, list[float]]:
     sampler = wv.SequentialMonteCarlo(particles=400, steps=8, groups=3, move=MOVES[move])
     seed = zlib.crc32(f"smc {move} {case.id}".encode()) % 10**6
-    return scores_of(smc_runs(problem(case), sampler, seed), truth(case))
+    found = scores_of(smc_runs(problem(case), sampler, seed), truth(case))
+    return {part: values.tolist() for part, values in found.items()}
 
 
 OFTEN = [c for c in ALL if c in REDUCED + HEREDITY]  # every slab, every prior, half of the hard cases
@@ -79,17 +105,57 @@ SLOW = [(c, "rapa") for c in ALL if c not in OFTEN]
     [pytest.param(c, m, id=f"{m}-{c.id}") for c, m in QUICK]
     + [pytest.param(c, m, id=f"{m}-{c.id}", marks=pytest.mark.slow) for c, m in SLOW],
 )
-def test_within_monte_carlo_error(case: Case, move: str) -> None:
+def test_within_monte_carlo_error(case: Case, move: str, result: Result) -> None:
     for part, values in result(case, move).items():
         assert np.abs(values).max(initial=0) < 4.5, (part, values)
+
+
+# --- strong evidence: the first temperatures are of the order of 10⁻³ to 10⁻⁷, and so are the weights' exponents
+
+
+def from_the_prior(cases: list[Case]) -> list[Case]:
+    """Particles start at draws from the prior, whatever start the case has."""
+    return list(dict.fromkeys(replace(c, start="mixed") for c in cases))
+
+
+QUICK_STEEP = [
+    (Case("strong-stand-ins-7", "hyper-g", "per-variable"), "rapa"),
+    (Case("strong-stand-ins-3", "independent", "per-variable"), "ads"),
+    (Case("strong-heredity-5", "eb-local", "beta-binomial"), "rapa"),
+    (Case("strong-mapped-5", "bic", "beta-binomial"), "lamnisos"),
+]
+STEEP = [(c, "rapa") for c in from_the_prior(QUICK_STRONG["all"] + STRONG + TIGHT)] + [
+    (c, m) for m in ("ia", "ads", "lamnisos") for c in from_the_prior(QUICK_STRONG["all"] + STRONG_IN_TURN)
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "move"),
+    [
+        pytest.param(c, m, id=f"{m}-{c.id}", marks=[] if (c, m) in QUICK_STEEP else pytest.mark.slow)
+        for c, m in QUICK_STEEP + [pair for pair in STEEP if pair not in QUICK_STEEP]
+    ],
+)
+def test_strong_evidence_within_monte_carlo_error(case: Case, move: str, result: Result) -> None:
+    for part, values in result(case, move).items():
+        assert np.abs(values).max(initial=0) < 4.5, (part, values)
+
+
+@pytest.mark.slow
+def test_no_bias_over_all_cases_of_strong_evidence(result: Result) -> None:
+    assert_no_bias(STEEP, result)
 
 
 @pytest.mark.parametrize(
     "tested",
     [pytest.param(QUICK, id="some"), pytest.param(QUICK + SLOW, id="all", marks=pytest.mark.slow)],
 )
-def test_no_bias_over_all_cases(tested: list[tuple[Case, str]]) -> None:
+def test_no_bias_over_all_cases(tested: list[tuple[Case, str]], result: Result) -> None:
     """What is too small to show in one case shows in all of them together."""
+    assert_no_bias(tested, result)
+
+
+def assert_no_bias(tested: list[tuple[Case, str]], result: Result) -> None:
     found = [result(case, move) for case, move in tested]
     for part in found[0]:
         together = np.concatenate([f[part] for f in found])
@@ -111,7 +177,7 @@ def in_turn(first: list[Any], second: list[Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("slab", "move"), in_turn(list(STRONG), ["rapa", "ads"]))
+@pytest.mark.parametrize(("slab", "move"), in_turn(list(TWO_MODES), ["rapa", "ads"]))
 def test_two_modes(slab: str, move: str) -> None:
     target, exact = bimodal(slab)
     assert_add_delete_swap_is_stuck(slab)

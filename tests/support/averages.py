@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
+import scipy.special
 import scipy.stats
 
 from support import oracle
@@ -124,7 +125,7 @@ def quantile(
     """Of Σ weight·t(mean, scale) + atom·δ₀, by root finding."""
 
     def cdf(x: float) -> float:
-        return float(weight @ scipy.stats.t.cdf((x - mean) / scale, degrees))
+        return float(weight @ scipy.special.stdtr(degrees, (x - mean) / scale))
 
     below = cdf(0.0)
     if atom and below < level <= below + atom:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
+
+import numpy as np
 
 
 class Branching:
@@ -161,6 +163,36 @@ def law(function: Callable[[Branching], Hashable], most: int = 1_000_000) -> dic
         if not rng.advance():
             return {key: math.fsum(results[key]) for key in sorted(results)}
     raise RuntimeError(f"more than {most:,} paths")
+
+
+def starting_point(*objects: Any) -> Callable[[], None]:
+    """Call what this returns to have the objects as they are now, arrays and all: so that what is run once for every path need not
+    be made anew. Their attributes may be replaced in between, and the numbers of arrays in them changed."""
+    attributes = [
+        (thing, {name: list(v) if isinstance(v, list) else v for name, v in vars(thing).items()})
+        for thing in objects
+    ]
+    arrays = {id(array): array for thing in objects for array in _arrays_in(list(vars(thing).values()))}
+    copies = [(array, array.copy()) for array in arrays.values() if array.size]
+
+    def restore() -> None:
+        for thing, kept in attributes:
+            vars(thing).clear()
+            vars(thing).update({name: list(v) if isinstance(v, list) else v for name, v in kept.items()})
+        for array, copy in copies:
+            array[...] = copy
+
+    return restore
+
+
+def _arrays_in(thing: Any) -> Iterator[np.ndarray]:
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, (tuple, list)):
+        for part in thing:
+            yield from _arrays_in(part)
+    elif hasattr(thing, "__dict__") and type(thing).__module__.startswith("whichvars"):
+        yield from _arrays_in(list(vars(thing).values()))
 
 
 def draw_additions_by_coins(informed: Any, position: Any, rng: Any, out: Any) -> int:

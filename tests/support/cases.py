@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -62,7 +63,7 @@ class Data:
     parents: tuple[tuple[int, ...], ...] | None = None  # of each variable
     options: dict[str, Any] = field(default_factory=dict)  # more arguments of Problem
     copies: int = 1  # of every row: a power of two
-    form: Literal["rows", "statistics", "sparse"] = "rows"  # in which the package is given X
+    form: Literal["rows", "statistics", "sparse", "mapped"] = "rows"  # in which the package is given X
 
     @property
     def p(self) -> int:
@@ -210,7 +211,17 @@ def as_given(X: np.ndarray, d: Data) -> tuple[Any, Any]:
             statistics = statistics + statistics
         return statistics, None
     X, y = np.tile(X, (d.copies, 1)), np.tile(d.y, d.copies)
+    if d.form == "mapped":
+        return mapped(X), y
     return (scipy.sparse.csc_array(X) if d.form == "sparse" else X), y
+
+
+def mapped(X: np.ndarray) -> np.memmap:
+    """The columns in a file that goes when nobody maps it any more."""
+    with tempfile.TemporaryFile() as stream:
+        stream.write(np.asfortranarray(X).tobytes(order="F"))
+        stream.flush()
+        return np.memmap(stream, X.dtype, "r", shape=X.shape, order="F")
 
 
 @cache

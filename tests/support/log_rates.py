@@ -15,7 +15,7 @@ import numpy as np
 from support.kernels import chain_at
 from support.oracle import OraclePosterior
 from whichvars._kernels.jit import entry
-from whichvars._kernels.scan.rate_table import RATES, TOTAL, find_rates, new_rate_table
+from whichvars._kernels.scan.rate_table import FIRST_RATE, TOTAL, find_rates, new_rate_table
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars._kernels.scan.subset_scan import new_subset, set_anchors, subset_rates_of
 
@@ -57,7 +57,7 @@ def table_rates(problem: Any, exact: OraclePosterior, kappa: float) -> LogRates:
         assert chain is not None, "the models without mass are others than the oracle's"
         place = rates_of(view, chain, work, table, kappa, sums, weights)
         row = table.rows[place]
-        rates = row[table.ints[RATES] : table.ints[RATES] + p]
+        rates = row[table.ints[FIRST_RATE] : table.ints[FIRST_RATE] + p]
         assert abs(row[TOTAL]) == np.float64(rates.sum()) or abs(abs(row[TOTAL]) / rates.sum() - 1) < 1e-12
         found.values[model] = _log(rates)
         found.relative[model] = row[TOTAL] < 0
@@ -72,7 +72,7 @@ def one_row(problem: Any, members: list[int], kappa: float) -> tuple[np.ndarray,
     chain = chain_at(problem, members)
     place = rates_of(view, chain, new_scan(view, columns), table, kappa, np.zeros((1, p)), np.zeros(1))
     row = table.rows[place]
-    return _log(row[table.ints[RATES] : table.ints[RATES] + p]), bool(row[TOTAL] < 0)
+    return _log(row[table.ints[FIRST_RATE] : table.ints[FIRST_RATE] + p]), bool(row[TOTAL] < 0)
 
 
 def subset_rates(

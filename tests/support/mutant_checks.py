@@ -11,11 +11,13 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 import numpy as np
 
-from support.branching import draw_additions_by_coins, draw_entering_by_sums, law
+from support.branching import draw_additions_by_coins, draw_entering_by_sums, law, starting_point
 
 
 def close(found: Any, expected: Any, what: str) -> None:
@@ -56,6 +58,9 @@ def check_lists() -> None:
         close(found, models.log_marginal, f"lists, {slab}")
 
 
+known_marginals: dict[tuple[bytes, str, frozenset[int]], float] = {}  # the oracle's, the same for all copies
+
+
 def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) -> None:
     """Proposals accepted and rejected in turn at random; the state is checked after each."""
     from support.kernels import accept_proposal, evaluate_again, propose_flips
@@ -69,7 +74,10 @@ def walk(case: Any, problem: Any, slots: int, steps: int, cache_bytes: int = 0) 
     def value(members: frozenset[int]) -> tuple[float, float]:
         if members not in known:
             prior = sum(log_odds[j] for j in members) + log_size[len(members)]
-            known[members] = case.log_marginal(sorted(members)), prior
+            key = case.X.tobytes(), str(case.oracle_slab), members
+            if key not in known_marginals:
+                known_marginals[key] = case.log_marginal(sorted(members))
+            known[members] = known_marginals[key], prior
         return known[members]
 
     for step in range(steps):
@@ -175,7 +183,7 @@ def check_transitions() -> None:
     from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     sampler = AddDeleteSwap(swap=0.3, memo_slots=64)
     for slab in ("independent", "g-prior"):
         case = make_paired(slab, n=12, columns=3)
@@ -185,11 +193,14 @@ def check_transitions() -> None:
         for start in range(8):
             members = np.flatnonzero(posterior.masks[start])
 
-            def iterated(rng: Any, members: Any = members, problem: Any = problem) -> int:
-                run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members])
+            run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members])
+            restore = starting_point(run, run.units[0])
+
+            def iterated(rng: Any, run: Any = run, restore: Any = restore, problem: Any = problem) -> int:
+                restore()
                 run.units[0].rng = rng
                 sampler.advance(problem, run, 0, 1)
-                return sum(1 << int(j) for j in np.flatnonzero(run.units[0].chain.position >= 0))
+                return model_of(run.units[0].chain)
 
             for end, chance in law(iterated).items():
                 matrix[start, end] = chance
@@ -203,11 +214,11 @@ def check_counts() -> None:
     """A tally's counts are those of a look after every iteration."""
     from support.paired import make_paired
     from whichvars._kernels.chain import SIZE
-    from whichvars._kernels.count.tally import BATCH_LENGTH, new_tally, settle
+    from whichvars._kernels.count.tally import BATCH_LENGTH, count_up_to_now, new_tally
     from whichvars.samplers import contract as runs
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     problem, sampler = make_paired(n=15, columns=5).problem(), AddDeleteSwap(memo_slots=64)
     run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
     unit = run.units[0]
@@ -217,7 +228,7 @@ def check_counts() -> None:
     for i in range(400):
         sampler.advance(problem, run, 0, 1)
         inside[i, unit.chain.order[: unit.chain.ints[SIZE]]] = 1
-    settle(unit.chain, unit.tally)
+    count_up_to_now(unit.chain, unit.tally)
     length = int(unit.tally.ints[BATCH_LENGTH])
     batches = [inside[b * length : (b + 1) * length].sum(axis=0) for b in range(8)]
     np.testing.assert_array_equal(unit.tally.batch_counts, batches)
@@ -247,17 +258,20 @@ def three_variables() -> Any:
                     yield case.problem(model_prior=ours), case.posterior(theirs).probabilities
 
 
-def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int) -> tuple[Any, int]:
-    """One step of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
-    from whichvars._kernels.products.stand_ins import StandIns
+def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callable[[Any], tuple[Any, int]]:
+    """One step, by a generator, of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
     from whichvars._kernels.propose.informed import set_estimate, set_scale
-    from whichvars.samplers import asi, hybrid
+    from whichvars._kernels.propose.stand_ins import StandIns
+    from whichvars.samplers import asi, hybrid, tempered_gibbs
 
+    # few models are met: keep the tables small
+    tempered_gibbs.KEPT_MODELS = tempered_gibbs.KEPT_RECORDS = tempered_gibbs.KNOWN_MODELS = (
+        hybrid.KNOWN_MODELS
+    ) = 64
     asi.draw_additions = draw_additions_by_coins
     hybrid.draw_entering = draw_entering_by_sums
     run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
     (unit,) = run.units
-    unit.rng = rng
     unit.floats[0] = 1.7  # λ
     if unit.own is not None:
         set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
@@ -266,8 +280,15 @@ def jump_step(sampler: Any, problem: Any, start: int, rng: Any, moves_left: int)
         links = StandIns(np.arange(3, dtype=np.int32), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
         unit.own = unit.own._replace(stand_ins=links)
         unit.own.ints[0, 0] = moves_left
-    sampler.advance(problem, run, 0, 1)
-    return unit, model_of(unit.chains[0])
+    restore = starting_point(run, unit)
+
+    def step(rng: Any) -> tuple[Any, int]:
+        restore()
+        unit.rng = rng
+        sampler.advance(problem, run, 0, 1)
+        return unit, model_of(unit.chains[0])
+
+    return step
 
 
 def check_jumps() -> None:
@@ -276,17 +297,15 @@ def check_jumps() -> None:
     from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
     small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
     for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
         for problem, pi in three_variables():
             matrix, held = np.zeros((8, 8)), np.ones(8)
             for start in np.flatnonzero(pi):
+                step = jump_step(sampler, problem, start, 0)
 
-                def jumped(
-                    rng: Any, start: int = start, problem: Any = problem, sampler: Any = sampler
-                ) -> Any:
-                    unit, end = jump_step(sampler, problem, start, rng, 0)
+                def jumped(rng: Any, step: Any = step) -> Any:
+                    unit, end = step(rng)
                     return end, float(unit.totals()[1][0])
 
                 for (end, weight), chance in law(jumped).items():
@@ -303,12 +322,12 @@ def check_must_stay() -> None:
     from support.paired import make_paired
     from whichvars.samplers import tempered_gibbs
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
     problem = make_paired(n=14, columns=3).problem(heredity={"x2": ["x0"]})
     sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
-    ends = law(lambda rng: jump_step(sampler, problem, 0b101, rng, 0)[1])
+    step = jump_step(sampler, problem, 0b101, 0)
+    ends = law(lambda rng: step(rng)[1])
     assert set(ends) == {0b101, 0b111, 0b001}, ends
-    unit, _ = jump_step(sampler, problem, 0b101, np.random.default_rng(0), 0)
+    unit, _ = step(np.random.default_rng(0))
     sums, weights = unit.totals()
     assert sums[0, 0] == weights[0]
     close(ends[0b101], 1.7 * weights[0], "the chance of staying is that of a draw")
@@ -318,12 +337,11 @@ def check_conditionals() -> None:
     """What the table holds of a model are its conditional inclusion probabilities."""
     from whichvars.samplers import tempered_gibbs
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
     sampler = tempered_gibbs.TemperedGibbs(chains=1, memo_slots=64, table_bytes=1)
     bits = 1 << np.arange(3)
     for problem, pi in three_variables():
         for start in np.flatnonzero(pi):
-            unit, _ = jump_step(sampler, problem, start, np.random.default_rng(start), 0)
+            unit, _ = jump_step(sampler, problem, start, 0)(np.random.default_rng(start))
             sums, weights = unit.totals()
             with_j, without = pi[start | bits], pi[start & ~bits]
             np.testing.assert_allclose(sums[0] / weights[0], with_j / (with_j + without), rtol=0, atol=1e-6)
@@ -331,19 +349,14 @@ def check_conditionals() -> None:
 
 def check_hybrid_moves() -> None:
     """π P = π for the Metropolis–Hastings kernel of the hybrid."""
-    from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
     sampler = Hybrid(chains=1, memo_slots=64, table_bytes=1)
     for problem, pi in three_variables():
         matrix = np.zeros((8, 8))
         for start in np.flatnonzero(pi):
-
-            def moved(rng: Any, start: int = start, problem: Any = problem) -> int:
-                return jump_step(sampler, problem, start, rng, 1)[1]
-
-            for end, chance in law(moved).items():
+            step = jump_step(sampler, problem, start, 1)
+            for end, chance in law(lambda rng, step=step: step(rng)[1]).items():
                 matrix[start, end] = chance
         close(matrix.sum(axis=1)[pi > 0], 1.0, "rows of the transition matrix")
         np.testing.assert_allclose(pi @ matrix, pi, rtol=0, atol=1e-12)
@@ -357,19 +370,23 @@ def check_estimated() -> None:
     from whichvars.samplers import asi, parni
     from whichvars.samplers import contract as runs
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     asi.draw_additions = parni.draw_additions = draw_additions_by_coins
     problem, pi = next(three_variables())
     for sampler in (asi.ASI(chains=1, memo_slots=64), parni.PARNI(chains=1, memo_slots=64)):
         matrix = np.zeros((8, 8))
         for start in range(8):
+            run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
+            (unit,) = run.units
+            set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
+            set_scale(unit.own.informed, 0.85)
+            restore = starting_point(run, unit)
 
-            def iterated(rng: Any, start: int = start, sampler: Any = sampler) -> int:
-                run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
-                (unit,) = run.units
+            def iterated(
+                rng: Any, run: Any = run, unit: Any = unit, restore: Any = restore, sampler: Any = sampler
+            ) -> int:
+                restore()
                 unit.rng = rng
-                set_estimate(unit.own.informed, np.array([0.2, 0.45, 0.7]))
-                set_scale(unit.own.informed, 0.85)
                 sampler.advance(problem, run, 0, 1)
                 return model_of(unit.chain)
 
@@ -412,13 +429,13 @@ def check_strong_jumps() -> None:
     from whichvars.samplers import tempered_gibbs
     from whichvars.samplers.hybrid import Hybrid
 
-    tempered_gibbs.MODELS = tempered_gibbs.RECORDS = 64
     small = {"chains": 1, "table_bytes": 1, "memo_slots": 64}
     for sampler in (tempered_gibbs.TemperedGibbs(floor=1.5, **small), Hybrid(floor=1.5, moves=0, **small)):
         for problem, exact in strong_cases():
+            step = jump_step(sampler, problem, 0b100, 0)
 
-            def jumped(rng: Any, problem: Any = problem, sampler: Any = sampler) -> Any:
-                unit, end = jump_step(sampler, problem, 0b100, rng, 0)
+            def jumped(rng: Any, step: Any = step) -> Any:
+                unit, end = step(rng)
                 return end, float(unit.totals()[1][0])
 
             ends = law(jumped)
@@ -455,7 +472,7 @@ def check_averages() -> None:
     """Rao–Blackwell sums are those of scans at equal intervals, of the models there."""
     from support.paired import make_paired
     from whichvars._kernels.chain import SCANNED
-    from whichvars._kernels.count.averages import EVERY, SCANS
+    from whichvars._kernels.count.averages import SCAN_INTERVAL, SCANS
     from whichvars._kernels.scan.scan import scan_model
     from whichvars._kernels.scan.scan_work import new_scan
     from whichvars.samplers import contract as runs
@@ -463,7 +480,7 @@ def check_averages() -> None:
     from whichvars.samplers.asi import ASI
     from whichvars.sampling.estimates import rao_blackwell
 
-    runs.MODELS = runs.RECORDS = 64
+    runs.KEPT_MODELS = runs.KEPT_RECORDS = 64
     problem = make_paired(n=15, columns=5).problem()
     for sampler in (AddDeleteSwap(memo_slots=64), ASI(chains=1, memo_slots=64)):
         run = sampler.init(problem, np.random.SeedSequence(3, spawn_key=(0,)), [np.array([1, 3])])
@@ -473,7 +490,7 @@ def check_averages() -> None:
         else:
             runs.begin_counting(problem, run, rao_blackwell=True)
             averages = run.units[0].tally.averages
-        unit, every = run.units[0], int(averages.ints[EVERY])
+        unit, every = run.units[0], int(averages.ints[SCAN_INTERVAL])
         work, sums, scans = new_scan(problem.target(8), 8), np.zeros(5), 0
         for i in range(1, 60 * every + 1):
             sampler.advance(problem, run, 0, 1)
@@ -509,6 +526,19 @@ CHECKS: tuple[Callable[[], None], ...] = (
 )
 
 
+compile_source = SourceFileLoader.source_to_code
+
+
+@cache
+def compiled(source: bytes, name: str) -> Any:
+    return compile_source(SourceFileLoader(name, name), source, name)
+
+
+def source_to_code(self: SourceFileLoader, data: Any, path: Any, **options: Any) -> Any:
+    """Copies differ in one file: the others are compiled once."""
+    return compiled(bytes(data), self.name)
+
+
 USE_PACKAGE = ("support.paired", "support.kernels", "support.cases", "support.log_rates")
 
 
@@ -537,5 +567,6 @@ def failures(folder: str, wanted: str = "") -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]
     asked = [argument.split("=") for argument in sys.argv[1:]]
     json.dump({folder: failures(folder, *wanted) for folder, *wanted in asked}, sys.stdout)

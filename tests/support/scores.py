@@ -49,6 +49,14 @@ class Scores:
         parts = self.pips, self.frequencies, self.averages, self.sizes, self.models, [self.mean_size]
         return np.concatenate(parts)
 
+    def as_lists(self) -> dict[str, Any]:
+        """For JSON, which keeps every digit."""
+        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_lists(cls, lists: dict[str, Any]) -> Scores:
+        return cls(**{name: np.array(v, float) if isinstance(v, list) else v for name, v in lists.items()})
+
 
 def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Normal scores of the t-statistics of independent runs, shape (runs, quantities)."""

@@ -25,7 +25,8 @@ STRENGTHS: dict[str, tuple[int, float]] = {
     "7": (2**18, 1e7),
 }
 STEEP: dict[str, tuple[int, float]] = {"2000": (32, 2e3)}  # for transition matrices
-STRUCTURES = ("stand-ins", "plain", "duplicate", "groups", "heredity", "columns", "sparse")
+STRUCTURES = ("stand-ins", "plain", "duplicate", "groups", "heredity", "columns", "sparse", "mapped")
+IN_ROWS = ("columns", "sparse", "mapped")  # those that the package is given with every row there is
 
 
 def is_strong(name: str) -> bool:
@@ -100,10 +101,10 @@ def strong_data(name: str, slab: str) -> dict:
     options: dict = {}
     form = "statistics"
     a, b = strong(), strong()
-    if structure in ("stand-ins", "columns", "sparse"):
+    if structure == "stand-ins" or structure in IN_ROWS:
         columns = [a, stand_in(a, 0.7), weak(1.0, a), b, stand_in(b, 0.2, 0.95), weak(0.9, b), weak(1.1, a)]
-        if structure != "stand-ins":
-            form = "rows" if structure == "columns" else "sparse"
+        if structure in IN_ROWS:
+            form = "rows" if structure == "columns" else structure
             options = {"engine": "columns"}
     elif structure == "plain":
         columns = [weak(1.0, a), a, weak(0.95, a), weak(1.1, b), b, weak(0.9, a), weak(1.05, b)]

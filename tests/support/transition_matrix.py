@@ -1,10 +1,10 @@
 """The exact transition matrix of one iteration of a sampler, by taking every branch of its real code.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.transition_matrix ads three:g:fixed three:bic:fixed
-        --temperatures 1 0.3 0
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.transition_matrix ads parni
+        --cases three:g:fixed three:bic:fixed
 
-prints JSON: {case: {temperature: matrix}}, rows and columns in the oracle's order of models (variable 0 the
-lowest bit); rows of models without mass are null.
+prints JSON: {sampler: {case: {temperature: matrix}}}, for the temperatures at which the sampler is tested; rows and
+columns in the oracle's order of models (variable 0 the lowest bit); rows of models without mass are null.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import numba
 import numpy as np
 
 from statistical.samplers_under_test import SAMPLERS, UnderTest
-from support.branching import Branching, law
+from support.branching import Branching, law, starting_point
 from support.cases import Case, problem
 from whichvars._kernels.chain import INVERSE_TEMPERATURE
+from whichvars._kernels.propose.informed import draw_additions
 from whichvars.errors import DataError
+from whichvars.samplers import asi, parni
 from whichvars.samplers import contract as run_module
 
 
@@ -29,12 +31,15 @@ def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list
     seed = np.random.SeedSequence(1, spawn_key=(0,))
 
     def step_from(start: np.ndarray):
+        run = tested.one_step.init(target, seed, [start])
+        if tested.prepare is not None:
+            tested.prepare(target, run)
+        (unit,) = run.units
+        unit.chain.floats[INVERSE_TEMPERATURE] = temperature
+        restore = starting_point(run, unit)
+
         def step(rng: Branching) -> int:
-            run = tested.one_step.init(target, seed, [start])
-            if tested.prepare is not None:
-                tested.prepare(target, run)
-            (unit,) = run.units
-            unit.chain.floats[INVERSE_TEMPERATURE] = temperature
+            restore()
             unit.rng = rng  # type: ignore[assignment]
             tested.one_step.advance(target, run, 0, 1)
             return int(sum(1 << int(j) for j in np.flatnonzero(unit.chain.position >= 0)))
@@ -55,20 +60,23 @@ def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sampler")
-    parser.add_argument("cases", nargs="+", help="data:slab:prior")
-    parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0])
+    parser.add_argument("samplers", nargs="+")
+    parser.add_argument("--cases", nargs="+", required=True, help="data:slab:prior")
     asked = parser.parse_args()
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         parser.error("set NUMBA_DISABLE_JIT=1")
-    run_module.MODELS = run_module.RECORDS = 64  # nothing is counted: keep the tables small
-    out = {
-        name: {
-            f"{t:g}": transition_matrix(SAMPLERS[asked.sampler], Case(*name.split(":")), t)
-            for t in asked.temperatures
+    run_module.KEPT_MODELS = run_module.KEPT_RECORDS = 64  # nothing is counted: keep the tables small
+    out: dict[str, dict[str, dict[str, list[list[float] | None]]]] = {}
+    for sampler in asked.samplers:
+        tested = SAMPLERS[sampler]
+        asi.draw_additions = parni.draw_additions = draw_additions  # samplers under test may change them
+        out[sampler] = {
+            name: {
+                f"{t:g}": transition_matrix(tested, Case(*name.split(":")), t)
+                for t in (tested.temperatures if tested.tempers else (1.0,))
+            }
+            for name in asked.cases
         }
-        for name in asked.cases
-    }
     print(json.dumps(out))
 
 

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import whichvars as wv
-from whichvars.plots.drawing import MARGIN, name_points, off_screen, settle
+from whichvars.plots.drawing import MARGIN, fix_layout, name_points, off_screen
 from whichvars.plots.effects import _standardised_components, _t_density, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
@@ -145,7 +145,7 @@ def test_names_beside_points_never_overlap(seed):
 def test_what_is_drawn_for_a_report_fills_its_figure_and_stays_inside(plot, which, request):
     with off_screen():
         figure = plot(request.getfixturevalue(which)).figure
-        settle(figure)
+        fix_layout(figure)
         figure.canvas.draw()
     seen, whole = figure.get_tightbbox().extents, np.array([0, 0, *figure.get_size_inches()])
     gap = (seen - whole) * [1, 1, -1, -1]
@@ -293,7 +293,7 @@ def test_every_plot_of_what_is_not_to_be_trusted_says_so(plot, sampled):
     assert legend.y0 >= frame.y1 - 1, "it hides nothing"
     with off_screen():
         figure = plot(doubtful).figure
-        settle(figure)
+        fix_layout(figure)
         figure.canvas.draw()
     title = figure.axes[0].get_legend().get_title().get_window_extent()
     assert title.x0 > 0

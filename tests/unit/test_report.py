@@ -54,7 +54,7 @@ def invented(posterior, pips, spread=0.004, mcse=0.001, replicates=2):
     )  # fmt: skip
 
 
-AGREES = "the sampler agrees with itself to within .01."
+AGREES = "independent runs agree to within .01."
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_answer_that_is_not_to_be_trusted_claims_nothing(sampled, pips, rest)
 
 
 CERTAIN = re.compile(
-    r"almost certainly|[Pp]robably in|[Pp]lausible|Converged|Accurate enough|agrees with itself|<strong>Exact"
+    r"almost certainly|[Pp]robably in|[Pp]lausible|Converged|Accurate enough|runs agree|<strong>Exact"
 )
 
 
@@ -449,7 +449,7 @@ def test_a_full_disk_leaves_the_older_report_as_it_was(exact, tmp_path, monkeypa
     ("name", "message"),
     [
         ("", "is a directory"),
-        ("nowhere/report.html", "nowhere does not exist; make it first"),
+        ("nowhere/report.html", "nowhere does not exist; create it first"),
         ("x" * 300, "too long"),
     ],
 )

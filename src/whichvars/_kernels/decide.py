@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept
-from whichvars._kernels.count.tally import count_changes, leave_model
+from whichvars._kernels.count.tally import count_changes, count_time_in_model
 from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import inlined
 
@@ -63,10 +63,10 @@ def judge(target, chain, memo, rng, always_draw):
 
 
 @inlined
-def take(target, chain, tally, counting):
-    """Step 3. Counting comes first, as it looks at the model that is left."""
+def accept_and_count(target, chain, tally, counting):
+    """Step 3. Counting comes first, as it needs the model from which the chain moves away."""
     if counting:
-        leave_model(chain, tally)
+        count_time_in_model(chain, tally)
         count_changes(chain, tally, chain.ints[ADDED], chain.ints[DELETED])
     accept(target, chain)
 
@@ -76,7 +76,7 @@ def decide(target, chain, memo, tally, rng, counting, always_draw):
     """Steps 1 to 3: the verdict, and the log of the ratio."""
     verdict, log_ratio = judge(target, chain, memo, rng, always_draw)
     if verdict == ACCEPTED:
-        take(target, chain, tally, counting)
+        accept_and_count(target, chain, tally, counting)
     return verdict, log_ratio
 
 

@@ -20,8 +20,8 @@ from whichvars._kernels.prior import (
 )
 from whichvars._kernels.products.gram_cache import product
 
-# Of the bounds at which a model of a list counts as rank deficient. It was found sound with its columns in another order, and
-# rounding must not take it away
+# The bounds at which a model of a list counts as rank deficient are multiplied by this. The model was sound with its columns in
+# another order, and rounding must not make it deficient
 LENIENT = 0.1
 
 

@@ -51,11 +51,11 @@ def log_marginal(slab, columns, explained, sum_half_log_g, log_determinant):
 @kernel
 def unexplained(slab, explained):
     """S/S₀ (for the R² family 1 − R²) of a model that explains so much of yᵀy."""
-    return bounded(1.0 - explained / slab.s_null)
+    return bounded_residual(1.0 - explained / slab.s_null)
 
 
 @kernel
-def bounded(residual):
+def bounded_residual(residual):
     """S/S₀ without what rounding did to it: at least SMALLEST_RESIDUAL, at most 1."""
     if residual < SMALLEST_RESIDUAL:
         return SMALLEST_RESIDUAL

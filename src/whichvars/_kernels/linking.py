@@ -50,11 +50,11 @@ class _WithoutEnvironment:
         return getattr(self._codegen, name)
 
 
-class _Part:
+class _Module:
     """A module to be linked: a kernel's own, or one of Numba's that it calls; in memory, or in a file until it is needed."""
 
-    _in_files: ClassVar[dict[Path, "_Part"]] = {}
-    _of_numba: ClassVar[dict[Any, "_Part"]] = {}
+    _in_files: ClassVar[dict[Path, "_Module"]] = {}
+    _of_numba: ClassVar[dict[Any, "_Module"]] = {}
     _reload_init: ClassVar[Any] = frozenset()  # Numba asks every library what to do when it is loaded
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -69,22 +69,22 @@ class _Part:
         return self.module
 
     @classmethod
-    def of(cls, library: Any) -> "_Part":
-        """The one of a library that Numba made."""
+    def of(cls, library: Any) -> "_Module":
+        """The module of a library that Numba made."""
         if library not in cls._of_numba:
             cls._of_numba[library] = cls(library._get_module_for_linking)
         return cls._of_numba[library]
 
     @classmethod
-    def read(cls, path: Path) -> "_Part":
-        """The one in a file, which is the same for all kernels that need it."""
+    def read(cls, path: Path) -> "_Module":
+        """The module in a file, which is the same object for all kernels that need it."""
         if path not in cls._in_files:
-            part = cls._in_files[path] = cls(lambda: llvm.parse_bitcode(path.read_bytes()))
-            part.path = path
+            module = cls._in_files[path] = cls(lambda: llvm.parse_bitcode(path.read_bytes()))
+            module.path = path
         return cls._in_files[path]
 
     def save(self, folder: Path) -> str:
-        """Write it to a file of that folder, if it is in none; the file's name, which tells its content."""
+        """Write the module to a file in that folder, if it is in none. Returns the file's name, a hash of its content."""
         if self.path is None:
             bitcode = self.module.as_bitcode()
             path = folder / (hashlib.sha256(bitcode).hexdigest()[:24] + ".bc")
@@ -99,14 +99,14 @@ class _Part:
 class KernelLibrary(JITCodeLibrary):
     """What one kernel was lowered to, and what it needs."""
 
-    _needs: list[_Part] | None = None  # see parts
+    _needs: list[_Module] | None = None  # see modules
     _closure: Any = None  # the module with all that the kernel can reach, once it was asked for
 
     @classmethod
     def from_files(cls, codegen: Any, name: str, paths: list[Path]) -> "KernelLibrary":
-        """The kernel whose parts are there."""
+        """The kernel whose modules are in these files."""
         self = cls(codegen, name)
-        self._needs = [_Part.read(path) for path in paths]
+        self._needs = [_Module.read(path) for path in paths]
         self._finalized = True
         return self
 
@@ -122,9 +122,8 @@ class KernelLibrary(JITCodeLibrary):
         self._finalize_dynamic_globals()
         for library in self._linking_libraries:
             _inherit(self, getattr(library, "_reload_init", ()))
-            self._dynamic_globals.extend(
-                library._dynamic_globals
-            )  # with one, nothing above it can be kept on the disk
+            # with one of these, no kernel that calls this one can be kept on the disk
+            self._dynamic_globals.extend(library._dynamic_globals)
         for function in self._final_module.functions:
             # may be there several times, and go once it has been inlined everywhere
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
@@ -135,25 +134,25 @@ class KernelLibrary(JITCodeLibrary):
         self._ensure_finalized()
         return 0
 
-    def parts(self) -> list[_Part]:
-        """Its own module and all those that it needs, each once."""
+    def modules(self) -> list[_Module]:
+        """The kernel's own module and all those that it needs, each once."""
         self._ensure_finalized()
         if self._needs is None:
-            found = {_Part(lambda: self._final_module): None}  # in this order
+            needed = {_Module(lambda: self._final_module): None}  # in this order
             for library in self._linking_libraries:
                 if isinstance(library, KernelLibrary):
-                    found |= dict.fromkeys(library.parts())
+                    needed |= dict.fromkeys(library.modules())
                 elif library is not rtsys.library:  # Numba's run time: every entry has it by itself
-                    found[_Part.of(library)] = None
-            self._needs = list(found)
+                    needed[_Module.of(library)] = None
+            self._needs = list(needed)
         return self._needs
 
     def _get_module_for_linking(self) -> Any:
         if self._closure is None:
-            first, *others = self.parts()
+            first, *others = self.modules()
             self._closure = first.module.clone()
-            for part in others:
-                self._closure.link_in(part.module, preserve=True)
+            for module in others:
+                self._closure.link_in(module.module, preserve=True)
         return self._closure
 
 
@@ -163,7 +162,7 @@ class EntryLibrary(JITCodeLibrary):
     def add_linking_library(self, library: Any) -> None:
         if isinstance(library, KernelLibrary):
             _inherit(self, getattr(library, "_reload_init", ()))
-            self._linking_libraries.extend(library.parts())  # which Numba links once each
+            self._linking_libraries.extend(library.modules())  # which Numba links once each
         else:
             super().add_linking_library(library)
 
@@ -181,13 +180,13 @@ def _inherit(library: Any, to_do: Any) -> None:
 
 
 class _KernelFiles(CompileResultCacheImpl):
-    """How a lowered kernel is written to the disk: its parts, each in a file of its own as many kernels need the same, and their
+    """How a lowered kernel is written to the disk: its modules, each in a file of its own as many kernels need the same, and their
     names with what Numba has to know of it."""
 
     folder: Path
 
     def reduce(self, result: Any) -> Any:
-        files = [part.save(self.folder) for part in result.library.parts()]
+        files = [module.save(self.folder) for module in result.library.modules()]
         described = result.fndesc
         described.typemap = described.calltypes = None  # as Numba does: not needed, and may fail to pickle
         return files, result.library.name, described, result.environment, result.signature, result.reload_init

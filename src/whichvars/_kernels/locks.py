@@ -22,7 +22,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 180.0  # seconds; several times as long as any function takes
-EVERY = 0.02  # seconds between two looks
+POLL_INTERVAL = 0.02  # seconds from one try to the next
 
 _held: set[Path] = set()  # by this process
 
@@ -69,10 +69,11 @@ def _lock(file: Any) -> bool:
     """Lock a file, after waiting for others; False if that cannot be done."""
     if (locked := _try_to_lock(file)) is not None:
         return locked
-    with event.trigger_event("numba:compile"):  # which somebody else does for us: users are told
+    # another process compiles for us, so users are told that kernels are being compiled
+    with event.trigger_event("numba:compile"):
         until = time.monotonic() + PATIENCE
         while locked is None and time.monotonic() < until:
-            time.sleep(EVERY)
+            time.sleep(POLL_INTERVAL)
             locked = _try_to_lock(file)
     return bool(locked)
 

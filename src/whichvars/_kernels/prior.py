@@ -67,24 +67,28 @@ def log_availability(prior, k, available):
 def add_heredity(prior, position, size, available, log_odds):
     """Add to the log odds of all one-variable flips what heredity does: −inf where a parent is missing, +inf
     where a child is in, so that the variable cannot leave."""
+    for j in range(position.shape[0]):
+        add_heredity_of(prior, position, size, available, log_odds, j)
+
+
+@kernel
+def add_heredity_of(prior, position, size, available, log_odds, j):
+    """``add_heredity`` for variable j alone."""
     links = prior.links
     p = position.shape[0]
-    for j in range(p):
-        inside = position[j] >= 0
-        if not inside and not all_parents_in(prior, position, j, -1):
-            log_odds[j] = -np.inf
-            continue
-        held = False
-        for e in range(links[1 + p + j], links[2 + p + j]):
-            held = held or position[links[e]] >= 0
-        if held:
+    inside = position[j] >= 0
+    if not inside and not all_parents_in(prior, position, j, -1):
+        log_odds[j] = -np.inf
+        return
+    for e in range(links[1 + p + j], links[2 + p + j]):
+        if position[links[e]] >= 0:
             log_odds[j] = np.inf
-            continue
-        gained, change = children_made_available(prior, position, j)
-        k = size - 1 if inside else size  # without j
-        before = available - gained if inside else available
-        change += log_availability(prior, k + 1, before + gained) - log_availability(prior, k, before)
-        log_odds[j] += change
+            return
+    gained, change = children_made_available(prior, position, j)
+    k = size - 1 if inside else size  # without j
+    before = available - gained if inside else available
+    change += log_availability(prior, k + 1, before + gained) - log_availability(prior, k, before)
+    log_odds[j] += change
 
 
 @kernel

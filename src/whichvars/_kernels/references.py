@@ -84,13 +84,13 @@ def _by_value(value: Any, context: Any) -> Any:
     """The type by which Numba itself would pass `value`."""
     if hasattr(value, "_fields"):
         return types.NamedTuple([_by_value(field, context) for field in value], type(value))
-    found = typeof_impl(value, context)
-    if isinstance(found, types.Array) and value.shape == (1,) and value.strides[0] != value.itemsize:
+    numba_type = typeof_impl(value, context)
+    if isinstance(numba_type, types.Array) and value.shape == (1,) and value.strides[0] != value.itemsize:
         # NumPy calls it contiguous, which would make a single item a type of its own
-        found = found.copy(layout="A")
-    if not isinstance(found, types.Array | types.Number | types.Boolean):
+        numba_type = numba_type.copy(layout="A")
+    if not isinstance(numba_type, types.Array | types.Number | types.Boolean):
         raise errors.NumbaTypeError(f"a named tuple of kernels holds arrays and numbers, not {value!r}")
-    return found
+    return numba_type
 
 
 def _words(field: types.Type) -> int:

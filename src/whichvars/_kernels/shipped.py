@@ -28,7 +28,7 @@ from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.typing import signature
 
 FOLDER = Path(__file__).parent / "objects"
-INDEX = "index.json"
+INDEX_FILE = "index.json"
 
 # what a processor must have for each level, as LLVM calls it; best first
 LEVELS = {
@@ -80,7 +80,7 @@ class Shipped:
             target_context=context,
             entry_point=context.get_executable(library, described, environment),
             library=library,
-            signature=signature(types.pyobject, *arguments),  # for Python, who alone calls it
+            signature=signature(types.pyobject, *arguments),  # only Python calls it
             objectmode=False,
             lifted=(),
             fndesc=described,
@@ -115,8 +115,8 @@ class Cache:
 
     def load_overload(self, arguments: Any, context: Any) -> Any:
         context.refresh()  # as Numba does: its helpers are known afterwards
-        found = self._shipped.load(self._function, arguments, context)
-        return self._cache.load_overload(arguments, context) if found is None else found
+        compiled = self._shipped.load(self._function, arguments, context)
+        return self._cache.load_overload(arguments, context) if compiled is None else compiled
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
@@ -128,9 +128,9 @@ def find(sources: str, folder: Path = FOLDER) -> tuple[Shipped | None, str]:
         return None, "this is not a wheel with machine code"
     features = llvm.get_host_cpu_features()
     for level, needed in LEVELS.items():
-        if not (folder / level / INDEX).exists() or not all(features.get(name) for name in needed):
+        if not (folder / level / INDEX_FILE).exists() or not all(features.get(name) for name in needed):
             continue
-        index = json.loads((folder / level / INDEX).read_text(encoding="utf-8"))
+        index = json.loads((folder / level / INDEX_FILE).read_text(encoding="utf-8"))
         entries = {key: Code(**code) for key, code in index.pop("entries").items()}
         made_for, here = {name: index.get(name) for name in _fits("")}, _fits(sources)
         for name, value in here.items():
@@ -141,7 +141,8 @@ def find(sources: str, folder: Path = FOLDER) -> tuple[Shipped | None, str]:
 
 
 def write(folder: Path, dispatchers: Iterable[Any], sources: str) -> list[str]:
-    """Write what these entries were compiled to into a folder, whose name is the level; the names of those that were not compiled."""
+    """Write the machine code of these entries into a folder, whose name is the level. Returns the names of entries that were not
+    compiled."""
     folder.mkdir(parents=True)
     entries: dict[str, Any] = {}
     missing = []
@@ -163,7 +164,7 @@ def write(folder: Path, dispatchers: Iterable[Any], sources: str) -> list[str]:
             code = Code(file, described.mangled_name, described.env_name, sorted(calls))
             entries[_key(function, arguments)] = asdict(code)
     index = _fits(sources) | {"entries": entries}
-    (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+    (folder / INDEX_FILE).write_text(json.dumps(index, indent=1), encoding="utf-8")
     return missing
 
 

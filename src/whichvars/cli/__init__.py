@@ -1,8 +1,7 @@
 """The command line, ``whichvars`` or ``python -m whichvars``. Commands import what they need when they run, so that
 ``whichvars --help`` is quick.
 
-Exit codes: 0, done (and accurate); 2, something in what was asked cannot be used; 3, done but not accurate yet;
-130, interrupted.
+Exit codes: 0, done and accurate; 2, the data or an option cannot be used; 3, done but not accurate enough; 130, interrupted.
 """
 
 import atexit
@@ -33,21 +32,21 @@ class Failure(click.ClickException):
 
 
 class Interrupted(click.ClickException):
-    """The user has had enough."""
+    """The user interrupted a command."""
 
     exit_code = INTERRUPTED
 
 
-# At its end, Python looks through all objects for garbage, which takes half a second; frozen ones are left alone.
+# At exit, Python searches all objects for garbage, which takes half a second; frozen objects are skipped.
 atexit.register(gc.freeze)
 
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Within it, Python seldom looks for garbage in cycles.
+    """Make Python search for cyclic garbage less often.
 
-    What a command imports and draws makes half a million objects, nearly none of them garbage; to look through all of
-    them again and again took a seventh of the time of a short command.
+    The imports and plots of a command create half a million objects, almost none of which are garbage; searching them
+    repeatedly took a seventh of the time of a short command.
     """
     before = gc.get_threshold()
     gc.set_threshold(NEW_OBJECTS, *before[1:])
@@ -58,7 +57,7 @@ def seldom_collected() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A group whose commands end with a message where the user can do something about it."""
+    """A group whose commands end with a message, not a traceback, if the user can do something about an error."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -66,14 +65,14 @@ class Commands(click.Group):
                 return super().invoke(ctx)
         except WhichvarsError as error:
             raise Failure(str(error)) from error
-        except KeyboardInterrupt as error:  # which says how to go on, where there is something to go on with
+        except KeyboardInterrupt as error:  # its message says how to continue, if that is possible
             raise Interrupted(str(error) or "interrupted; nothing was written.") from None
         except MemoryError as error:
             raise Failure(
                 "there is not enough memory for this; use fewer columns, rows or replicates"
             ) from error
         except OSError as error:
-            if error.errno == errno.EPIPE:  # what reads our output has gone; click knows what to do
+            if error.errno == errno.EPIPE:  # the reader of our output has ended; click handles this
                 raise
             where = f"{error.filename}: " if error.filename else ""
             raise Failure(f"{where}{error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""``whichvars predict``, ``report`` and ``compare``: what can be asked of runs."""
+"""``whichvars predict``, ``report`` and ``compare``, which read run directories."""
 
 import math
 import sys
@@ -24,14 +24,14 @@ RUN = click.Path(path_type=Path)
 @click.option("--estimator", type=click.Choice(["BMA", "HPM", "MPM", "BPM"]), default="BMA", show_default=True,
               help="Average over models, or one model: most probable, median probability, best predictive.")  # fmt: skip
 @click.option("--interval", type=float, help="Probability of a predictive interval, such as 0.9.")
-@click.option("--out", type=click.Path(path_type=Path), help="CSV file; standard output if not given.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file; the default is standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of CSV.")
 def predict(
     run: Path, new: Path, estimator: str, interval: float | None, out: Path | None, as_json: bool
 ) -> None:
     """Predict the response for the rows of the file NEW from a run directory.
 
-    NEW needs the columns the run was made with, in any order; others are ignored.
+    NEW needs the columns of the data that the run was made with, in any order; other columns are ignored.
     """
     import pandas as pd
 
@@ -51,13 +51,15 @@ def predict(
     elif as_json:
         print_json(frame.to_dict("records"))
     else:
-        sys.stdout.write(frame.to_csv(index=False))  # numbers alone
+        sys.stdout.write(frame.to_csv(index=False))  # only numbers, so that no text needs protection
 
 
 @click.command()
 @click.argument("run", type=RUN)
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="HTML file; report.html in the run directory if not given."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="HTML file; the default is report.html in the run directory.",
 )
 def report(run: Path, out: Path | None) -> None:
     """Write the report of a run directory again: one HTML file."""
@@ -82,7 +84,7 @@ def report(run: Path, out: Path | None) -> None:
 def compare(first: Path, second: Path, rows: int, as_json: bool) -> None:
     """Inclusion probabilities of two runs side by side, with differences in units of their error.
 
-    Differences of less than 2 or 3 errors may be chance; between exact runs every difference is real.
+    Differences of less than 2 or 3 errors may be due to chance; between exact runs every difference is real.
     """
     from whichvars.cli.runs import read_run
 
@@ -114,15 +116,15 @@ def compare(first: Path, second: Path, rows: int, as_json: bool) -> None:
 
 
 def side_by_side(one: "SavedRun", other: "SavedRun") -> "pd.DataFrame":
-    """One row a variable: both probabilities, their difference, and it in units of its standard error."""
+    """A row for each variable: both probabilities, their difference, and the difference in units of its standard error."""
     import numpy as np
     import pandas as pd
 
-    parts = [
+    tables = [
         run.posterior.summary()[["pip", "mcse"]].add_suffix(f"_{which}")
         for run, which in ((one, "first"), (other, "second"))
     ]
-    frame = pd.concat(parts, axis=1)
+    frame = pd.concat(tables, axis=1)
     frame["difference"] = frame["pip_second"] - frame["pip_first"]
     with np.errstate(divide="ignore", invalid="ignore"):
         frame["errors"] = frame["difference"] / np.hypot(frame["mcse_first"], frame["mcse_second"])
@@ -132,17 +134,19 @@ def side_by_side(one: "SavedRun", other: "SavedRun") -> "pd.DataFrame":
 
 
 def _settings_that_differ(one: "SavedRun", other: "SavedRun") -> list[str]:
-    """What is different about two runs but their numbers."""
-    found = []
+    """Differences between two runs other than their results."""
+    messages = []
     if one.settings["data"]["sha256"] != other.settings["data"]["sha256"]:
-        found.append(f"Different data: {one.settings['data']['file']} and {other.settings['data']['file']}.")
+        messages.append(
+            f"Different data: {one.settings['data']['file']} and {other.settings['data']['file']}."
+        )
     pairs: list[tuple[str, Any, Any]] = [
         (name.replace("_", " "), one.settings["problem"][name], other.settings["problem"][name])
         for name in ("slab", "model_prior", "noise", "scale", "max_size", "always_included", "rows")
     ]
     pairs.append(("response", one.settings["response"], other.settings["response"]))
     pairs.append(("sampler", one.posterior.sampler.split("(")[0], other.posterior.sampler.split("(")[0]))
-    return found + [f"Different {name}: {a} and {b}." for name, a, b in pairs if a != b]
+    return messages + [f"Different {name}: {a} and {b}." for name, a, b in pairs if a != b]
 
 
 def _share(value: float) -> str:

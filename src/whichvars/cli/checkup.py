@@ -1,4 +1,4 @@
-"""``whichvars doctor``: what is installed, and whether it works."""
+"""``whichvars doctor``: it lists what is installed, and checks that it works."""
 
 import os
 import platform
@@ -14,21 +14,24 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DRAWS = 50_000
-TINY = 4_000  # draws, where only the way there matters
-FAILED = 1  # exit code
-LIMIT = 5.0  # standard errors
+# draws of a run that only serves to compile a sampler
+TINY = 4_000
+# exit code
+FAILED = 1
+# largest acceptable difference in standard errors
+LIMIT = 5.0
 STORED = "stored columns"
 
 
-@click.command(short_help="Say what is installed, and check that it works.")
+@click.command(short_help="List what is installed, and check that it works.")
 @click.option(
     "--compile",
     "ahead",
     is_flag=True,
-    help="Compile all samplers now instead, so that no run has to: a minute or two, once per version.",
+    help="Instead, compile all samplers now, so that later runs need not: a minute or two, once per version.",
 )
 def doctor(ahead: bool) -> None:
-    """Say what is installed and where, and check the usual samplers against enumeration (5 seconds)."""
+    """List what is installed and where, and check the most common samplers against enumeration (5 seconds)."""
     from whichvars.cli.runs import OPTIONAL, PACKAGES, versions
 
     console = new_console()
@@ -60,12 +63,12 @@ def doctor(ahead: bool) -> None:
 
 
 def compile_all(console: "Console") -> None:
-    """Compile enumeration and every sampler, with a line each."""
+    """Compile the enumeration and every sampler, and print a line for each."""
     every = names()
     width, began = max(map(len, every)), time.perf_counter()
     for i, name in enumerate(every, 1):
         took = compile_one(name)
-        words = "was there" if took == 0 else f"{took:.1f} s"
+        words = "already compiled" if took == 0 else f"{took:.1f} s"
         console.print(f"{i:>{len(str(len(every)))}}/{len(every)}  {name:<{width}}  {words}")
     seconds = time.perf_counter() - began
     console.print(
@@ -74,14 +77,15 @@ def compile_all(console: "Console") -> None:
 
 
 def names() -> list[str]:
-    """What there is to compile: what all samplers together do not need of kernels is nowhere used."""
+    """What to compile: together these use all kernels."""
     from whichvars.sampling.choosing import SAMPLERS
 
     return ["exact", *SAMPLERS, STORED]
 
 
 def compile_one(name: str) -> float:
-    """Compile what one of these names needs by the use of it on a tiny problem; seconds of compiling, 0 where all was there."""
+    """Compile what one of these names needs by using it on a tiny problem; returns the seconds of compiling, 0 if everything
+    was compiled already."""
     import whichvars as wv
     from whichvars.cli.options import make_sampler
     from whichvars.sampling.announcing import Announcer
@@ -92,7 +96,7 @@ def compile_one(name: str) -> float:
     name = "hybrid" if name == STORED else name
     before = work().seconds
     with warnings.catch_warnings(), Announcer(True, SAMPLERS.get(name, name)):
-        warnings.simplefilter("ignore")  # nobody is going to use the numbers
+        warnings.simplefilter("ignore")  # the results are not used
         if name == "exact":
             posterior = wv.exact(problem, progress=False)
         else:
@@ -120,12 +124,12 @@ def _tiny_problem(stored: bool) -> Any:
     if not stored:
         return wv.Problem(X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of equal columns, which are meant to be there
+        warnings.simplefilter("ignore")  # about duplicated columns, which are intended
         return wv.Problem(sparse.csc_matrix(np.abs(X[:, [*range(6), 5]])), y, engine="columns")
 
 
 def _compiled_code() -> str:
-    """Where machine code comes from."""
+    """A description of where the machine code comes from."""
     from whichvars._kernels.jit import SHIPPED, WHY_NOT_SHIPPED, cache_directory
 
     if SHIPPED is not None:
@@ -133,14 +137,14 @@ def _compiled_code() -> str:
     made = f"made on this machine ({WHY_NOT_SHIPPED})"
     directory = cache_directory()
     if directory is None:
-        return f"{made}; cannot be kept, as no cache directory can be written: set WHICHVARS_CACHE_DIR"
+        return f"{made}; cannot be kept, as no cache directory is writable: set WHICHVARS_CACHE_DIR"
     size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     return f"{made}; kept in {directory} ({size / 1e6:.0f} MB)"
 
 
 def self_test(console: "Console") -> tuple[float, float]:
-    """Largest difference between sampled and exact probabilities of a small problem in standard errors, and the
-    seconds it took."""
+    """The largest difference between sampled and exact probabilities of a small problem in standard errors, and the
+    seconds that the test took."""
     import numpy as np
 
     import whichvars as wv
@@ -154,6 +158,6 @@ def self_test(console: "Console") -> tuple[float, float]:
         truth = wv.exact(problem, progress=False)
         worst = 0.0
         for sampler in (wv.Hybrid(), wv.AddDeleteSwap(), wv.IndividualAdaptation()):
-            found = wv.sample(problem, sampler, draws=DRAWS, seed=1, progress=False)
-            worst = max(worst, float(np.nanmax(np.abs(found.pip - truth.pip) / found.mcse)))
+            sampled = wv.sample(problem, sampler, draws=DRAWS, seed=1, progress=False)
+            worst = max(worst, float(np.nanmax(np.abs(sampled.pip - truth.pip) / sampled.mcse)))
     return worst, time.perf_counter() - started

@@ -23,7 +23,7 @@ def datasets() -> None:
 
 @datasets.command("list")
 def list_datasets() -> None:
-    """Name them."""
+    """List the data sets."""
     console = new_console()
     table = new_table()
     table.add_column("name")
@@ -35,10 +35,10 @@ def list_datasets() -> None:
 
 @datasets.command()
 @click.argument("name", type=click.Choice(list(BUNDLED)))
-@click.option("--out", type=click.Path(path_type=Path), help="CSV file; NAME.csv if not given.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file; the default is NAME.csv.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(name: str, out: Path | None, overwrite: bool) -> None:
-    """Write one of them as a CSV file, the response first."""
+    """Write a data set as a CSV file, with the response in the first column."""
     import whichvars as wv
     from whichvars.cli.runs import write_csv
 

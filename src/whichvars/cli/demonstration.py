@@ -1,4 +1,4 @@
-"""``whichvars demo``: two bundled data sets, their answers explained."""
+"""``whichvars demo``: runs on two bundled data sets, with explanations of the results."""
 
 import time
 from pathlib import Path
@@ -36,11 +36,11 @@ print(posterior.explain(), posterior, sep="\\n")"""
     type=click.Path(path_type=Path),
     default=OUT,
     show_default=True,
-    help="Run directory of the second one.",
+    help="Run directory of the second data set.",
 )
 @click.option("--quick", is_flag=True, hidden=True, help="A fiftieth of the iterations, for tests.")
 def demo(out: Path, quick: bool) -> None:
-    """Run on two bundled data sets and explain the answers."""
+    """Run on two bundled data sets and explain the results."""
     from whichvars.cli.runs import check_directory, make_directory
 
     check_directory(out, overwrite=True)
@@ -60,7 +60,7 @@ def demo(out: Path, quick: bool) -> None:
 
 
 def _compile_kernels(console: "Console") -> None:
-    """On the first run, compile with a word of explanation, so that the runs shown are not slowed by it."""
+    """On the first run, compile with an explanation, so that the runs that follow are not slowed down."""
     from whichvars._kernels.jit import cache_directory
 
     directory = cache_directory()
@@ -70,7 +70,7 @@ def _compile_kernels(console: "Console") -> None:
         return
     if directory is None:
         console.print(
-            "\nThe compiled parts cannot be kept, as no cache directory can be written: they are compiled in "
+            "\nThe compiled code cannot be kept, as no cache directory is writable: it is compiled in "
             "every process (half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
         )
     else:
@@ -81,7 +81,7 @@ def _compile_kernels(console: "Console") -> None:
 
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X, data.y, max_size=1)
-    wv.exact(problem)  # a line on standard error says how far it is
+    wv.exact(problem)  # a line on standard error shows the progress
     wv.sample(problem, draws=2000, replicates=1)
 
 
@@ -95,7 +95,7 @@ def _show_crime(console: "Console") -> None:
     console.print(
         f"{problem.p} candidate variables make {posterior.iterations:,} models, each a set of variables that "
         "may explain the crime rate. All were visited, so the probabilities are exact. Before seeing the data, "
-        "each variable was as likely in as out."
+        "each variable was as likely to be in the model as out of it."
     )
     console.print()
     console.print(inclusion_table(console, posterior, problem.p, US_CRIME))
@@ -104,9 +104,9 @@ def _show_crime(console: "Console") -> None:
     console.print()
     best = posterior.models.frequency[0]
     console.print(
-        f"Even the best model has only {best:.1%} of the probability: picking one model would hide how much is "
-        "uncertain. And a variable that matters here goes together with crime, given the others; it need not "
-        "cause it."
+        f"Even the best model has only {best:.1%} of the probability: choosing one model would hide the "
+        "uncertainty. And a variable that matters here is associated with crime, given the others; it need not be a "
+        "cause of it."
     )
 
 
@@ -137,14 +137,14 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     near = [f"x{j:03d}" for j in range(39, 44)]
     expected = posterior.inclusion_probabilities[near].sum()
     console.print(
-        "Neighbouring wavelengths are nearly copies of one another and stand in for each other, so no single "
-        f"one is certain. As a group they are clearer: of the five from {near[0]} to {near[-1]}, {expected:.1f} "
-        f"are in on average; of all {problem.p}, {posterior.mean_size:.1f}."
+        "Neighbouring wavelengths are nearly copies of one another and can replace each other, so that no single "
+        f"one is certain. Groups are clearer: of the five from {near[0]} to {near[-1]}, {expected:.1f} "
+        f"are in the model on average; of all {problem.p}, {posterior.mean_size:.1f}."
     )
     console.print(f"[dim]{posterior.iterations:,} iterations in {seconds:.1f} s.[/]")
     settings = {"data": {"file": "tecator", "sha256": ""}, "response": data.y.name, "encoding": {"columns": list(data.X.columns), "levels": {}}}  # fmt: skip
     write_run(out, posterior, settings | describe(posterior))
-    console.print(f"\nAll of it is in {out}", markup=False, soft_wrap=True)
+    console.print(f"\nAll results are in {out}", markup=False, soft_wrap=True)
     add_report(out, posterior, quiet=False)
 
 

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 NOT_ACCURATE, INTERRUPTED = 3, 130  # exit codes
 SHOWN = 15  # variables in the table
-# of which exact() says what it expects to take
+# number of models above which the expected time and memory are printed, and the numbers for this estimate
 MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = 1 << 21, 5e5, 32
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of all commands that read data and leave a run directory."""
+    """Options of all commands that read data and write a run directory."""
     for option in reversed(
         [
             click.argument("data", type=click.Path(path_type=Path)),
-            click.option("--response", "-y", required=True, help="Column to explain."),
+            click.option("--response", "-y", required=True, help="Column of the response."),
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
-            click.option("--drop", multiple=True, metavar="A,B", help="Columns not to look at, such as an identifier."),
+            click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
             click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
             click.option(
                 "--stream", is_flag=True,
@@ -48,11 +48,11 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
                 help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100.",
             ),
-            click.option("--prior-size", type=float, help="How many variables you expect to matter; min(5, p/2) if not given."),
+            click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2)."),
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
-            click.option("--out", type=click.Path(path_type=Path), help="Run directory; DATA-run if not given."),
-            click.option("--overwrite", is_flag=True, help="Replace a run that is there."),
-            click.option("--report/--no-report", default=True, help="Whether to make the report, which takes a few seconds."),
+            click.option("--out", type=click.Path(path_type=Path), help="Run directory; the default is DATA-run."),
+            click.option("--overwrite", is_flag=True, help="Replace an existing run."),
+            click.option("--report/--no-report", default=True, help="Whether to write the report, which takes a few seconds."),
             click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
             click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
         ]
@@ -71,12 +71,12 @@ dask_option = click.option(
 @data_options
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
-    help="auto looks at every model if there are at most a million (20 variables), else it is hybrid.",
+    help="auto enumerates all models if there are at most a million (20 variables), and otherwise takes hybrid.",
 )  # fmt: skip
-@click.option("--draws", type=float, help="Iterations of each replicate; a million if not given.")
+@click.option("--draws", type=float, help="Iterations of each replicate; the default is a million.")
 @click.option(
     "--budget",
-    help="Time to spend sampling, such as 90s, 2m or 1h, compiling not counted; or draws of all replicates together, such as 1e7.",
+    help="Time to spend sampling, such as 90s, 2m or 1h, without compiling; or draws of all replicates together, such as 1e7.",
 )
 @click.option(
     "--target-mcse", type=float, help="Stop when every inclusion probability is as accurate as this."
@@ -88,32 +88,32 @@ dask_option = click.option(
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
 
-    DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns of
-    few different words are taken as categories and enter as a whole. With --stream, DATA may be larger than memory and a
-    folder of files. Writes a run directory with the summary, the best
-    models, a report and all that `whichvars predict` needs.
+    DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
+    few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
+    than memory, and may be a folder of files. The command writes a run directory with the summary, the best models, a report
+    and all that `whichvars predict` needs.
 
-    A run may be killed at any moment: `whichvars resume` goes on from its last checkpoint, at most half a minute before.
-    Ctrl-C stops it in the same way, with what was counted until then as its result.
+    A run may be killed at any moment: `whichvars resume` continues from its last checkpoint, at most half a minute earlier.
+    Ctrl-C stops a run in the same way; its result is based on the draws until then.
 
-    Exit code 0: accurate; 3: done, but not accurate enough; 2: something cannot be used; 130: interrupted.
+    Exit code 0: accurate; 3: done, but not accurate enough; 2: the data or an option cannot be used; 130: interrupted.
     """
     _run(options, sampled=True)
 
 
-@click.command(short_help="Go on with a run that was killed or interrupted.")
+@click.command(short_help="Continue a run that was killed or interrupted.")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
 @dask_option
-@click.option("--report/--no-report", default=True, help="Whether to make the report.")
+@click.option("--report/--no-report", default=True, help="Whether to write the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for).")
 def resume(
     directory: Path, threads: int | None, dask: str | None, report: bool, as_json: bool, quiet: bool
 ) -> None:
-    """Go on with a run of `whichvars fit` that was killed or interrupted.
+    """Continue a run of `whichvars fit` that was killed or interrupted.
 
-    DIRECTORY holds all that is needed, the data too. The results are those of a run that was never stopped.
+    DIRECTORY contains all that is needed, including the data. The results are those of an uninterrupted run.
     """
     import whichvars as wv
     from whichvars.cli.runs import CHECKPOINT, read_unfinished
@@ -135,10 +135,10 @@ def resume(
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
 
 
-@click.command(short_help="Look at every model: up to about 20 columns.")
+@click.command(short_help="Enumerate all models: up to about 20 columns.")
 @data_options
 def exact(**options: Any) -> None:
-    """Look at every model: up to about 20 columns, or more with --max-size."""
+    """Enumerate all models: up to about 20 columns, or more with --max-size."""
     _run(options, sampled=False)
 
 
@@ -179,18 +179,18 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             raise _with_advice(error, out) from error
         remove_checkpoint(out)
         if not any(out.iterdir()):
-            out.rmdir()  # nothing came of it
+            out.rmdir()
         raise
     target = options.get("target_mcse")
     _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
 
 
 def _with_advice(error: BaseException, out: Path) -> BaseException:
-    """The error of a run of which there is a checkpoint."""
-    advice = f"go on with: whichvars resume {shlex.quote(str(out))}"
+    """The error of a run that has a checkpoint."""
+    advice = f"continue with: whichvars resume {shlex.quote(str(out))}"
     if isinstance(error, KeyboardInterrupt):
         return KeyboardInterrupt(f"interrupted; {advice}")
-    say(f"What was counted until the last checkpoint is kept; {advice}")
+    say(f"All draws until the last checkpoint are saved; {advice}")
     return error
 
 
@@ -204,13 +204,12 @@ def _finish(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write and show what came of a run."""
+    """Write and display the results of a run."""
     from whichvars.cli.runs import describe, is_accurate, remove_checkpoint, write_run
 
-    told = {
-        name: value for name, value in posterior.settings.items() if name != "checkpoint"
-    }  # a path of this machine
-    posterior = replace(posterior, settings=told)
+    # without the path of the checkpoint on this machine
+    public = {name: value for name, value in posterior.settings.items() if name != "checkpoint"}
+    posterior = replace(posterior, settings=public)
     settings |= describe(posterior, target)
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     interrupted = posterior.stopped == "interrupted"
@@ -221,10 +220,10 @@ def _finish(
         print_json(_for_machines(out, posterior, settings))
     elif not quiet:
         _show(out, posterior, target)
-    if report:  # last: it takes a few seconds, and nothing of the above waits for it
+    if report:  # last, as it takes a few seconds
         add_report(out, posterior, quiet)
     if interrupted:
-        say(f"Go on with: whichvars resume {shlex.quote(str(out))}", quiet)
+        say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)
     if not is_accurate(posterior, target):
         click.get_current_context().exit(NOT_ACCURATE)
@@ -237,7 +236,7 @@ def _executor(dask: str | None) -> Any:
 
 
 def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """What ``sample`` is called with; only what was given, so that its own defaults hold."""
+    """The arguments of ``sample``; only those that were given, so that its own defaults apply."""
     from whichvars.errors import DataError
     from whichvars.sampling.plan import parse_budget
 
@@ -266,7 +265,7 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
-    """The file as a problem, with what is to be said of it now and in settings.json."""
+    """Read the file; returns notes for the user, the problem, and the content of settings.json."""
     import whichvars as wv
 
     size = options["prior_size"]
@@ -297,7 +296,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
 
 
 class _Data(NamedTuple):
-    """What a problem is made of, and what is said of it."""
+    """The arguments of a problem, and what is recorded about the data."""
 
     X: Any
     y: Any
@@ -311,7 +310,7 @@ class _Data(NamedTuple):
 
 
 def _load(options: dict[str, Any]) -> _Data:
-    """A file as a whole."""
+    """Read a file as a whole."""
     from whichvars.cli.runs import file_fingerprint
     from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
@@ -325,7 +324,7 @@ def _load(options: dict[str, Any]) -> _Data:
 
 
 def _stream(options: dict[str, Any]) -> _Data:
-    """A file or a folder in portions, as sufficient statistics."""
+    """Read a file or a folder in portions, as sufficient statistics."""
     import whichvars as wv
     from whichvars.cli.runs import stream_fingerprint
     from whichvars.data.encoding import Encoding
@@ -333,7 +332,7 @@ def _stream(options: dict[str, Any]) -> _Data:
     from whichvars.errors import DataError
 
     if options["drop_missing"]:
-        raise DataError("--drop-missing needs the whole table; leave it or --stream out")
+        raise DataError("--drop-missing needs the whole table; leave out either it or --stream")
     sources = find_sources(options["data"])
     known = set(sources[0].columns)
     always, drop = (names_in(options[name], known) for name in ("always", "drop"))
@@ -344,7 +343,7 @@ def _stream(options: dict[str, Any]) -> _Data:
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
-    """The sampler that a run will take; None where every model is looked at."""
+    """The sampler of a run; None if all models are enumerated."""
     from whichvars.sampling.choosing import choose
 
     if arguments["sampler"] != "auto":
@@ -377,7 +376,7 @@ def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.sampling.exact import MAX_MODELS, number_of_models
 
     total = number_of_models(problem)
-    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, all of which are looked at.", quiet)
+    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all enumerated.", quiet)
     if MANY_MODELS < total <= MAX_MODELS:
         expected = f"{in_time(total / MODELS_A_SECOND)}; {in_memory(total * BYTES_A_MODEL)} of memory"
         say(f"Expected, roughly: {expected}.", quiet)
@@ -399,7 +398,7 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console = new_console()
     sentence, accurate = plain(verdict(posterior, target)), is_accurate(posterior, target)
     console.print()
-    if not accurate:  # nobody should read the numbers before this
+    if not accurate:  # a warning before the numbers
         console.print(sentence, style="bold")
         console.print()
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
@@ -412,7 +411,7 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
 
 
 def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
-    """The report into a run directory, where the packages it needs are installed."""
+    """Write the report to a run directory, if the packages it needs are installed."""
     from whichvars.cli.runs import REPORT, missing_for_report, write_report
 
     path = write_report(posterior, out / REPORT)
@@ -420,11 +419,11 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
         if path is not None:
             click.echo(f"Report: {path}")
         elif missing_for_report():
-            click.echo(f"No report: pip install {' '.join(missing_for_report())} for one.")
+            click.echo(f"No report was written; it needs: pip install {' '.join(missing_for_report())}")
 
 
 def verdict(posterior: "Posterior", target: float | None = None) -> str:
-    """One sentence on how far the numbers can be trusted."""
+    """A sentence about the accuracy of the results."""
     from whichvars.cli.runs import largest_error
     from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
 

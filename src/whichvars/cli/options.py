@@ -1,4 +1,4 @@
-"""What the user writes after the options, as priors and samplers."""
+"""Converting the values of command line options to priors and samplers."""
 
 import inspect
 from collections.abc import Container
@@ -32,7 +32,7 @@ def parse_slab(text: str) -> "Slab":
     name, colon, value = text.partition(":")
     if name not in SLABS:
         raise DataError(
-            f"--slab {text!r}: choose among {', '.join(SLABS)}; a number follows a colon, as in g-prior:100"
+            f"--slab {text!r}: choose among {', '.join(SLABS)}; a number follows after a colon, as in g-prior:100"
         )
     make = getattr(wv, SLABS[name])
     if not colon:
@@ -55,7 +55,7 @@ def make_sampler(name: str) -> Any:
 
 
 def names_in(values: tuple[str, ...], columns: Container[str] = ()) -> list[str]:
-    """Names given by several options or with commas between; a column whose own name has commas is found whole.
+    """Names given by several options or separated by commas; a value that is itself the name of a column is not split.
 
     >>> names_in(("a, b", "c,d"), {"a", "b", "c,d"})
     ['a', 'b', 'c,d']

@@ -1,4 +1,4 @@
-"""Run directories: what ``fit`` leaves behind and the other commands read."""
+"""Run directories, which ``fit`` writes and the other commands read."""
 
 import datetime
 import hashlib
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
 )  # fmt: skip
-CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"  # while a run goes on, or after it was interrupted
-BEST = 100  # models in top_models.csv
+# present during a run, or after it was interrupted
+CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
+# models in top_models.csv
+BEST = 100
 PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
 OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
 
@@ -48,7 +50,7 @@ def largest_error(posterior: "Posterior") -> float:
 
 
 def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
-    """Whether every inclusion probability is as accurate as was asked for, or as ``converged`` asks."""
+    """Whether every inclusion probability is as accurate as `target`, or by default as ``Posterior.converged`` requires."""
     from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
 
     return not doubts(posterior, ACCEPTABLE if target is None else target)
@@ -58,27 +60,27 @@ def is_accurate(posterior: "Posterior", target: float | None = None) -> bool:
 
 
 def check_directory(directory: Path, overwrite: bool) -> None:
-    """Refuse a directory that holds something else, or a run that is not to be replaced."""
+    """DataError if a directory contains something else, or a run that is not to be replaced."""
     if directory.is_dir() and any(directory.iterdir()):
         if (directory / UNFINISHED).exists() and not overwrite:
             raise DataError(
-                f"{directory} holds a run that is not finished; go on with `whichvars resume {shlex.quote(str(directory))}`, or "
+                f"{directory} contains an unfinished run; continue it with `whichvars resume {shlex.quote(str(directory))}`, or "
                 "start again with --overwrite"
             )
         if not (directory / SETTINGS).exists() and not (directory / UNFINISHED).exists():
             raise DataError(
-                f"{directory} is not empty and holds no run of whichvars; name another directory with --out"
+                f"{directory} is not empty and contains no run of whichvars; name another directory with --out"
             )
         if not overwrite:
             raise DataError(
-                f"{directory} already holds a run; replace it with --overwrite, or name another directory with --out"
+                f"{directory} already contains a run; replace it with --overwrite, or name another directory with --out"
             )
     elif directory.exists() and not directory.is_dir():
         raise DataError(f"{directory} is a file; name a directory with --out")
 
 
 def make_directory(directory: Path) -> None:
-    """Make it, and see that it can be written to before hours are spent."""
+    """Create the directory, and check that it can be written to before the run begins."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -90,7 +92,7 @@ def make_directory(directory: Path) -> None:
 
 
 def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
-    """Write all files but the report, settings.json last: where it is, the run is whole."""
+    """Write all files except the report. settings.json is the last one: if it exists, the run is complete."""
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
@@ -100,19 +102,19 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
 
 
 def write_unfinished(directory: Path, settings: dict[str, Any]) -> None:
-    """What ``resume`` needs beside the checkpoint; a checkpoint of an older run goes."""
+    """Write what ``resume`` needs besides the checkpoint, and remove the checkpoint of an older run."""
     remove_checkpoint(directory)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / UNFINISHED)
 
 
 def read_unfinished(directory: Path) -> dict[str, Any]:
-    """What ``write_unfinished`` wrote."""
+    """Read what ``write_unfinished`` wrote."""
     if not (directory / UNFINISHED).exists():
         done = (directory / SETTINGS).exists()
         raise DataError(
-            f"the run in {directory} is finished; there is nothing to go on with"
+            f"the run in {directory} is finished; there is nothing to continue"
             if done
-            else f"{directory} holds no unfinished run; name a directory that `whichvars fit` was writing to"
+            else f"{directory} contains no unfinished run; name a directory that `whichvars fit` was writing to"
         )
     try:
         return json.loads((directory / UNFINISHED).read_text(encoding="utf-8"))
@@ -123,19 +125,19 @@ def read_unfinished(directory: Path) -> dict[str, Any]:
 
 
 def has_checkpoint(directory: Path) -> bool:
-    """Whether there is something to go on with."""
+    """Whether a run can be continued."""
     return any((directory / CHECKPOINT).glob("replicate-*.npz"))
 
 
 def remove_checkpoint(directory: Path) -> None:
-    """The run is whole, or nothing came of it."""
+    """Remove the checkpoint of a run that is complete, or that failed."""
     (directory / UNFINISHED).unlink(missing_ok=True)
     if (directory / CHECKPOINT).exists():
         shutil.rmtree(directory / CHECKPOINT)
 
 
 def write_report(posterior: "Posterior", path: Path) -> Path | None:
-    """The report, where the packages it needs are installed."""
+    """Write the report if the packages it needs are installed; returns None otherwise."""
     if missing_for_report():
         return None
     posterior.report(path)
@@ -152,7 +154,7 @@ def write_csv(frame: "pd.DataFrame", path: Path) -> None:
 
 
 def to_csv(frame: "pd.DataFrame") -> str:
-    """A frame as CSV, its text so that a spreadsheet takes none of it for a formula."""
+    """A frame as CSV, with text protected so that no spreadsheet interprets it as a formula."""
     safe = frame.copy()
     for name in safe.columns:
         if safe[name].dtype.kind not in "biuf":
@@ -164,7 +166,7 @@ def to_csv(frame: "pd.DataFrame") -> str:
 
 
 def protect(text: str) -> str:
-    """Text that spreadsheets would run as a formula, with an apostrophe before it.
+    """Text with an apostrophe before it if spreadsheets would evaluate it as a formula.
 
     >>> protect("=HYPERLINK(1)"), protect("dose")
     ("'=HYPERLINK(1)", 'dose')
@@ -183,7 +185,7 @@ def write_text(text: str, path: Path) -> None:
 
 
 def file_fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
-    """What says whether data are the same."""
+    """The size and digest of a data file, by which data can be compared."""
     with open(path, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         size = stream.tell()
@@ -191,7 +193,7 @@ def file_fingerprint(path: Path, rows: int, columns: int) -> dict[str, Any]:
 
 
 def stream_fingerprint(path: Path, files: list[Path], statistics: "SufficientStatistics") -> dict[str, Any]:
-    """The same of data too large to be read twice: the digest is that of their statistics."""
+    """The same for data that are too large to be read twice; the digest is that of their statistics."""
     from whichvars.data.storage import digest_of
 
     return {
@@ -204,22 +206,22 @@ def stream_fingerprint(path: Path, files: list[Path], statistics: "SufficientSta
 
 
 def versions(names: Iterable[str]) -> dict[str, str | None]:
-    """Versions of packages; None where not installed."""
+    """Versions of packages; None if a package is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     from whichvars import __version__
 
-    found: dict[str, str | None] = {}
+    installed: dict[str, str | None] = {}
     for name in names:
         try:
-            found[name] = __version__ if name == "whichvars" else version(name)
+            installed[name] = __version__ if name == "whichvars" else version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            installed[name] = None
+    return installed
 
 
 def describe(posterior: "Posterior", target: float | None = None) -> dict[str, Any]:
-    """What was run, with what, and how it went."""
+    """The settings, results and versions of a run, for settings.json."""
     problem = posterior.problem
     return {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -252,7 +254,7 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
 
 
 def read_run(directory: str | os.PathLike[str]) -> SavedRun:
-    """A run that ``fit`` or ``exact`` wrote."""
+    """Read a run that ``fit`` or ``exact`` wrote."""
     from whichvars.posterior.posterior import Posterior
 
     place = Path(directory)
@@ -260,7 +262,7 @@ def read_run(directory: str | os.PathLike[str]) -> SavedRun:
         raise DataError(f"there is no directory {place}")
     if not (place / SETTINGS).exists():
         raise DataError(
-            f"{place} holds no run: it has no {SETTINGS}; name a directory that `whichvars fit` made"
+            f"{place} contains no run: it has no {SETTINGS}; name a directory that `whichvars fit` wrote"
         )
     try:
         settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What a terminal shows: tables, words for probabilities, notes."""
+"""Output in a terminal: tables, words for probabilities, and notes."""
 
 import sys
 import warnings
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from whichvars.posterior.posterior import Posterior
 
-WIDEST = 100  # columns; longer lines are hard to read
-IN_OPTIONS = {  # what warnings name, and what it is on the command line
+# columns; longer lines are hard to read
+WIDEST = 100
+# Python expressions in warnings, and the corresponding options of the command line
+IN_OPTIONS = {
     "ParallelTempering()": "--sampler tempering",
     "replicates=4": "--replicates 4",
     "posterior.explain() says more": "The report says more",
@@ -39,20 +41,20 @@ def say(message: str, quiet: bool = False) -> None:
 
 @contextmanager
 def notes(quiet: bool) -> Iterator[list[str]]:
-    """Collect the warnings of what is done inside, and say each once at its end."""
-    found: list[str] = []
+    """Collect the warnings inside this context, and print each of them once at its end."""
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            yield found
+            yield messages
         finally:
-            found += dict.fromkeys(str(w.message) for w in caught)
-    for message in found:
+            messages += dict.fromkeys(str(w.message) for w in caught)
+    for message in messages:
         say(f"Note: {in_options(message)}", quiet)
 
 
 def in_options(message: str) -> str:
-    """A message with options of the command line in place of Python.
+    """A message with options of the command line in place of Python expressions.
 
     >>> in_options("use ParallelTempering()")
     'use --sampler tempering'
@@ -63,7 +65,7 @@ def in_options(message: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from a file without what could steer a terminal.
+    """Text from a file without control characters for the terminal.
 
     >>> printable("dose\\x1b[31m")
     'dose�[31m'
@@ -72,14 +74,14 @@ def printable(text: str) -> str:
 
 
 def plain(text: str) -> "Text":
-    """Text for a table, brackets being brackets and not markup."""
+    """Text for a table, in which brackets are not markup."""
     from rich.text import Text
 
     return Text(printable(text))
 
 
 def in_time(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration in readable units.
 
     >>> in_time(0.4), in_time(42), in_time(600), in_time(9000)
     ('less than a second', '42 s', '10 min', '2.5 h')
@@ -92,7 +94,7 @@ def in_time(seconds: float) -> str:
 
 
 def in_memory(size: float) -> str:
-    """A size as people say it.
+    """A size in readable units.
 
     >>> in_memory(3e6), in_memory(2.5e9)
     ('3 MB', '2.5 GB')
@@ -133,7 +135,7 @@ def percent(console: "Console", posterior: "Posterior", pip: float, error: float
 
 
 def hundredths(share: float) -> str:
-    """A share in per cent; what is small is not said to be nothing, and "?" is what cannot be told.
+    """A share in per cent; small values are not rounded to zero, and "?" means unknown.
 
     >>> hundredths(0.25), hundredths(0.00001), hundredths(0.0), hundredths(float("nan"))
     ('25.00', '<0.01', '<0.01', '?')
@@ -166,14 +168,14 @@ def new_table() -> "Table":
 
 
 def print_json(content: Any) -> None:
-    """For machines: one JSON document on standard output; what is not a number is null."""
+    """Print one JSON document on standard output, with null for numbers that are not finite."""
     import json
 
     sys.stdout.write(json.dumps(without_nan(content), indent=1, ensure_ascii=False) + "\n")
 
 
 def without_nan(value: Any) -> Any:
-    """The same tree in JSON's own types.
+    """The same nested structure in the types of JSON.
 
     >>> without_nan({"a": [1.0, float("nan")]})
     {'a': [1.0, None]}

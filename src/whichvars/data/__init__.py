@@ -1,1 +1,4 @@
-"""What people have, made into named columns of numbers: frames, files, categories, formulas, genotypes, sums over rows; and how arrays are kept in files."""
+"""Reading data into named columns of numbers: data frames, files, categories, formulas, genotypes and sums over rows.
+
+It also contains the file format in which whichvars saves arrays.
+"""

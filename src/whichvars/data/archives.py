@@ -1,11 +1,12 @@
 """The files that ``storage.py`` writes: uncompressed ``.npz`` archives that end with their own checksum.
 
-- The last 64 bytes are a SHA-256 (they are the end of the archive's comment): a file that was cut or changed in a single
-  bit is refused. It is that of all before them; or, in files that are written often, of all but the contents of entries.
-  These have a CRC-32 in the archive anyway, which misses one damage in four thousand million and takes half the time.
-- Entries are not compressed: none can be larger than the file, and a small file cannot fill the memory.
-- A file is written under another name beside its place, private to its owner, and then renamed: there is the old
-  file or the new one, never half of one.
+- The last 64 bytes, the end of the archive's comment, are a SHA-256 digest, so that a file that was truncated or changed
+  in a single bit is rejected. It is the digest of everything before it; or, in files that are written often, of everything
+  except the contents of entries. These have a CRC-32 in the archive anyway, which misses one error in four thousand
+  million and takes half the time.
+- Entries are not compressed: none can be larger than the file, so that a small file cannot fill the memory.
+- A file is written under a temporary name in the same directory, readable by its owner only, and then renamed: there is
+  always either the old file or the complete new one.
 """
 
 import contextlib
@@ -24,28 +25,34 @@ import numpy as np
 
 from whichvars.errors import DataError
 
-DIGEST = 64  # hexadecimal digits of SHA-256
-QUICK = b"contents by CRC-32, all else by SHA-256 "  # stands before the digest where that is so
-BLOCK = 1 << 20  # bytes read at once
-PLAIN = "biuf"  # kinds of arrays that are stored
+# hexadecimal digits of SHA-256
+DIGEST = 64
+# precedes the digest of a file that was written with `quick`
+QUICK = b"contents by CRC-32, all else by SHA-256 "
+# bytes read at once
+BLOCK = 1 << 20
+# kinds of dtypes that are stored
+PLAIN = "biuf"
 
 
 class Damaged(Exception):
-    """What is in the file makes no sense."""
+    """The content of a file is not valid."""
 
 
 # --- writing
 
 
 def write(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], quick: bool = False) -> None:
-    """Write arrays by name; what is at `path` is replaced when all of them are on the disk. `quick`: leave it to the
-    CRC-32 that entries have to find damage in them."""
+    """Write arrays by name; an existing file is replaced when all of them are on disk. With `quick`, only the CRC-32 of
+    the entries protects their contents."""
     with replacing(path) as stream:
         sealed = _Sealed(stream)
         with zipfile.ZipFile(sealed, "w", zipfile.ZIP_STORED) as archive:
             archive.comment = QUICK * quick + b"0" * DIGEST
             for name, array in arrays.items():
-                entry = zipfile.ZipInfo(f"{name}.npy")  # with a fixed date: the same content, the same bytes
+                entry = zipfile.ZipInfo(
+                    f"{name}.npy"
+                )  # with a fixed date, so that the same content gives the same bytes
                 with archive.open(entry, "w", force_zip64=True) as content:
                     sealed.digest_is_on(not quick)
                     _write_array(content, name, array)
@@ -54,14 +61,14 @@ def write(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], quick: bo
 
 
 class _Sealed:
-    """A stream that can only be written to, and so is digested on the way; its last 64 bytes become the digest."""
+    """A write-only stream that computes a digest of what is written, and replaces the last 64 bytes by it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream, self.digest, self.last = stream, hashlib.sha256(), b""
         self.digesting = True
 
     def digest_is_on(self, on: bool) -> None:
-        """Whether what is written from here on is digested; there is more to come, so nothing need be held back."""
+        """Whether the digest includes what is written from here on. More will follow, so nothing need be held back."""
         self._pass_on(self.last)
         self.last, self.digesting = b"", on
 
@@ -86,7 +93,7 @@ class _Sealed:
 
 
 def _write_array(stream: IO[bytes], name: str, array: np.ndarray) -> None:
-    if array.flags.c_contiguous and array.size:  # NumPy would copy it once more, a piece at a time
+    if array.flags.c_contiguous and array.size:  # NumPy would make another copy, piece by piece
         np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
         stream.write(array.reshape(-1).view(np.uint8).data)
     else:
@@ -95,7 +102,7 @@ def _write_array(stream: IO[bytes], name: str, array: np.ndarray) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary stream whose content takes the place of `path` when all went well, and vanishes otherwise."""
+    """A binary stream whose content replaces the file at `path` if there is no error, and is deleted otherwise."""
     place = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent)
     try:
@@ -112,14 +119,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _usual_mode() -> int:
-    """Permissions of a new file; the mask can only be read by setting it, so set the strictest meanwhile."""
+    """The permissions of a new file. The mask can only be read by setting it, so the strictest is set meanwhile."""
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def _sync_directory(directory: Path) -> None:
-    """Let the renaming survive a power failure, where directories can be opened (not on Windows)."""
+    """Make the renaming survive a power failure, if directories can be opened (not on Windows)."""
     with contextlib.suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:
@@ -132,13 +139,13 @@ def _sync_directory(directory: Path) -> None:
 
 
 class Archive(NamedTuple):
-    """A file that is whole."""
+    """A file whose checksum is right."""
 
     entries: zipfile.ZipFile
     sizes: dict[str, int]
 
     def array(self, name: str) -> np.ndarray:
-        """An array, whose declared shape is compared with the bytes there are before memory is taken for it."""
+        """Read an array; its declared shape is compared with the size of the entry before memory is allocated."""
         size = self.sizes[f"{name}.npy"]
         with self.entries.open(f"{name}.npy") as stream:
             if np.lib.format.read_magic(stream) != (1, 0):
@@ -147,7 +154,7 @@ class Archive(NamedTuple):
             if dtype.kind not in PLAIN or dtype.hasobject or any(s < 0 for s in shape):
                 raise Damaged("an array is not of numbers")
             if math.prod(shape) * dtype.itemsize != size - stream.tell():
-                raise Damaged("an array has another size than it says")
+                raise Damaged("an array has another size than its header says")
             array = np.empty(math.prod(shape), dtype)
             buffer, done = array.data.cast("B") if array.size else memoryview(b""), 0
             while done < len(buffer):
@@ -160,7 +167,7 @@ class Archive(NamedTuple):
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[Archive]:
-    """An archive, its checksum looked at; DataError if it is wrong."""
+    """Open an archive; DataError if its checksum is wrong."""
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         _check_digest(stream, size, path)
@@ -169,8 +176,10 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Archive]:
                 yield Archive(archive, _entry_sizes(archive, size))
         except DataError:
             raise
-        except Exception as error:  # the checksum is right, so somebody wrote it like this
-            raise DataError(f"{path} cannot be read: {error}; make it again, or take another copy") from error
+        except Exception as error:  # the checksum is right, so that it was written like this
+            raise DataError(
+                f"{path} cannot be read: {error}; create it again, or use another copy"
+            ) from error
 
 
 def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
@@ -180,18 +189,18 @@ def _check_digest(stream: IO[bytes], size: int, path: Any) -> None:
     try:
         if _read(stream, size - DIGEST, DIGEST) == digest_of(stream, size):
             return
-    except Exception as error:  # those of zipfile share no base
+    except Exception as error:  # the errors of zipfile have no common base class
         why = error
     raise DataError(
-        f"{path} is damaged (its checksum is wrong): it was cut short or changed after whichvars saved it; "
-        "make it again, or take another copy"
+        f"{path} is damaged (its checksum is wrong): it was truncated or changed after whichvars saved it; "
+        "create it again, or use another copy"
     ) from why
 
 
 def digest_of(stream: IO[bytes], size: int) -> bytes:
-    """What the last 64 bytes of a file of this size should be."""
+    """The digest that the last 64 bytes of a file of this size should be."""
     digest, at = hashlib.sha256(), 0
-    for start, end in [*_left_out(stream, size), (size - DIGEST, size)]:
+    for start, end in [*_undigested(stream, size), (size - DIGEST, size)]:
         if start < at:
             raise Damaged("its entries overlap")
         for place in range(at, start, BLOCK):
@@ -200,29 +209,29 @@ def digest_of(stream: IO[bytes], size: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _left_out(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
-    """Where a file is not digested: the contents of entries, if it says so."""
+def _undigested(stream: IO[bytes], size: int) -> list[tuple[int, int]]:
+    """The ranges of bytes that the digest leaves out: the contents of entries, if the file was written with `quick`."""
     if size < DIGEST + len(QUICK) or _read(stream, size - DIGEST - len(QUICK), len(QUICK)) != QUICK:
         return []
-    found = []
+    ranges = []
     with zipfile.ZipFile(stream) as archive:
         for entry in archive.infolist():
             name, extra = struct.unpack("<HH", _read(stream, entry.header_offset + 26, 4))
             start = entry.header_offset + 30 + name + extra
-            found.append((start, start + entry.file_size))
-    return sorted(found)
+            ranges.append((start, start + entry.file_size))
+    return sorted(ranges)
 
 
 def _read(stream: IO[bytes], start: int, length: int) -> bytes:
     stream.seek(start)
-    found = stream.read(length)
-    if len(found) < length:
+    data = stream.read(length)
+    if len(data) < length:
         raise Damaged("it is cut short")
-    return found
+    return data
 
 
 def _entry_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
-    """Sizes of the entries by name, none of them compressed, together no larger than the file."""
+    """Sizes of the entries by name, after checking that none is compressed and that they fit into the file."""
     entries = archive.infolist()
     if any(e.compress_type != zipfile.ZIP_STORED or e.compress_size != e.file_size for e in entries):
         raise Damaged("it has compressed entries, which whichvars does not write")

@@ -1,8 +1,8 @@
-"""From the columns of a file to columns of numbers, a response and groups.
+"""Converting the columns of a file to numeric columns, a response and groups.
 
-Columns of few different words, and of categories, become 0/1 columns, one for each level but the first, that enter
-and leave together as one group. Dates, free text, gaps and cells that are no numbers are refused by column and row
-with advice.
+Columns with few distinct words, and categorical columns, become 0/1 columns, one for each level except the first, which
+enter and leave the model together as one group. Dates, free text, missing values and cells that are not numbers are
+errors, whose messages name the column and row and say what to do.
 """
 
 import shlex
@@ -17,8 +17,10 @@ from whichvars.data.files import Table
 from whichvars.data.frames import find_columns, suggest
 from whichvars.errors import DataError
 
-FEWEST_COUNTED = 10  # rows; in fewer, a column may rise by 1 by chance
-MOST_LEVELS = 50  # different words in a column of categories
+# rows below which a column may increase by 1 from row to row by chance
+FEWEST_COUNTED = 10
+# most levels of a categorical column
+MOST_LEVELS = 50
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
 NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
 DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
@@ -26,15 +28,13 @@ DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[T 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How columns of a file become columns of X; kept, so that new data are treated alike."""
+    """The conversion of the columns of a file to columns of X, kept so that new data can be converted in the same way."""
 
     columns: list[str]  # of the file, in order
-    levels: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # of those that are categories, the reference first
+    levels: dict[str, list[str]] = field(default_factory=dict)  # of categorical columns, the reference first
 
     def apply(self, table: Table) -> pd.DataFrame:
-        """New data as columns of X; columns that are not asked for are not looked at."""
+        """The columns of X for new data; other columns are ignored."""
         missing = [name for name in self.columns if name not in table.frame.columns]
         if missing:
             rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
@@ -42,7 +42,7 @@ class Encoding:
                 f"the file lacks the column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing[:3]))}{rest}"
             )
         frame = table.frame[self.columns]
-        _refuse_missing(frame, "take such rows out of the file", "fill it in: the run was made with it")
+        _refuse_missing(frame, "remove such rows from the file", "fill it in: the run was made with it")
         numeric = [name for name in self.columns if name not in self.levels]
         faults: list[str] = []
         converted = _convert(table._replace(frame=frame[numeric]), faults, categories=False)[0]
@@ -50,25 +50,25 @@ class Encoding:
         return self._encode(frame, converted)
 
     def _encode(self, frame: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-        """Numbers and words side by side, in the order of the file."""
+        """Numeric and 0/1 columns in the order of the file."""
         values, names = numbers.to_numpy(dtype=float), list(numbers.columns)
         if self.levels:
             place = {name: i for i, name in enumerate(names)}
-            parts, names = [], []
+            blocks, names = [], []
             for name in self.columns:
                 if name in self.levels:
-                    parts.append(_dummies(frame[name], self.levels[name]))
+                    blocks.append(_dummies(frame[name], self.levels[name]))
                     names += [f"{name}={level}" for level in self.levels[name][1:]]
                 else:
-                    parts.append(values[:, [place[name]]])
+                    blocks.append(values[:, [place[name]]])
                     names.append(name)
-            values = np.hstack(parts)
+            values = np.hstack(blocks)
         _refuse_infinite(values, names, frame.index)
         return pd.DataFrame(values, columns=names)
 
 
 class EncodedTable(NamedTuple):
-    """What a ``Problem`` is made of."""
+    """The arguments of a ``Problem``, the encoding, and notes for the user."""
 
     X: pd.DataFrame
     y: pd.Series
@@ -88,17 +88,17 @@ def encode_table(
     drop: Iterable[str] = (),
     drop_missing: bool = False,
 ) -> EncodedTable:
-    """Split a table into response and columns of X, words turned into groups of 0/1 columns.
+    """Split a table into the response and the columns of X, with words converted to groups of 0/1 columns.
 
     Parameters
     ----------
     table : Table
     response : str
-        Name of the column to explain.
+        Name of the response.
     always, drop : names
-        Columns that are in every model, and columns not to be looked at.
+        Columns that are in every model, and columns to leave out.
     drop_missing : bool
-        Leave out rows with gaps, instead of refusing them.
+        Leave out rows with missing values; otherwise these are an error.
     """
     names, notes = list(table.frame.columns), list(table.notes)
     if response not in names:
@@ -120,24 +120,24 @@ def encode_table(
     y = _response(table._replace(frame=frame[[response]]), response)
     frame = beside
     if frame.shape[1] == 0:
-        raise DataError(f"there is no column left beside the response {response!r}; nothing to select from")
+        raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
     faults: list[str] = []
     numbers, levels, more = _convert(table._replace(frame=frame), faults, categories=True)
     _refuse(faults)
-    constant = [name for name, found in levels.items() if len(found) == 1]
+    constant = [name for name, words in levels.items() if len(words) == 1]
     notes += more + [
         f"Column {name!r} counts the rows; if it is an identifier, leave it out with --drop {_quoted(name)}."
         for name in _counters(numbers)
     ]
-    notes += [f"Column {name!r} holds one word only and is left out." for name in constant]
+    notes += [f"Column {name!r} contains only one word and is left out." for name in constant]
     frame = frame.drop(columns=constant)
-    levels = {name: found for name, found in levels.items() if name not in constant}
+    levels = {name: words for name, words in levels.items() if name not in constant}
     encoding = Encoding(list(frame.columns), levels)
     X = encoding._encode(frame, numbers)
-    groups = {name: [f"{name}={level}" for level in found[1:]] for name, found in levels.items()}
+    groups = {name: [f"{name}={level}" for level in words[1:]] for name, words in levels.items()}
     notes += [
-        f"Column {name!r} is a category of {len(found)} levels ({_some(found)}); they enter together, compared with {found[0]!r}."
-        for name, found in levels.items()
+        f"Column {name!r} is a category with {len(words)} levels ({_some(words)}); they enter together, compared with {words[0]!r}."
+        for name, words in levels.items()
     ]
     inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
     free = {name: columns for name, columns in groups.items() if name not in wanted}
@@ -145,11 +145,11 @@ def encode_table(
 
 
 def _counters(frame: pd.DataFrame) -> list[str]:
-    """Columns of whole numbers that rise by 1 from each row to the next."""
+    """Columns of whole numbers that increase by 1 from each row to the next."""
     if len(frame) < FEWEST_COUNTED:
         return []
-    first, second = frame.iloc[:2].to_numpy(dtype=float)  # no copy of all that most columns do not need
-    with np.errstate(invalid="ignore"):  # infinite cells are refused later, by name
+    first, second = frame.iloc[:2].to_numpy(dtype=float)  # avoids copying all rows of most columns
+    with np.errstate(invalid="ignore"):  # infinite cells are found later
         likely = np.flatnonzero((second - first == 1) & (np.floor(first) == first)).tolist()
     return [str(frame.columns[j]) for j in likely if (np.diff(frame.iloc[:, j].to_numpy(float)) == 1).all()]
 
@@ -164,14 +164,14 @@ def _without_gaps(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     if count == len(frame):
         worst = frame.isna().sum().idxmax()
         raise DataError(
-            f"every row has a missing value; column {worst!r} has the most of them: leave it out with --drop"
+            f"every row has a missing value; column {worst!r} has the most: leave it out with --drop"
         )
     note = [f"{count} of {len(frame)} rows have missing values and are left out."] if count else []
     return frame[~gaps], note
 
 
 def _refuse_missing(frame: pd.DataFrame, rows: str, column: str, droppable: bool = False) -> None:
-    """An error if there are gaps, with what can be done about their rows, and about a column that is empty."""
+    """DataError if there are missing values, with advice on their rows, or on the column if it is empty."""
     gaps = frame.isna().to_numpy()
     if not gaps.any():
         return
@@ -183,7 +183,9 @@ def _refuse_missing(frame: pd.DataFrame, rows: str, column: str, droppable: bool
     if gaps[:, first].all():
         raise DataError(f"column {name!r} is empty; {column}{drop}")
     more = (
-        "" if count == 1 else f" (in all {count} cells of {columns} column{'s' * (columns > 1)} are missing)"
+        ""
+        if count == 1
+        else f" ({count} cells of {columns} column{'s' * (columns > 1)} are missing in total)"
     )
     raise DataError(
         f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or {rows}"
@@ -197,7 +199,7 @@ def _refuse_infinite(values: np.ndarray, names: list[str], index: Any) -> None:
         column = int(bad.any(axis=0).argmax())
         row = index[int(bad[:, column].argmax())] + 1
         raise DataError(
-            f"column {names[column]!r} is infinite in row {row}; mend the cell or leave the row out"
+            f"column {names[column]!r} is infinite in row {row}; correct the cell or leave the row out"
         )
 
 
@@ -213,12 +215,12 @@ def _response(table: Table, name: str) -> pd.Series:
     faults: list[str] = []
     if pd.api.types.is_bool_dtype(table.frame[name].dtype):
         raise DataError(
-            f"the response {name!r} holds true and false; this is linear regression: write 0 and 1 if you mean that"
+            f"the response {name!r} contains true and false; this is linear regression: write 0 and 1 if you mean that"
         )
     words = _words_alone(table.frame[name])
     if words:
         raise DataError(
-            f"the response {name!r} holds words ({_some([_short(word) for word in words])}), not numbers; this is linear "
+            f"the response {name!r} contains words ({_some([_short(word) for word in words])}), not numbers; this is linear "
             f"regression: {_as_numbers(words)}, or name another response"
         )
     numbers = _convert(table, faults, categories=False)[0]
@@ -230,7 +232,7 @@ def _response(table: Table, name: str) -> pd.Series:
 
 
 def _words_alone(column: pd.Series) -> list[str]:
-    """The different words, sorted, of a column that holds neither numbers, however they are written, nor dates."""
+    """The sorted distinct words of a column; none if it contains numbers in any notation, or dates."""
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
         return []
     words = column.astype(str).str.strip()
@@ -243,16 +245,16 @@ def _words_alone(column: pd.Series) -> list[str]:
 def _as_numbers(words: list[str]) -> str:
     if len(words) == 2:
         return f"write 0 for {_short(words[0])} and 1 for {_short(words[1])} if you mean that"
-    return "write numbers if the words have an order that numbers can stand for"
+    return "write numbers if the words have an order that numbers can represent"
 
 
-# --- kinds of columns
+# --- types of columns
 
 
 def _convert(
     table: Table, faults: list[str], categories: bool
 ) -> tuple[pd.DataFrame, dict[str, list[str]], list[str]]:
-    """Columns of numbers as numbers; levels of those that are categories; notes. What is neither goes to `faults`."""
+    """The numeric columns as numbers, the levels of categorical columns, and notes. Errors are appended to `faults`."""
     frame = table.frame
     commas: list[str] = []
     plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes], bool)
@@ -260,16 +262,16 @@ def _convert(
     levels: dict[str, list[str]] = {}
     for name in frame.columns[~plain]:
         column = frame[name]
-        kind, found = look_at_columns(column, table.decimal_comma, categories)
+        kind, result = classify(column, table.decimal_comma, categories)
         if kind == "fault":
-            faults.append(f"column {name!r} {found}")
+            faults.append(f"column {name!r} {result}")
         elif kind == "levels":
-            levels[name] = found
+            levels[name] = result
         else:
-            numbers[name] = found
+            numbers[name] = result
             if kind == "comma":
                 commas.append(name)
-    notes = [f"Numbers with decimal commas are read as such, in column {_some(commas)}."] if commas else []
+    notes = [f"Commas are read as decimal commas in column {_some(commas)}."] if commas else []
     if plain.all():
         return frame, levels, notes
     kept = [name for name, is_plain in zip(frame.columns, plain) if is_plain or name in numbers]
@@ -277,9 +279,9 @@ def _convert(
     return converted[kept], levels, notes
 
 
-def look_at_columns(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[str, Any]:
-    """What a column is that is not plain numbers: ("number", values), ("comma", values), ("levels", them) or
-    ("fault", what is wrong and what to do)."""
+def classify(column: pd.Series, decimal_comma: bool, categories: bool) -> tuple[str, Any]:
+    """The type and content of a column without a numeric dtype: ("number", values), ("comma", values), ("levels", levels)
+    or ("fault", message)."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
         return "fault", _dates(column)
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -307,14 +309,14 @@ def look_at_columns(column: pd.Series, decimal_comma: bool, categories: bool) ->
     if len(words) <= len(text) / 2 or not categories:
         more = f" (and {len(words) - 1} more such cell{'s' * (len(words) > 2)})" if len(words) > 1 else ""
         return "fault", (
-            f"has {_short(words.iloc[0])} in row {words.index[0] + 1}{more}, which is not a number; mend the cell, or leave "
+            f"has {_short(words.iloc[0])} in row {words.index[0] + 1}{more}, which is not a number; correct the cell, or leave "
             "it empty if the value is missing"
         )
     return _levels(text, categories)
 
 
 def _floats(column: pd.Series) -> np.ndarray:
-    """Numbers as floats; integers of more than 308 digits are infinite, and refused as such later."""
+    """Numbers as floats. Integers of more than 308 digits become infinite, which is an error later."""
     try:
         return column.to_numpy(dtype=float)
     except OverflowError:
@@ -329,7 +331,7 @@ def _float(value: Any) -> float:
 
 
 def _quoted(name: Any) -> str:
-    """As a shell wants it."""
+    """A name quoted for the shell."""
     return shlex.quote(str(name))
 
 
@@ -339,7 +341,7 @@ def _short(text: str) -> str:
 
 def _dates(column: pd.Series) -> str:
     return (
-        f"holds dates or times ({column.iloc[0]}); turn it into a number (days since a start, month, hour), "
+        f"contains dates or times ({column.iloc[0]}); turn it into a number (days since a start, month, hour), "
         f"or leave it out with --drop {_quoted(column.name)}"
     )
 
@@ -347,23 +349,23 @@ def _dates(column: pd.Series) -> str:
 def _levels(column: pd.Series, categories: bool) -> tuple[str, Any]:
     levels = sorted(column.astype(str).str.strip().unique())
     if not categories:
-        return "fault", f"holds words ({_some([_short(level) for level in levels])}), not numbers"
+        return "fault", f"contains words ({_some([_short(level) for level in levels])}), not numbers"
     if len(levels) > min(MOST_LEVELS, max(2, len(column) // 3)):
         return "fault", (
-            f"holds free text: {len(levels)} different values in {len(column)} rows, such as {_short(levels[0])}; "
+            f"contains free text: {len(levels)} different values in {len(column)} rows, such as {_short(levels[0])}; "
             f"leave it out with --drop {_quoted(column.name)}, or merge its values into a few categories"
         )
     return "levels", levels
 
 
 def _dummies(column: pd.Series, levels: list[str]) -> np.ndarray:
-    """One 0/1 column for each level but the first, (n, levels − 1)."""
+    """One 0/1 column for each level except the first, (n, levels − 1)."""
     text = column.astype(str).str.strip().to_numpy(dtype=object)
     unknown = ~np.isin(text, levels)
     if unknown.any():
         row = int(unknown.argmax())
         raise DataError(
-            f"column {column.name!r} has {_short(text[row])} in row {column.index[row] + 1}, which the run has not seen; its levels are "
+            f"column {column.name!r} has {_short(text[row])} in row {column.index[row] + 1}, which the data of the run did not have; its levels are "
             f"{_some(levels)}"
         )
     return (text[:, None] == np.array(levels[1:], dtype=object)[None, :]).astype(float)

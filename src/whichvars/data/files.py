@@ -1,6 +1,6 @@
-"""Data files as people have them, CSV, Parquet and Feather, as tables with sound names.
+"""Reading CSV, Parquet and Feather files into tables with valid column names.
 
-Rows are counted from 1, the header not counted. What columns hold is looked at in ``encoding.py``.
+Rows are counted from 1, without the header. The contents of columns are converted in ``encoding.py``.
 """
 
 import csv
@@ -18,8 +18,10 @@ import pandas as pd
 
 from whichvars.errors import DataError
 
-LARGEST_GZIP = 256 << 20  # bytes that any gzipped file may unpack to
+# bytes that a gzipped file of any size may unpack to
+LARGEST_GZIP = 256 << 20
 SEPARATORS = (",", ";", "\t")
+# cells of a CSV file that are missing values
 GAPS = frozenset(
     [
         "#N/A",
@@ -42,7 +44,7 @@ GAPS = frozenset(
         "null",
         "",
     ]
-)  # cells of a CSV file that hold no value
+)
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
@@ -52,17 +54,18 @@ FOREIGN = {
 
 
 class Table(NamedTuple):
-    """A file as read: columns with names, nothing converted yet."""
+    """The named columns of a file, not yet converted to numbers."""
 
     frame: pd.DataFrame
-    notes: list[str]  # what was done that the user should know
-    decimal_comma: bool = False  # whether commas in numbers can be nothing else
+    notes: list[str]  # for the user, about what was changed
+    decimal_comma: bool = False  # whether commas in numbers can only be decimal commas
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a CSV (also gzipped), Parquet or Feather file; what it is is told from its first bytes.
+    """Read a CSV (also gzipped), Parquet or Feather file, recognised by its first bytes.
 
-    CSV: the first line has the names; separated by commas, semicolons or tabs, whichever the header has most of.
+    The first line of a CSV file has the names of the columns. The separator is the comma, semicolon or tab, whichever is
+    most frequent in this line.
 
     Examples
     --------
@@ -85,7 +88,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
 
 def first_bytes(path: Path) -> bytes:
-    """By which the kind of a file is told; refuses those of other programs."""
+    """The first bytes of a file, which identify its format; DataError for the formats of other programs."""
     with open(path, "rb") as stream:
         first = stream.read(8)
     if not first:
@@ -105,7 +108,7 @@ def _read_arrow(path: Path, reader: str, kind: str) -> Table:
         ) from None
     except MemoryError:
         raise
-    except Exception as error:  # pyarrow's own errors share no base
+    except Exception as error:  # the errors of pyarrow have no common base class
         raise DataError(f"{path} cannot be read as {kind}: {str(error).splitlines()[0]}") from error
     frame.columns = pd.Index([str(name).strip() for name in frame.columns], dtype=object)
     return _tidy(frame.reset_index(drop=True), list(frame.columns), path)
@@ -131,7 +134,8 @@ def _read_csv(path: Path, content: bytes) -> Table:
 
 
 def _empty_blanks(frame: pd.DataFrame) -> None:
-    """Blanks alone, of whatever kind and in quotes too, are no value, and blanks around a word do not change it."""
+    """Replace cells that contain only blanks, of any kind and also in quotes, by missing values. Blanks around a code for
+    missing values are ignored."""
     for name, kind in zip(frame.columns, frame.dtypes):
         if isinstance(kind, np.dtype) and kind.kind in "biuf":
             continue
@@ -140,20 +144,20 @@ def _empty_blanks(frame: pd.DataFrame) -> None:
             frame[name] = frame[name].mask(gaps.astype(bool))
 
 
-def _too_many_cells(path: Path, names: list[str], who: str) -> DataError:
+def _too_many_cells(path: Path, names: list[str], subject: str) -> DataError:
     return DataError(
-        f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} but {who} more cells; "
+        f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} but {subject} more cells; "
         "give every column a name"
     )
 
 
 def cannot_parse(path: Path, error: Exception, names: int) -> DataError:
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if found is None:
+    match = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if match is None:
         return DataError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}")
     return DataError(
-        f"{path}: line {found[2]} has {found[3]} cells but the header has {names} names; "
-        "put text that holds the separator in double quotes"
+        f"{path}: line {match[2]} has {match[3]} cells but the header has {names} names; "
+        "put text that contains the separator in double quotes"
     )
 
 
@@ -167,7 +171,7 @@ def _decode(path: Path, content: bytes) -> str:
             raise DataError(f"{path} is a damaged gzip file: {error}") from error
         if len(content) > most:
             raise DataError(
-                f"{path} unpacks to over {most >> 20:,} MB, as no table does; unpack it yourself if it is one"
+                f"{path} unpacks to over {most >> 20:,} MB, which is unusual for a table; unpack it yourself if it is one"
             )
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
@@ -175,7 +179,7 @@ def _decode(path: Path, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path} is not a text file in UTF-8: line {line} has a byte that is none; save it as CSV in UTF-8"
+            f"{path} is not a text file in UTF-8: line {line} has an invalid byte; save it as CSV in UTF-8"
         ) from error
     if "\0" in text:
         raise DataError(f"{path} is not a text file; save the table as CSV, Parquet or Feather")
@@ -200,7 +204,7 @@ def read_header(path: Path, text: str, separator: str) -> list[str]:
         raise _too_many_cells(path, names, "the first row has")
     if all(_is_number(name) for name in names):
         raise DataError(
-            f"{path} has no header: its first line holds numbers ({', '.join(names[:3])}{', …' * (len(names) > 3)}); "
+            f"{path} has no header: its first line contains only numbers ({', '.join(names[:3])}{', …' * (len(names) > 3)}); "
             "put a line with the names of the columns first"
         )
     return names
@@ -215,10 +219,10 @@ def _is_number(text: str) -> bool:
 
 
 def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
-    """Names checked; empty rows, empty unnamed columns and row labels left out."""
+    """Check the names, and leave out empty rows, empty columns without a name, and row labels."""
     notes = []
     check_names(names, path)
-    frame = frame.copy()  # with columns of one kind side by side: far quicker where they are many
+    frame = frame.copy()  # puts columns of one dtype side by side, which is far quicker if there are many
     frame.columns = pd.Index(names, dtype=object)
     if frame.empty:
         raise DataError(f"{path} has {'a header but no rows' if len(names) else 'no columns'}")
@@ -227,7 +231,7 @@ def _tidy(frame: pd.DataFrame, names: list[str], path: Path) -> Table:
         blank = unnamed & frame.isna().all().to_numpy()
         labels = unnamed & ~blank
         if labels[0]:
-            notes.append("The first column has no name and is taken for row labels: it is left out.")
+            notes.append("The first column has no name; it is assumed to contain row labels and left out.")
             labels[0] = False
         if labels.any():
             raise DataError(

@@ -1,12 +1,12 @@
-"""Formulas, with formulaic: from a table with factors and a formula to columns, groups of them, and parents.
+"""Formulas, read with formulaic: a table and a formula give columns, groups of columns, and parents of interactions.
 
-A term of the formula is one variable, however many columns it has: the dummies of a factor, or of an interaction
-with one, enter and leave together. New rows get the same columns: levels, knots, means and the like are those of
-the rows the formula was first used on.
+A term of the formula is one variable, however many columns it has: the dummies of a factor, or of an interaction with a
+factor, enter and leave the model together. New rows get the same columns: levels, knots, means and so on are those of the
+rows that the formula was first used on.
 
-Formulaic evaluates Python expressions. Those allowed here are made of columns, formulaic's own transformations
-(``C``, ``log``, ``poly``, ``bs``, …), numpy's elementwise functions (``np.sqrt``), numbers and arithmetic; no other
-name is looked up, neither Python's built-in functions nor the caller's variables.
+Formulaic evaluates Python expressions. Those allowed here consist of columns, formulaic's own transformations (``C``,
+``log``, ``poly``, ``bs``, …), numpy's elementwise functions (``np.sqrt``), numbers and arithmetic. No other names are
+allowed, neither Python's built-in functions nor the caller's variables.
 """
 
 import ast
@@ -23,13 +23,14 @@ import pandas as pd
 from whichvars.data.frames import check_finite, read_vector, suggest
 from whichvars.errors import ArgumentTypeError, DataError
 
-NUMPY_TOO = ("where", "clip", "pi", "e")  # besides its elementwise functions
+# allowed names of numpy besides its elementwise functions
+NUMPY_TOO = ("where", "clip", "pi", "e")
 QUOTED = re.compile(r"`([^`]*)`")
 
 
 @dataclass(frozen=True)
 class FormulaColumns:
-    """How a table becomes the columns of X. Made by ``read_formula``.
+    """The conversion of a table to the columns of X, made by ``read_formula``.
 
     Parameters
     ----------
@@ -39,11 +40,11 @@ class FormulaColumns:
     columns : tuple of str
         Names of the columns.
     groups : dict
-        The columns of each variable that is not simply one column.
+        The columns of each variable that is not a single column of the same name.
     always : tuple of str
         Columns in every model.
     parents : dict
-        For each interaction, the terms in it; what `heredity` is given.
+        For each interaction, the terms that it contains; for `heredity`.
     """
 
     formula: str
@@ -78,15 +79,15 @@ def read_formula(
         raise DataError(f"formula: {formula!r} has no response; write it before a ~, as in 'y ~ a + b'")
     if not any(str(term) == "1" for term in right):
         raise DataError(
-            f"formula: {formula!r} takes the intercept out, but it is always in; leave out -1 or 0"
+            f"formula: {formula!r} removes the intercept, but every model has one; leave out -1 or 0"
         )
     added: list[Any] = []
     if always is not None:
         none, added = _parse(always, frame, "always")
         if none is not None:
-            raise DataError(f"always: give terms alone, such as 'age + C(site)', not {always!r}")
+            raise DataError(f"always: give only terms, such as 'age + C(site)', not {always!r}")
     in_every = {str(term) for term in added} | {"1"}
-    # lower orders first: the coding of a factor in a term depends on the terms before it
+    # main effects first: the coding of a factor in a term depends on the terms before it
     terms = sorted({str(t): t for t in [*right, *added]}.values(), key=lambda t: t.degree)
     if in_every.issuperset(map(str, terms)):
         raise DataError(f"formula: {formula!r} has no terms to select from")
@@ -115,7 +116,7 @@ def _formulaic() -> Any:
         return importlib.import_module("formulaic")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "formulas need formulaic: install the extra by pip install 'whichvars[formula]', or pip install formulaic"
+            "formulas need the package formulaic: pip install 'whichvars[formula]', or pip install formulaic"
         ) from error
 
 
@@ -131,7 +132,7 @@ def _read_frame(data: Any, what: str) -> pd.DataFrame:
 
 
 def _parse(formula: object, frame: pd.DataFrame, what: str) -> tuple[list[Any] | None, list[Any]]:
-    """The terms before the ~, None if there is none, and those after it; every name in them looked at."""
+    """The terms before the ~ (None without a ~) and those after it, after checking all names in them."""
     if not isinstance(formula, str):
         raise ArgumentTypeError(f"{what} must be text such as 'y ~ a + b', not {formula!r}")
     formulaic = _formulaic()
@@ -143,7 +144,7 @@ def _parse(formula: object, frame: pd.DataFrame, what: str) -> tuple[list[Any] |
         raise DataError(f"{what}: {formula!r} cannot be read: {_plain(error)}") from error
     left, right = (parsed.lhs, parsed.rhs) if hasattr(parsed, "lhs") else (None, parsed)
     if not all(isinstance(part, formulaic.SimpleFormula) for part in (left, right) if part is not None):
-        raise DataError(f"{what}: {formula!r} has several parts (|); write one")
+        raise DataError(f"{what}: {formula!r} has several parts (|); only one is allowed")
     for term in [*(left or []), *right]:
         for factor in term.factors:
             _check_names(factor, list(map(str, frame.columns)), what)
@@ -151,12 +152,12 @@ def _parse(formula: object, frame: pd.DataFrame, what: str) -> tuple[list[Any] |
 
 
 def _plain(error: Exception) -> str:
-    """The first line of a message, without the marks for terminals."""
+    """The first line of a message."""
     return str(error).strip().split("\n")[0]
 
 
 def _check_names(factor: Any, columns: list[str], what: str) -> None:
-    """DataError unless a factor is made of columns and of what is named at the top of this file."""
+    """DataError unless a factor consists of columns and of what the docstring of this module allows."""
     kind, expression = factor.eval_method.value, factor.expr
     if kind == "literal":
         return
@@ -167,13 +168,13 @@ def _check_names(factor: Any, columns: list[str], what: str) -> None:
         names = set(QUOTED.findall(expression))
         tree = ast.parse(QUOTED.sub("0", expression), mode="eval")
     known = importlib.import_module("formulaic.transforms").TRANSFORMS
-    owned = set()
+    owners = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             _check_attribute(node, expression, what)
-            owned.add(node.value)
+            owners.add(node.value)
     names |= {
-        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in owned and n.id not in known
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in owners and n.id not in known
     }
     for name in sorted(names - set(columns)):
         raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}")
@@ -185,7 +186,7 @@ def _check_attribute(node: ast.Attribute, expression: str, what: str) -> None:
     if not ((owner == "np" and elementwise) or (owner == "contr" and not node.attr.startswith("_"))):
         raise DataError(
             f"{what}: .{node.attr} in {expression!r} is not allowed, only elementwise functions of numpy such as np.sqrt; "
-            "make a column of it first"
+            "compute it as a column of the table first"
         )
 
 
@@ -198,13 +199,13 @@ def _columns_used(formula: Any, columns: Iterable[Any]) -> list[str]:
 
 
 def _simple(names: list[str]) -> list[str]:
-    """Names that read well, C(region)[T.north] as region[north]; as they were where two would be the same."""
+    """Readable names, such as region[north] for C(region)[T.north]; unchanged if two of them would be the same."""
     short = [re.sub(r"\[T\.([^\]]*)\]", r"[\1]", re.sub(r"\bC\(([^(),]+)\)", r"\1", n)) for n in names]
     return short if len(set(short)) == len(short) else names
 
 
 def _columns_of(spec: Any, terms: list[Any]) -> list[list[str]]:
-    """Names of the columns of each term."""
+    """The names of the columns of each term."""
     places = {str(term): indices for term, indices in spec.term_indices.items()}
     flat = [i for term in terms for i in places[str(term)]]
     name = dict(zip(flat, _simple([spec.column_names[i] for i in flat])))
@@ -212,14 +213,13 @@ def _columns_of(spec: Any, terms: list[Any]) -> list[list[str]]:
 
 
 def _parents(terms: list[Any], variables: list[str]) -> dict[str, list[str]]:
-    """For every interaction those of the terms whose factors are among its own."""
+    """For every interaction, the terms whose factors are a proper subset of its factors."""
     factors = [frozenset(factor.expr for factor in term.factors) for term in terms]
-    found = {}
-    for name, own in zip(variables, factors):
-        parents = [parent for parent, part in zip(variables, factors) if part < own]
-        if parents:
-            found[name] = parents
-    return found
+    parents = {
+        name: [other for other, subset in zip(variables, factors) if subset < factors_of_name]
+        for name, factors_of_name in zip(variables, factors)
+    }
+    return {name: names for name, names in parents.items() if names}
 
 
 # --- values
@@ -236,11 +236,11 @@ def _check_complete(frame: pd.DataFrame, used: list[str]) -> None:
 
 
 def _check_column(frame: pd.DataFrame, factor: str, levels: Iterable[Any] | None) -> None:
-    """DataError where a column has a level, naming it, that was not there before, or text in place of numbers."""
+    """DataError if a column has a level that the data used for fitting did not have, or text in place of numbers."""
     match = re.fullmatch(r"C\(`?([^(),`]+)`?\)|([^()]+)", factor)
     name = (match[1] or match[2]) if match else ""
     if name not in frame.columns:
-        return  # an expression: formulaic looks at what comes out of it
+        return  # an expression: formulaic checks its values
     if levels is None:
         read_vector(frame[name].dropna(), None, f"column {name!r}")
         return
@@ -249,13 +249,13 @@ def _check_column(frame: pd.DataFrame, factor: str, levels: Iterable[Any] | None
         if value not in known:
             row = int(np.flatnonzero(frame[name] == value)[0])
             raise DataError(
-                f"column {name!r} has the level {value!r} in row {row}, which was not among those learnt from: "
+                f"column {name!r} has the level {value!r} in row {row}, which the data used for fitting did not have: "
                 f"{', '.join(map(repr, known[:8]))}{', …' if len(known) > 8 else ''}"
             )
 
 
 def _matrix(spec: Any, frame: pd.DataFrame) -> Any:
-    """formulaic's model matrix, with nothing but the table and its own functions in sight."""
+    """The model matrix of formulaic, which can use only the table and its own functions."""
     errors = importlib.import_module("formulaic.errors")
     try:
         with warnings.catch_warnings():
@@ -279,6 +279,6 @@ def _response(formula: Any, frame: pd.DataFrame) -> np.ndarray:
     if matrix.shape[1] != 1:
         raise DataError(
             f"formula: the response {str(formula)!r} gives {matrix.shape[1]} columns, {', '.join(map(repr, matrix.columns[:4]))}; "
-            "it must be one column of numbers: of two classes, make a column of 0 and 1 first"
+            "it must be one column of numbers: code two classes as 0 and 1 first"
         )
     return read_vector(matrix.iloc[:, 0].to_numpy(), None, f"the response {str(formula)!r}")

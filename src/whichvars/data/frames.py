@@ -1,5 +1,4 @@
-"""Reading what users bring: frames, arrays and sparse matrices into columns of float64 with names, checked
-one by one."""
+"""Reading frames, arrays and sparse matrices into named float64 columns, each of which is checked."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -10,8 +9,10 @@ import pandas as pd
 
 from whichvars.errors import ArgumentTypeError, DataError
 
-NUMERIC = "biuf"  # dtype kinds that are numbers as they stand
-SHOWN = 20  # names of columns in a message
+# kinds of dtypes that are numbers
+NUMERIC = "biuf"
+# most names of columns in a message
+SHOWN = 20
 ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), as VariableSelector.from_formula does, or drop it"
 
 
@@ -22,10 +23,10 @@ class Columns(NamedTuple):
 
 
 def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, first_row: int = 0) -> Columns:
-    """X as a new float64 matrix with column names; refuses text, missing and infinite values by column and
+    """X as a new float64 matrix with column names; an error for text, missing and infinite values names the column and
     row.
 
-    `names` go before those that X brings; without either, columns are x0, x1, … Rows are counted from `first_row`.
+    `names` replace the names that X has; without either, columns are x0, x1, … Rows are counted from `first_row`.
     """
     if _is_frame(X):
         own_names = [str(c) for c in X.columns]
@@ -57,8 +58,8 @@ def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, fi
 
 
 def read_vector(values: Any, n: int | None, what: str, first_row: int = 0) -> np.ndarray:
-    """`values` as a new float64 vector of length n; refuses other shapes, text, missing and infinite values
-    by row, counted from `first_row`."""
+    """`values` as a new float64 vector of length n; an error for other shapes, text, missing and infinite values names
+    the row, counted from `first_row`."""
     if _is_frame(values) and len(values.columns) == 1:
         values = _frame_column(values, 0)
     elif hasattr(values, "tocsc"):
@@ -83,22 +84,22 @@ def read_vector(values: Any, n: int | None, what: str, first_row: int = 0) -> np
 
 
 def refuse_words(values: Any, what: str) -> None:
-    """ArgumentTypeError where a vector holds words; other things it may hold are not looked at."""
+    """ArgumentTypeError if a vector contains words; nothing else is checked."""
     words = _words_in(values)
     if words and not _are_numbers(words):
         read_vector(values, None, what)
 
 
 def _words_in(values: Any) -> list[str]:
-    """The different texts in a vector, each once; none where it holds anything else too."""
+    """The distinct strings in a vector; none if it contains anything else too."""
     raw = values.to_numpy() if hasattr(values, "to_numpy") else values
     try:
         array = np.asarray(raw)
-        found = dict.fromkeys([] if array.dtype.kind in NUMERIC else array.ravel().tolist())
-    except (TypeError, ValueError):  # of things that are no vector
+        distinct = dict.fromkeys([] if array.dtype.kind in NUMERIC else array.ravel().tolist())
+    except (TypeError, ValueError):  # it is not a vector
         return []
-    texts = [value for value in found if isinstance(value, str)]
-    return texts if len(texts) == len(found) else []
+    texts = [value for value in distinct if isinstance(value, str)]
+    return texts if len(texts) == len(distinct) else []
 
 
 def _are_numbers(words: list[str]) -> bool:
@@ -109,22 +110,22 @@ def _are_numbers(words: list[str]) -> bool:
 
 
 def _advice_on_words(column: Any, what: str) -> str:
-    """How a response of words can be given as numbers, to go on with a message; nothing where it is none."""
+    """The end of a message: how a response of words can be given as numbers; empty for anything else."""
     words = _words_in(column)
     if what != "y" or not words:
         return ""
     if _are_numbers(words):
         return ": write y = np.asarray(y, dtype=float)"
     if len(words) == 2:
-        return f": the model is linear. Two classes can be written as 0 and 1, by y = np.asarray(y) == {max(words)!r}"
+        return f": the model is linear. Two classes can be coded as 0 and 1 with y = np.asarray(y) == {max(words)!r}"
     return (
         f": the model is linear, and classes ({', '.join(map(repr, words[:3]))}{', …' if len(words) > 3 else ''}) can be its "
-        "response only if they have an order that numbers can stand for"
+        "response only if they have an order that numbers can represent"
     )
 
 
 def wrong_length(what: str, n: int, length: int | None) -> str:
-    """What is said where X has n rows and something else has not."""
+    """The message if X has n rows and something else has another number."""
     return f"X has {n} rows but {what} has {length}; they must be the same observations in the same order"
 
 
@@ -136,7 +137,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def _all_plain(frame: Any) -> bool:
-    """Whether every column of a pandas frame is of a numeric numpy dtype."""
+    """Whether every column of a pandas frame has a numeric numpy dtype."""
     return hasattr(frame, "iloc") and all(isinstance(d, np.dtype) and d.kind in NUMERIC for d in frame.dtypes)
 
 
@@ -149,7 +150,7 @@ def _frame_column(frame: Any, i: int) -> Any:
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):  # what is masked is missing
+    if isinstance(values, np.ma.MaskedArray):  # masked values are missing
         array = values.data.astype(object)
         array[np.ma.getmaskarray(values)] = None
         return array
@@ -167,13 +168,13 @@ def _as_floats(column: Any, label: str, advice: str) -> np.ndarray:
     kind = str(column.dtype).lower()
     if any(word in kind for word in ("date", "time", "duration")):
         raise ArgumentTypeError(
-            f"{label} holds dates or times; turn it into a number (days since a start, month, …) or drop it"
+            f"{label} contains dates or times; turn it into a number (days since a start, month, …) or drop it"
         )
     if any(word in kind for word in ("cat", "enum", "str", "utf8")):
-        raise ArgumentTypeError(f"{label} holds text or categories; {advice}")
+        raise ArgumentTypeError(f"{label} contains text or categories; {advice}")
     if "complex" in kind:
         raise ArgumentTypeError(
-            f"{label} holds complex numbers; give their real and imaginary parts as columns"
+            f"{label} contains complex numbers; give their real and imaginary parts as columns"
         )
     if isinstance(column, pd.Series) and pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(dtype=float, na_value=np.nan, copy=True)
@@ -194,11 +195,11 @@ def _as_float(value: Any, label: str, advice: str) -> float:
         return np.inf
     except (TypeError, ValueError):
         pass
-    raise ArgumentTypeError(f"{label} holds {value!r}, which is not a number; {advice}")
+    raise ArgumentTypeError(f"{label} contains {value!r}, which is not a number; {advice}")
 
 
 def check_finite(values: np.ndarray, names: list[str], what: str, first_row: int = 0) -> None:
-    """DataError naming column and row of the first value that is NaN or infinite."""
+    """DataError naming the column and row of the first value that is NaN or infinite."""
     bad = ~np.isfinite(values)
     if not bad.any():
         return
@@ -208,7 +209,7 @@ def check_finite(values: np.ndarray, names: list[str], what: str, first_row: int
 
 
 def not_finite(what: str, name: str, value: float, row: int, count: int) -> DataError:
-    """The error for `count` values that are NaN or infinite, of which this is the first."""
+    """The error for `count` values that are NaN or infinite; it names the first of them."""
     return DataError(
         f"{what} column {name!r} is {_describe(value)} in row {row}{_others(count)}; "
         "drop the row or the column, or fill the value in, first"
@@ -227,12 +228,12 @@ def _others(count: int) -> str:
 
 
 def check_columns(names: Sequence[str] | None, count: int, what: str) -> list[str]:
-    """Names for so many columns: those given, or x0, x1, …"""
+    """Names for `count` columns: those given, or x0, x1, …"""
     if names is None:
         return [f"x{i}" for i in range(count)]
-    found = read_names(names, count, what)
-    check_unique(found, "names")
-    return found
+    checked = read_names(names, count, what)
+    check_unique(checked, "names")
+    return checked
 
 
 def read_names(names: Any, count: int, what: str) -> list[str]:
@@ -249,18 +250,18 @@ def check_unique(names: list[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DataError(f"the {what} hold {name!r} more than once; rename one of them")
+            raise DataError(f"the {what} contain {name!r} more than once; rename one of them")
         seen.add(name)
 
 
 def find_columns(wanted: Any, names: list[str], what: str) -> list[int]:
-    """Indices of columns given by name or by index, sorted, each once."""
+    """The sorted, distinct indices of columns given by name or by index."""
     if isinstance(wanted, (str, int, np.integer)):
         wanted = [wanted]
     if not isinstance(wanted, Iterable):
         raise ArgumentTypeError(f"{what} must be column names or indices, not {wanted!r}")
     place = {name: i for i, name in enumerate(names)}
-    found = set()
+    indices = set()
     for item in wanted:
         by_name = place.get(str(item))
         by_index = None
@@ -272,14 +273,14 @@ def find_columns(wanted: Any, names: list[str], what: str) -> list[int]:
                 )
             if by_index is not None and by_name is not None and by_index != by_name:
                 raise DataError(
-                    f"{what}: {item} may mean the column named {str(item)!r} or the one at index {item}, "
+                    f"{what}: {item} could mean the column named {str(item)!r} or the one at index {item}, "
                     f"{names[by_index]!r}; write the name as text: {str(item)!r} or {names[by_index]!r}"
                 )
         index = by_index if by_name is None else by_name
         if index is None:
             raise DataError(f"{what}: there is no column {item!r}{suggest(str(item), names)}")
-        found.add(index)
-    return sorted(found)
+        indices.add(index)
+    return sorted(indices)
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -290,13 +291,13 @@ def suggest(name: str, names: list[str]) -> str:
 
 
 def check_level(interval: object) -> None:
-    """DataError unless it is None or the probability of an interval."""
+    """DataError unless `interval` is None or a probability between 0 and 1."""
     if interval is not None and not (_is_number(interval) and 0 < interval < 1):
         raise DataError(f"interval must be a probability between 0 and 1, such as 0.9, not {interval!r}")
 
 
 def check_share(value: object, name: str) -> None:
-    """DataError unless it is a number from 0 to 1."""
+    """DataError unless `value` is a number from 0 to 1."""
     if not (_is_number(value) and 0 <= value <= 1):
         raise DataError(f"{name} must be a number from 0 to 1, not {value!r}")
 

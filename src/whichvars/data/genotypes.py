@@ -1,4 +1,4 @@
-"""Genotypes: one byte for each, counts of an allele, as PLINK's .bed files hold them."""
+"""Genotypes: counts of an allele, stored as one byte each, and read from PLINK's .bed files."""
 
 import os
 from collections import Counter
@@ -11,20 +11,21 @@ import numpy as np
 from whichvars.data.frames import check_columns
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
-MAGIC = b"\x6c\x1b\x01"  # of a .bed file with one variant after the other
+# the first bytes of a .bed file that is stored variant by variant
+MAGIC = b"\x6c\x1b\x01"
 
 
 class Genotypes:
-    """A table of allele counts with one byte an entry, to be given to ``Problem`` as X and never made larger.
+    """A table of allele counts with one byte for each entry. ``Problem`` takes it as X and never expands it.
 
     Parameters
     ----------
     values : array of int8, shape (n, P)
-        Counts; −127 stands for a missing one. Not copied where columns are in one piece (Fortran order).
+        Counts; −127 means missing. Not copied if columns are contiguous (Fortran order).
     names : sequence of str
-        One for each column; x0, x1, … if not given.
+        A name for each column. The default is x0, x1, …
     samples : sequence of str
-        One for each row, for the user's own use.
+        A name for each row, which whichvars itself does not use.
 
     Examples
     --------
@@ -73,10 +74,10 @@ class Genotypes:
 
 
 def read_bed(path: str | os.PathLike[str]) -> Genotypes:
-    """Genotypes of a PLINK .bed file, with the .bim and .fam files beside it.
+    """Read genotypes from a PLINK .bed file, with its .bim and .fam files in the same directory.
 
-    Counts are of the first allele of the .bim file (A1); names are those of its variants, and where these are
-    missing or not unique chromosome:position:A1:A2. Needs the package bed-reader (extra ``genetics``).
+    Counts are those of the first allele of the .bim file (A1). Columns are named after the variants, or
+    chromosome:position:A1:A2 if names are missing or not unique. Needs the package bed-reader (extra ``genetics``).
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
     Returns
     -------
     Genotypes
-        A quarter of a byte in the file takes one byte in memory: 1 GB for 1,000 rows and 10⁶ variants.
+        Each genotype takes two bits in the file and one byte in memory: 1 GB for 1,000 rows and 10⁶ variants.
 
     Examples
     --------
@@ -104,7 +105,9 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
     bim, fam = bed.with_suffix(".bim"), bed.with_suffix(".fam")
     for file in (bed, bim, fam):
         if not file.is_file():
-            raise DataError(f"there is no file {file}; a .bed file needs its .bim and .fam files beside it")
+            raise DataError(
+                f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
+            )
     names, people = _read_fields(bim, 6, (1,)), _read_fields(fam, 6, (1,))
     if not names or not people:
         raise DataError(f"{bim if people else fam} is empty; there is nothing to read")
@@ -115,14 +118,14 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
         raise MissingPackageError(
             'reading .bed files needs the package bed-reader; pip install "whichvars[genetics]"'
         ) from error
-    # shapes are known: bed-reader is kept from reading .bim and .fam again, with its own complaints
+    # the shape is known, so that bed-reader need not read .bim and .fam again, which it would do with its own errors
     with open_bed(bed, iid_count=len(people), sid_count=len(names), properties=dict.fromkeys(("fid", "iid", "father", "mother", "sex", "pheno", "chromosome", "sid", "cm_position", "bp_position", "allele_1", "allele_2"))) as file:  # fmt: skip
         values = file.read(dtype="int8", order="F", num_threads=1)
     return Genotypes(values, _unique(names, bim), people)
 
 
 def _read_fields(path: Path, count: int, wanted: tuple[int, ...]) -> list[str]:
-    """Some fields of each line of a .bim or .fam file, put together; it must have so many of them."""
+    """The wanted fields of each line of a .bim or .fam file, joined by colons; each line must have `count` fields."""
     out = []
     with open(path, encoding="utf-8", errors="replace") as stream:
         for i, line in enumerate(stream):
@@ -136,29 +139,29 @@ def _read_fields(path: Path, count: int, wanted: tuple[int, ...]) -> list[str]:
 
 
 def _check_size(bed: Path, people: int, variants: int) -> None:
-    """DataError unless the .bed file is of a kind that can be read and as long as the other two say."""
+    """DataError unless the .bed file has a format that can be read, and the size that the other two files imply."""
     with open(bed, "rb") as stream:
         begin = stream.read(3)
     if begin[:2] != MAGIC[:2]:
-        raise DataError(f"{bed} is not a PLINK .bed file: it does not begin as one")
+        raise DataError(f"{bed} is not a PLINK .bed file: its first bytes are wrong")
     if begin != MAGIC:
         raise DataError(
-            f"{bed} is written person by person, an old form; make it again with plink --make-bed"
+            f"{bed} is in the old format, person by person; create it again with plink --make-bed"
         )
     size, each = bed.stat().st_size, -(-people // 4)
     if size == 3 + each * variants:
         return
     held = (size - 3) / each
     says = f"{bed.with_suffix('.bim').name} has {variants:,} variants and {bed.with_suffix('.fam').name} {people:,} people"
-    found = f"{held:,.0f} variants" if held == int(held) else f"{held:,.2f} variants, not a whole number"
+    room = f"{held:,.0f} variants" if held == int(held) else f"{held:,.2f} variants, not a whole number,"
     raise DataError(
-        f"{bed} has {size:,} bytes, room for {found} of so many people, but {says}: {3 + each * variants:,} bytes. "
+        f"{bed} has {size:,} bytes, room for {room} of {people:,} people, but {says}: {3 + each * variants:,} bytes. "
         "The .bed file is cut short, or one of the others belongs to another file"
     )
 
 
 def _unique(names: list[str], bim: Path) -> list[str]:
-    """Names of variants, with chromosome:position:A1:A2 for those that are missing or not unique."""
+    """The names of variants, replaced by chromosome:position:A1:A2 if they are missing or not unique."""
     counts = Counter(names)
     if len(counts) == len(names) and "." not in counts:
         return names

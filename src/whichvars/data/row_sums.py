@@ -1,4 +1,4 @@
-"""Rows of arrays, frames and Dask collections, added to moments a slice at a time."""
+"""Moments of arrays, frames and Dask collections, computed from a slice of rows at a time."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -22,16 +22,16 @@ def sum_rows(
     responses: Any,
     first_row: int = 0,
 ) -> M:
-    """The statistics of arrays or frames, a slice of their rows at a time."""
+    """The statistics of arrays or frames, from a slice of their rows at a time."""
     total: Accumulator | None = None
-    for start, part in _slices(X, y, weights):
-        total = add_rows(cls, total, *part, names, responses, first_row + start)
-    assert total is not None  # where there are no rows, there is one slice of none
+    for start, tables in _slices(X, y, weights):
+        total = add_rows(cls, total, *tables, names, responses, first_row + start)
+    assert total is not None  # a table without rows gives one empty slice
     return total.total()  # type: ignore[return-value]
 
 
 def _slices(X: Any, y: Any, weights: Any) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
-    """Row, and the same rows of X, y and weights from there on; what has no shape comes in one piece."""
+    """The first row of each slice, and the same rows of X, y and weights; objects without a shape are not sliced."""
     given = [table.tocsr() if hasattr(table, "tocsr") else table for table in (X, y, weights)]
     shapes: list[Any] = [getattr(table, "shape", None) for table in given if table is not None]
     if not all(shapes):
@@ -61,18 +61,18 @@ def add_rows(
     responses: Any,
     first_row: int = 0,
 ) -> Accumulator:
-    values, found, has_names = read_columns(X, names=names, first_row=first_row)
-    if not found:
+    values, names, has_names = read_columns(X, names=names, first_row=first_row)
+    if not names:
         raise DataError("X has no columns; nothing can be learnt from it")
-    outcome, found_responses = _read_responses(y, len(values), responses, first_row)
-    heavy = None
+    outcome, responses = _read_responses(y, len(values), responses, first_row)
+    precision = None
     if weights is not None:
-        heavy = read_vector(weights, len(values), "weights", first_row)
-        check_weights(heavy, first_row)
+        precision = read_vector(weights, len(values), "weights", first_row)
+        check_weights(precision, first_row)
     if total is None:
-        total = Accumulator(no_rows(cls, found, found_responses, has_names))
-    check_same_columns(total.empty, found, found_responses, "this one")
-    total.add([*values.T, *outcome.T], heavy)
+        total = Accumulator(no_rows(cls, names, responses, has_names))
+    check_same_columns(total.empty, names, responses, "this one")
+    total.add([*values.T, *outcome.T], precision)
     return total
 
 
@@ -88,8 +88,8 @@ def _read_responses(y: Any, n: int, responses: Any, first_row: int) -> tuple[np.
         if len(values) != n:
             raise DataError(f"X has {n} rows but y has {len(values)}; they must be the same observations")
         return values, names if has_names else [f"y{i}" for i in range(len(names))]
-    own = getattr(y, "columns", [getattr(y, "name", None)])[0]
-    names = ["y" if own is None else str(own)] if responses is None else [str(name) for name in responses]
+    name_of_y = getattr(y, "columns", [getattr(y, "name", None)])[0]
+    names = ["y" if name_of_y is None else str(name_of_y)] if responses is None else list(map(str, responses))
     if len(names) != 1:
         raise DataError(f"responses has {len(names)} names but y is one column")
     return read_vector(y, n, "y", first_row)[:, None], names
@@ -99,13 +99,13 @@ def check_weights(weights: np.ndarray, first_row: int) -> None:
     bad = np.flatnonzero(weights < 0)
     if bad.size:
         raise DataError(
-            f"weights is negative in row {first_row + bad[0]} ({weights[bad[0]]:g}); weights are precisions and cannot be"
+            f"weights is negative in row {first_row + bad[0]} ({weights[bad[0]]:g}); weights are precisions and cannot be negative"
         )
 
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Messages of errors inside begin by saying where."""
+    """Make the messages of errors inside begin with a place."""
     try:
         yield
     except (DataError, ArgumentTypeError) as error:
@@ -116,10 +116,10 @@ def placed(where: str) -> Iterator[None]:
 
 
 def dask_parts(X: Any, y: Any, weights: Any) -> Iterator[tuple[str, int, Any, Any, Any]]:
-    """For each part of X: what it is called, its first row as far as known, and its X, y and weights."""
+    """For each part of X: its name in messages, its first row (0 if unknown), and its X, y and weights."""
     if not hasattr(X, "to_delayed"):
         raise ArgumentTypeError(
-            f"from_dask needs a Dask array or data frame, not {type(X).__name__}; for other data there is from_arrays"
+            f"from_dask needs a Dask array or data frame, not {type(X).__name__}; use from_arrays for other data"
         )
     is_frame = hasattr(X, "columns")
     starts = [0]
@@ -137,7 +137,7 @@ def dask_parts(X: Any, y: Any, weights: Any) -> Iterator[tuple[str, int, Any, An
 
 
 def _beside(table: Any, X: Any, parts: int, what: str) -> Sequence[Any]:
-    """The parts of y or of weights that go with those of X."""
+    """The parts of y or of weights that match those of X."""
     if table is None:
         return [None] * parts
     if _names_in(table) and hasattr(X, "columns"):
@@ -145,7 +145,7 @@ def _beside(table: Any, X: Any, parts: int, what: str) -> Sequence[Any]:
         return [table] * parts
     if not hasattr(table, "to_delayed"):
         raise ArgumentTypeError(
-            f"{what} must be of Dask as X is, or the name of a column of a data frame; not {type(table).__name__}"
+            f"{what} must be a Dask collection like X, or the name of a column of a data frame, not {type(table).__name__}"
         )
     if hasattr(table, "rechunk") and hasattr(X, "rechunk"):
         if np.isfinite(X.shape[0]) and np.isfinite(table.shape[0]):
@@ -155,13 +155,13 @@ def _beside(table: Any, X: Any, parts: int, what: str) -> Sequence[Any]:
                 )
             table = table.rechunk({0: X.chunks[0]})
         table = table.rechunk({1: -1}) if table.ndim == 2 else table
-    found = table.to_delayed()
-    found = found.ravel() if hasattr(found, "ravel") else found
-    if len(found) != parts:
+    pieces = table.to_delayed()
+    pieces = pieces.ravel() if hasattr(pieces, "ravel") else pieces
+    if len(pieces) != parts:
         raise DataError(
-            f"X has {parts} parts but {what} has {len(found)}; divide them alike (repartition or rechunk)"
+            f"X has {parts} parts but {what} has {len(pieces)}; divide them in the same way (repartition or rechunk)"
         )
-    return found
+    return pieces
 
 
 def sum_part(
@@ -174,7 +174,7 @@ def sum_part(
     names: Any,
     responses: Any,
 ) -> M:
-    """One part of a Dask collection, on a worker."""
+    """The statistics of one part of a Dask collection, computed on a worker."""
     with placed(place) if place else nullcontext():
         if isinstance(X, pd.DataFrame):
             taken = [*_names_in(y), *_names_in(weights)]
@@ -186,7 +186,7 @@ def sum_part(
 
 
 def _names_in(given: Any) -> list[str]:
-    """Names of columns, where such are given instead of numbers."""
+    """The names of columns, if names are given instead of numbers."""
     if isinstance(given, str):
         return [given]
     if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):

@@ -1,4 +1,4 @@
-"""``SufficientStatistics``: data too tall for memory, read once, in portions, on one machine or on a Dask cluster."""
+"""``SufficientStatistics`` of data with too many rows for memory, read once in portions, also on a Dask cluster."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -16,26 +16,29 @@ from whichvars.data.rows import check_same_rows
 from whichvars.data.streaming import find_sources, read_portions, split_columns
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
-KIND = "table of sufficient statistics"  # in a file
-MERGED_AT_ONCE = 8  # statistics that one task of a cluster adds up
-LEAST_EIGENVALUE = -1e-10  # of a correlation matrix; below, it is none
+# `kind` of the file
+KIND = "table of sufficient statistics"
+# statistics that one task of a cluster adds up
+MERGED_AT_ONCE = 8
+# smallest eigenvalue that a correlation matrix may have by rounding
+LEAST_EIGENVALUE = -1e-10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SufficientStatistics(Moments):
     r"""All that a ``Problem`` needs of its rows: n, Σw, means, and XᵀWX, XᵀWy, yᵀWy about the means.
 
-    Make them by ``from_arrays``, ``from_chunks``, ``from_files``, ``from_dask`` or ``from_correlations``; add those of
-    other rows by ``+``; then ``Problem(statistics, "y")``. Rows are read once and let go. Memory is of the order of
-    p², whatever n is. The result is as accurate as that of two passes over the rows, also where columns have means
-    of 10⁸ standard deviations.
+    Create them with ``from_arrays``, ``from_chunks``, ``from_files``, ``from_dask`` or ``from_correlations``; add those of
+    other rows with ``+``; then use ``Problem(statistics, "y")``. Rows are read once and not kept. Memory is of the order of
+    p² for any n. The result is as accurate as that of two passes over the rows, even if the mean of a column is 10⁸
+    times its standard deviation.
 
     Attributes
     ----------
     names : list of str
         Columns of X.
     responses : list of str
-        One or more; they share XᵀX. A ``Problem`` is about one of them.
+        One or more responses, which share XᵀX. A ``Problem`` uses one of them.
     n : int
         Rows of positive weight.
     total_weight : float
@@ -56,7 +59,7 @@ class SufficientStatistics(Moments):
     {'a': 0.01, 'b': 0.0, 'c': 1.0, 'd': 0.0}
     """
 
-    # --- making
+    # --- constructors
 
     @classmethod
     def from_arrays(
@@ -68,17 +71,17 @@ class SufficientStatistics(Moments):
         names: Sequence[str] | None = None,
         responses: Sequence[str] | None = None,
     ) -> "SufficientStatistics":
-        """From arrays or frames, which may be memory-mapped: a few thousand rows are looked at at a time.
+        """From arrays or frames, which may be memory-mapped: a few thousand rows are read at a time.
 
         Parameters
         ----------
         X : array, DataFrame or scipy sparse matrix, shape (n, P)
         y : array, Series or DataFrame, shape (n,) or (n, r)
-            The response, or several.
+            One or several responses.
         weights : array, shape (n,)
-            Precision weights, as of ``Problem``.
+            Precision weights, as in ``Problem``.
         names, responses : sequence of str
-            Names of the columns of X and of y; they replace those that X and y bring.
+            Names of the columns of X and of y; they replace those of X and y themselves.
 
         Examples
         --------
@@ -104,8 +107,8 @@ class SufficientStatistics(Moments):
         Parameters
         ----------
         chunks : iterable
-            Its items are what ``from_arrays`` takes. They must agree in their columns; their numbers of rows may
-            differ, and make no difference, to the last bit.
+            Each item is what ``from_arrays`` takes. All must have the same columns. Their numbers of rows may differ;
+            the result does not depend on them, to the last bit.
         names, responses : sequence of str
             As in ``from_arrays``.
         """
@@ -119,7 +122,7 @@ class SufficientStatistics(Moments):
                 check_same_rows(None, X, part=True, y=y, weights=weights)
                 total = add_rows(cls, total, X, y, weights, names, responses)
         if total is None:
-            raise DataError("there is no chunk; nothing can be learnt from it")
+            raise DataError("there are no chunks")
         return _not_empty(total.total())
 
     @classmethod
@@ -134,20 +137,20 @@ class SufficientStatistics(Moments):
     ) -> "SufficientStatistics":
         """From a CSV (also gzipped) or Parquet file, a folder of them, or a list of files and folders.
 
-        All columns must be of numbers. Files are read in the order of their names and must have the same columns; in a
-        folder, what begins with ``.`` or ``_`` is passed over.
+        All columns must be numeric. Files are read in the order of their names and must have the same columns. In a folder,
+        files whose names begin with ``.`` or ``_`` are skipped.
 
         Parameters
         ----------
         paths : path or list of paths
         response : str or list of str
-            Column to explain, or several.
+            Column of the response, or several.
         weights : str
             Column of precision weights.
         drop : names
-            Columns not to look at.
+            Columns to leave out.
         rows : int
-            How many to read at a time; so many that they are about a million numbers if not given.
+            Rows to read at a time. The default is as many as contain about a million numbers.
 
         Examples
         --------
@@ -161,18 +164,18 @@ class SufficientStatistics(Moments):
         >>> folder.cleanup()
         """
         sources = find_sources(paths)
-        names, found = split_columns(sources[0].columns, response, weights, drop)
+        names, responses = split_columns(sources[0].columns, response, weights, drop)
         if rows is not None and not (isinstance(rows, (int, np.integer)) and rows >= 1):
             raise DataError(f"rows must be a whole number of at least 1, not {rows!r}")
-        wanted = [*names, *found, *([] if weights is None else [weights])]
-        total = Accumulator(no_rows(cls, names, found, True))
+        wanted = [*names, *responses, *([] if weights is None else [weights])]
+        total = Accumulator(no_rows(cls, names, responses, True))
         for portion in read_portions(sources, wanted, rows or max(1, CELLS // len(wanted))):
-            columns, heavy = portion.columns, None
+            columns, precision = portion.columns, None
             if weights is not None:
-                columns, heavy = columns[:-1], np.asarray(columns[-1], dtype=float)
+                columns, precision = columns[:-1], np.asarray(columns[-1], dtype=float)
                 with placed(str(portion.path)):
-                    check_weights(heavy, portion.first_row)
-            total.add(columns, heavy)
+                    check_weights(precision, portion.first_row)
+            total.add(columns, precision)
         return _not_empty(total.total())
 
     @classmethod
@@ -185,18 +188,18 @@ class SufficientStatistics(Moments):
         names: Sequence[str] | None = None,
         responses: Sequence[str] | None = None,
     ) -> "SufficientStatistics":
-        """From a Dask array or data frame, each part where it is; what is sent about are p × p matrices.
+        """From a Dask array or data frame. Each part is summed where it is, and only p × p matrices are sent.
 
-        Parts are summed up by the scheduler in force (a ``distributed`` client, if there is one) and added in a tree of
-        fixed shape. Needs the extra ``dask``.
+        The computation uses Dask's current scheduler (a ``distributed`` client, if there is one). Sums are added in a tree
+        of fixed shape. Needs the extra ``dask``.
 
         Parameters
         ----------
         X : Dask array, shape (n, P), or Dask data frame
-        y : Dask array or series; or names of columns, where X is a data frame
+        y : Dask array or series; or names of columns, if X is a data frame
         weights : Dask array or series; or the name of a column
         names, responses : sequence of str
-            As in ``from_arrays``; not where X is a data frame.
+            As in ``from_arrays``; not if X is a data frame.
 
         Examples
         --------
@@ -234,20 +237,20 @@ class SufficientStatistics(Moments):
         names: Sequence[str] | None = None,
         response: str = "y",
     ) -> "SufficientStatistics":
-        """From what a publication gives: correlations, standard deviations, n.
+        """From published summaries: correlations, standard deviations and n.
 
         Parameters
         ----------
         correlations : array or DataFrame, shape (P, P)
-            Of the columns of X.
+            Correlations of the columns of X.
         y_correlations : array or Series, shape (P,)
-            Of the columns of X with y.
+            Correlations of the columns of X with y.
         n : int
-            Number of rows that all of them come from.
+            Number of rows from which all correlations were computed.
         sd, y_sd : array of shape (P,), float
-            Standard deviations (ddof 1). 1 if not given: coefficients are then in standard deviations.
+            Standard deviations (ddof 1). The default is 1: coefficients are then in standard deviations.
         means, y_mean : array of shape (P,), float
-            0 if not given: predictions are then of y less its mean, for columns less their means.
+            The default is 0: predictions are then for centred columns and a centred y.
         names : sequence of str
             Names of the columns of X, if `correlations` is not a frame with names.
         response : str
@@ -288,10 +291,10 @@ class SufficientStatistics(Moments):
             found, [str(response)], int(n), float(n), (1.0, 1.0), mean, np.zeros(k + 1), scatter, has_names
         )
 
-    # --- keeping
+    # --- saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write them to a file, which ``numpy.load`` can read: an .npz with a checksum, and no pickles.
+        """Write the statistics to an .npz file with a checksum and without pickles, which ``numpy.load`` can read.
 
         Examples
         --------
@@ -307,14 +310,17 @@ class SufficientStatistics(Moments):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SufficientStatistics":
-        """Read what ``save`` wrote, bit for bit."""
-        found = storage.load(path, KIND, (SufficientStatistics,))
-        k = len(found.names) + len(found.responses)
-        if not (found.origin.shape == found.offset.shape == (k,) and found.scatter.shape == (k, k)):
-            raise DataError(f"{path} cannot be read: its arrays do not fit one another; make it again")
-        return found
+        """Read statistics that ``save`` wrote; they are the same to the last bit."""
+        statistics = storage.load(path, KIND, (SufficientStatistics,))
+        k, shapes = (
+            len(statistics.names) + len(statistics.responses),
+            (statistics.origin.shape, statistics.offset.shape),
+        )
+        if shapes != ((k,), (k,)) or statistics.scatter.shape != (k, k):
+            raise DataError(f"{path} cannot be read: its arrays do not fit together; create it again")
+        return statistics
 
-    # --- looking
+    # --- properties
 
     @property
     def means(self) -> pd.Series:
@@ -329,17 +335,17 @@ class SufficientStatistics(Moments):
 
     @property
     def xtx(self) -> np.ndarray:
-        """XᵀWX, columns less their means, (P, P)."""
+        """XᵀWX of the centred columns, (P, P)."""
         return self.scatter[: len(self.names), : len(self.names)]
 
     @property
     def xty(self) -> np.ndarray:
-        """XᵀWY, both less their means, (P, r)."""
+        """XᵀWY of the centred columns and responses, (P, r)."""
         return self.scatter[: len(self.names), len(self.names) :]
 
     @property
     def yty(self) -> np.ndarray:
-        """YᵀWY, less their means, (r, r)."""
+        """YᵀWY of the centred responses, (r, r)."""
         return self.scatter[len(self.names) :, len(self.names) :]
 
     def __repr__(self) -> str:
@@ -352,7 +358,7 @@ class SufficientStatistics(Moments):
 
 def _not_empty(statistics: Any) -> SufficientStatistics:
     if statistics.n == 0:
-        raise DataError("there are no rows (of positive weight); nothing can be learnt from none")
+        raise DataError("there are no rows of positive weight")
     return statistics
 
 
@@ -384,7 +390,7 @@ def _vector(values: Any, names: list[str], what: str) -> np.ndarray:
 
 
 def _check_row_names(correlations: Any, names: list[str]) -> None:
-    """Rows of a frame must be called as its columns are, if they are called anything."""
+    """DataError if a frame has the names of its columns as row labels, but in another order."""
     rows = [str(name) for name in getattr(correlations, "index", [])] if hasattr(correlations, "iloc") else []
     if rows and sorted(rows) == sorted(names) and rows != names:
         raise DataError("correlations: rows and columns have the same names in different orders")
@@ -400,18 +406,18 @@ def _check_correlations(joint: np.ndarray, names: list[str]) -> None:
     wrong = np.flatnonzero(np.abs(np.diagonal(joint) - 1) > 1e-8)
     if wrong.size:
         raise DataError(
-            f"the correlation of {names[wrong[0]]!r} with itself is {joint[wrong[0], wrong[0]]:g}, not 1; covariances? divide by the "
-            "standard deviations"
+            f"the correlation of {names[wrong[0]]!r} with itself is {joint[wrong[0], wrong[0]]:g}, not 1; if these are covariances, "
+            "divide them by the standard deviations"
         )
     large = np.argwhere(np.abs(joint) > 1 + 1e-8)
     if len(large):
         a, b = large[0]
         raise DataError(
-            f"the correlation of {names[a]!r} with {names[b]!r} is {joint[a, b]:g}; it lies between -1 and 1"
+            f"the correlation of {names[a]!r} with {names[b]!r} is {joint[a, b]:g}; it must lie between -1 and 1"
         )
     least = float(np.linalg.eigvalsh((joint + joint.T) / 2)[0])
     if least < LEAST_EIGENVALUE:
         raise DataError(
-            f"the correlations (those with y included) are not positive semi-definite: their smallest eigenvalue is {least:.3g}. No "
-            "data have them; they were rounded, or come from different rows. Give more digits, or those of complete rows"
+            f"the correlations (including those with y) are not positive semi-definite: their smallest eigenvalue is {least:.3g}. No "
+            "data can have them; they were rounded, or computed from different rows. Give more digits, or correlations of complete rows"
         )

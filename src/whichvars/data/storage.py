@@ -1,12 +1,12 @@
-"""Trees of numbers, arrays and a few known classes as one file, and back, bit for bit.
+"""Saving nested structures of numbers, arrays and a few known classes in one file, and reading them back bit for bit.
 
-A file is an uncompressed ``.npz`` archive (``archives.py``): an entry ``header`` with the tree as JSON, and one entry
-for each array the JSON points to. NumPy alone can read it. Nothing is pickled, so reading a file runs no code of its
-writer.
+A file is an uncompressed ``.npz`` archive (``archives.py``): an entry ``header`` with the structure as JSON, and one entry
+for each array that the JSON refers to. NumPy alone can read it. Nothing is pickled, so reading a file never runs code from
+it.
 
-Only classes handed in by the caller are written and read: dataclasses, named tuples, and classes with
-``__getstate__`` and ``__setstate__``. Random generators are written as their state. Arrays that are the same memory
-are written once, and are the same memory again when read.
+Only classes named by the caller are written and read: dataclasses, named tuples, and classes with ``__getstate__`` and
+``__setstate__``. Random generators are written as their state. Arrays that share memory are written once, and share memory
+again when they are read.
 """
 
 import dataclasses
@@ -26,15 +26,18 @@ from whichvars.data import archives
 from whichvars.data.archives import PLAIN, Damaged
 from whichvars.errors import DataError
 
-VERSION = 1  # of the format; raised when an older reader would misunderstand
-LONG = 1 << 16  # bytes from which the zeros at the end of an array are left out, where that is allowed
+# version of the format; increased when an older reader would misinterpret a file
+VERSION = 1
+# bytes of an array from which zeros at its end are left out, if `trim`
+LONG = 1 << 16
 BLOCK = 1 << 20
-Classes = Iterable[type] | Mapping[str, type]  # with names, where their own are not enough
+# a mapping gives other names than ``__name__``
+Classes = Iterable[type] | Mapping[str, type]
 _checks: dict[type, Callable[[Any], None]] = {}
 
 
 def check_when_read(cls: type, check: Callable[[Any], None]) -> None:
-    """Have every instance of this class checked when it has been read; `check` raises ``Damaged``."""
+    """Call `check` for every instance of this class that is read; it raises ``Damaged`` if something is wrong."""
     _checks[cls] = check
 
 
@@ -43,27 +46,27 @@ def _by_name(classes: Classes) -> dict[str, type]:
 
 
 def save(path: str | os.PathLike[str], kind: str, content: Any, classes: Classes, trim: bool = False) -> None:
-    """Write a tree to a file.
+    """Write a nested structure to a file.
 
     Parameters
     ----------
     path : path
-        The file; what is there is replaced.
+        The file; an existing file is replaced.
     kind : str
-        What it is; ``load`` asks for the same.
-    content : tree
-        None, booleans, numbers, text, lists, tuples, dicts, arrays of numbers, frames of numbers, sparse matrices
-        (csr), random generators (PCG64DXSM) and instances of `classes`, in one another.
+        What the file contains; ``load`` must be given the same.
+    content : nested structure
+        Any nesting of None, booleans, numbers, text, lists, tuples, dicts, arrays of numbers, frames of numbers, sparse
+        matrices (csr), random generators (PCG64DXSM) and instances of `classes`.
     classes : classes, or a mapping from names to classes
-        Those allowed in the tree.
+        The classes that are allowed.
     trim : bool
-        Leave out the zeros at the end of long arrays; ``load`` is to be told how many there may be.
+        Leave out the zeros at the end of long arrays; ``load`` must be told how many there may be.
     """
     write(path, prepare(kind, content, classes, trim))
 
 
 class Prepared(NamedTuple):
-    """What ``write`` writes."""
+    """A structure ready to be written."""
 
     header: bytes
     arrays: list[np.ndarray]
@@ -72,7 +75,7 @@ class Prepared(NamedTuple):
 def prepare(
     kind: str, content: Any, classes: Classes, trim: bool = False, room: "Room | None" = None
 ) -> Prepared:
-    """The first half of ``save``; with `room`, arrays are copied there, and the tree may change before the second."""
+    """The first half of ``save``. With `room`, arrays are copied there, so that the originals may change before ``write``."""
     encoder = _Encoder(_by_name(classes), trim)
     tree = encoder.encode(content)
     header = json.dumps({"format": "whichvars", "version": VERSION, "kind": kind, "content": tree})
@@ -80,16 +83,16 @@ def prepare(
 
 
 class Room:
-    """Memory that is used for copies again and again: a fresh page costs more than what is written to it."""
+    """Memory that is reused for copies, because allocating new pages takes longer than copying."""
 
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
 
     def copies(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """The arrays in row-major order, good until the next call."""
+        """Copies of the arrays in row-major order, valid until the next call."""
         starts = np.cumsum([0, *(-(-a.nbytes // 64) * 64 for a in arrays)])
         if starts[-1] > len(self.memory):
-            self.memory = np.empty(2 * int(starts[-1]), np.uint8)  # what is not touched costs nothing
+            self.memory = np.empty(2 * int(starts[-1]), np.uint8)  # unused pages take no memory
         copies = []
         for array, start in zip(arrays, starts):
             copy = self.memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -99,7 +102,7 @@ class Room:
 
 
 class Leading(NamedTuple):
-    """An array of which only the first `rows` mean anything; the others are zeros when it is read."""
+    """An array of which only the first `rows` are used; the others become zeros when it is read."""
 
     array: np.ndarray
     rows: int
@@ -113,7 +116,7 @@ def write(path: str | os.PathLike[str], prepared: Prepared, quick: bool = False)
 
 
 def digest_of(content: Any, classes: Classes) -> str:
-    """SHA-256 of a tree: equal where the trees are equal to the last bit."""
+    """SHA-256 of a structure: the same for structures that are equal to the last bit."""
     encoder = _Encoder(_by_name(classes), trim=False)
     digest = hashlib.sha256(json.dumps(encoder.encode(content)).encode())
     for array in encoder.arrays:
@@ -123,8 +126,8 @@ def digest_of(content: Any, classes: Classes) -> str:
 
 
 def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: int = 0) -> Any:
-    """Read a tree that ``save`` wrote; DataError if it is damaged, of another kind or of a later version, or if
-    more than `most_zeros` bytes of zeros were left out."""
+    """Read a structure that ``save`` wrote. DataError if the file is damaged, of another kind or of a later version, or
+    if more than `most_zeros` bytes of zeros were left out."""
     with archives.reading(path) as archive:
         header = json.loads(archive.array("header").tobytes())
         _check_header(header, kind, path)
@@ -133,35 +136,36 @@ def load(path: str | os.PathLike[str], kind: str, classes: Classes, most_zeros: 
 
 
 def unpack(prepared: Prepared, kind: str, classes: Classes, most_zeros: int = 0) -> Any:
-    """What ``prepare`` was given, with arrays of its own: for trees that travel and are not written."""
+    """The structure that ``prepare`` was given, with new arrays; for structures that are sent instead of written."""
     header = json.loads(prepared.header)
-    _check_header(header, kind, "what arrived")
+    _check_header(header, kind, "the message")
     decoder = _Decoder(lambda index: prepared.arrays[index].copy(), _by_name(classes), most_zeros)
     return decoder.decode(header["content"])
 
 
 def _check_header(header: Any, kind: str, path: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != "whichvars":
-        raise Damaged("it has no header of whichvars")
+        raise Damaged("it has no whichvars header")
     if header["version"] > VERSION:
         raise DataError(
             f"{path} is in format {header['version']}; this version of whichvars reads up to {VERSION}: upgrade whichvars"
         )
     if header["kind"] != kind:
-        raise DataError(f"{path} holds a {header['kind']}, not a {kind}")
+        raise DataError(f"{path} contains a {header['kind']}, not a {kind}")
 
 
-# --- the tree: JSON's own values stand for themselves, all else is an object with one key, which says what it is
+# --- Values of JSON are written as they are. Everything else is an object with a single key, which is its type.
 
 
 class _Encoder:
-    """From the tree to JSON and arrays."""
+    """From the structure to JSON and arrays."""
 
     def __init__(self, known: dict[str, type], trim: bool) -> None:
         self.names = {cls: name for name, cls in known.items()}
         self.trim = trim
         self.arrays: list[np.ndarray] = []
-        self.places: dict[tuple[int, int], tuple[int, np.ndarray]] = {}  # where memory was first met
+        # for each block of memory (address, bytes): the index of its array, and the array that was encoded first
+        self.places: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
 
     def encode(self, value: Any) -> Any:
         inner = self.encode
@@ -192,7 +196,7 @@ class _Encoder:
             return {"generator": _encode_generator(value)}
         if type(value) not in self.names:
             raise TypeError(
-                f"cannot store {type(value).__name__!r}: it is not among the classes that were named"
+                f"cannot store {type(value).__name__!r}: it is not among the classes that are allowed"
             )
         return {"object": [self.names[type(value)], {k: inner(v) for k, v in _parts(value).items()}]}
 
@@ -205,7 +209,7 @@ class _Encoder:
         end = array.size if rows is None else rows * (array.size // len(array))
         if self.trim and rows is None and array.nbytes >= LONG:
             end = _last_number(array)
-        # the array itself is kept too: memory that is given back could be met again with something else in it
+        # keep a reference to the array: its memory could otherwise be freed and reused by another array
         self.places[memory] = (self._keep(array if end == array.size else array.reshape(-1)[:end]), array)
         index = self.places[memory][0]
         return {"array": index} if end == array.size else {"padded": [index, list(array.shape)]}
@@ -218,7 +222,7 @@ class _Encoder:
 
 
 def _last_number(array: np.ndarray) -> int:
-    """How many numbers are left without the zeros at the end; they are looked at byte by byte: −0.0 is not 0."""
+    """The length of an array without the zeros at its end. Bytes are compared, so that −0.0 does not count as zero."""
     raw = array.reshape(-1).view(np.uint8)
     end = len(raw)
     while end > 0 and not raw[max(end - BLOCK, 0) : end].any():
@@ -244,7 +248,7 @@ def _parts(value: Any) -> dict[str, Any]:
 
 
 def _encode_ragged(rows: list[tuple[Any, ...]], inner: Callable[[Any], Any]) -> Any:
-    """Many tuples of whole numbers (models) as two arrays; other lists of tuples as they are."""
+    """Encode many tuples of whole numbers (models) as two arrays, and other lists of tuples item by item."""
     if not all(type(v) is int and abs(v) < 1 << 62 for row in rows for v in row):
         return [inner(row) for row in rows]
     flat = np.array([v for row in rows for v in row], np.int64)
@@ -261,7 +265,7 @@ TAGS = ("float", "array", "view", "padded", "scalar", "tuple", "tuples", "dict",
 
 
 class _Decoder:
-    """From JSON and arrays to the tree."""
+    """From JSON and arrays to the structure."""
 
     def __init__(self, read: Callable[[int], np.ndarray], known: dict[str, type], most_zeros: int) -> None:
         self.read, self.known, self.zeros_left = read, known, most_zeros
@@ -274,7 +278,7 @@ class _Decoder:
             return tree
         ((tag, content),) = tree.items()
         if tag not in TAGS:
-            raise Damaged(f"it holds something unknown, {tag!r}")
+            raise Damaged(f"it contains something unknown, {tag!r}")
         return getattr(self, f"_{tag}")(content)
 
     def _float(self, text: str) -> float:
@@ -285,7 +289,7 @@ class _Decoder:
         return self.arrays[index]
 
     def _view(self, parts: list[Any]) -> np.ndarray:
-        """The memory of an array that was read before, perhaps as another kind of numbers."""
+        """A view of the memory of an array that was read before, possibly with another dtype."""
         index, kind, shape = parts
         dtype = np.dtype(str(kind))
         if dtype.kind not in PLAIN:
@@ -293,7 +297,7 @@ class _Decoder:
         return self.arrays[index].reshape(-1).view(dtype).reshape(shape)
 
     def _padded(self, parts: list[Any]) -> np.ndarray:
-        """An array without the zeros at its end: these take no memory until they are used."""
+        """An array whose zeros at the end were left out; these take no memory until they are used."""
         index, shape = parts
         start = self._array(index)
         self.zeros_left -= (math.prod(shape) - len(start)) * start.itemsize
@@ -345,7 +349,7 @@ class _Decoder:
     def _object(self, content: list[Any]) -> Any:
         name, parts = content
         if name not in self.known:
-            raise Damaged(f"it holds a {name!r}, which does not belong there")
+            raise Damaged(f"it contains a {name!r}, which does not belong there")
         cls = self.known[name]
         state = {key: self.decode(value) for key, value in parts.items()}
         if dataclasses.is_dataclass(cls) or issubclass(cls, tuple):

@@ -1,7 +1,7 @@
-"""Files and folders of CSV or Parquet, a few thousand rows at a time: columns of numbers, in bounded memory.
+"""Reading CSV or Parquet files and folders a few thousand rows at a time, in bounded memory.
 
-All files are looked at before the first row is read: they must have the same columns (in any order) and, where the
-format says so, numbers in them. Rows are counted from 1 in each file, the header not counted.
+All files are checked before the first row is read: they must have the same columns (in any order) and, if the format
+records types, numeric ones. Rows are counted from 1 in each file, without the header.
 """
 
 import gzip
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from whichvars.data.encoding import look_at_columns
+from whichvars.data.encoding import classify
 from whichvars.data.files import cannot_parse, check_names, find_separator, first_bytes, read_header
 from whichvars.data.frames import NUMERIC, find_columns
 from whichvars.errors import DataError, MissingPackageError
 
 PARQUET = b"PAR1"
-# Parquet: a column of a row group is read so many bytes at a time, and nothing is fetched ahead; the library's default is
-# to fetch the whole file
+# Options of Parquet that limit memory: a column of a row group is read in pieces of this many bytes, and nothing is read
+# ahead. The default is to read the whole file.
 IN_PORTIONS = {"buffer_size": 1 << 20, "pre_buffer": False}
 
 
@@ -42,18 +42,18 @@ class Portion(NamedTuple):
 
     path: Path
     first_row: int  # counted from 1
-    columns: list[np.ndarray]  # as they were asked for, finite
+    columns: list[np.ndarray]  # in the order asked for; finite
 
 
 def find_sources(paths: Any) -> list[Source]:
-    """The data files of a file, a folder or a list of them, in the order of their names; DataError if they differ in
-    their columns."""
+    """The data files of a file, a folder or a list of them, in the order of their names; DataError if their columns
+    differ."""
     wanted: list[Path] = []
     for path in _as_paths(paths):
         wanted += _files_in(path) if path.is_dir() else [path]
     if not wanted:
         raise DataError("no file was given; name a file, a folder or a list of them")
-    sources = [_look_into(path) for path in wanted]
+    sources = [_inspect(path) for path in wanted]
     first = sources[0]
     for other in sources[1:]:
         lacking = [name for name in first.columns if name not in other.columns]
@@ -69,8 +69,8 @@ def find_sources(paths: Any) -> list[Source]:
 
 
 def read_portions(sources: Sequence[Source], columns: Sequence[str], rows: int) -> Iterator[Portion]:
-    """The rows of all files, at most `rows` at a time; DataError naming file, column and row of what is no finite
-    number."""
+    """The rows of all files, at most `rows` at a time; DataError naming the file, column and row of a value that is not a
+    finite number."""
     for source in sources:
         if source.kind == "parquet":
             _check_parquet_types(source, columns)
@@ -82,7 +82,7 @@ def read_portions(sources: Sequence[Source], columns: Sequence[str], rows: int) 
 def split_columns(
     names: list[str], response: Any, weights: str | None, drop: Any
 ) -> tuple[list[str], list[str]]:
-    """Columns of X and responses, among the columns of a file."""
+    """Divide the columns of a file into columns of X and responses."""
     responses = [response] if isinstance(response, str) else list(response)
     if not responses:
         raise DataError("response: name at least one column")
@@ -96,7 +96,7 @@ def split_columns(
         raise DataError(f"column {weights!r} cannot be both the weights and a response")
     X = [name for name in names if name not in {*responses, weights, *dropped}]
     if not X:
-        raise DataError(f"there is no column left beside the response {responses[0]!r}")
+        raise DataError(f"there is no column left besides the response {responses[0]!r}")
     return X, responses
 
 
@@ -112,20 +112,20 @@ def _as_paths(paths: Any) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """All files but those that other programs leave behind, such as _SUCCESS and .crc."""
+    """All files except those that other programs leave behind, such as _SUCCESS and .crc."""
     inside = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
     for path in inside:
         if path.is_dir():
             raise DataError(
-                f"{folder} has a folder {path.name!r} in it; only files directly in a folder are read: name the inner "
+                f"{folder} contains a folder {path.name!r}; only files directly in a folder are read: name the inner "
                 "folders one by one"
             )
     if not inside:
-        raise DataError(f"{folder} has no file in it")
+        raise DataError(f"{folder} contains no files")
     return inside
 
 
-def _look_into(path: Path) -> Source:
+def _inspect(path: Path) -> Source:
     first = first_bytes(path)
     if first.startswith((b"ARROW1", b"FEA1")):
         raise DataError(f"{path} is a Feather file, which cannot be read in portions; save it as Parquet")
@@ -150,7 +150,7 @@ def _look_into(path: Path) -> Source:
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, unpacked if need be; errors of either have its name."""
+    """The text of a file, decompressed if necessary; errors name the file."""
     with open(path, "rb") as raw:
         first = raw.read(2)
         raw.seek(0)
@@ -186,8 +186,8 @@ def _read_csv(source: Source, columns: list[str], rows: int) -> Iterator[Portion
             )  # fmt: skip
             for frame in reader:
                 if len(frame):
-                    found = [_numbers(frame[place[name]].rename(name), source) for name in columns]
-                    yield Portion(path, int(frame.index[0]) + 1, found)
+                    values = [_numbers(frame[place[name]].rename(name), source) for name in columns]
+                    yield Portion(path, int(frame.index[0]) + 1, values)
         except pd.errors.EmptyDataError:
             return
         except pd.errors.ParserError as error:
@@ -199,17 +199,19 @@ def _numbers(column: pd.Series, source: Source) -> np.ndarray:
     if not (isinstance(column.dtype, np.dtype) and column.dtype.kind in NUMERIC):
         gaps = column.isna().to_numpy()
         if not gaps.any():
-            kind, found = look_at_columns(column, source.separator != ",", categories=False)
+            kind, result = classify(column, source.separator != ",", categories=False)
             if kind == "fault":
-                raise DataError(f"{source.path}: column {column.name!r} {found}")
-            return _finite(found, str(column.name), source.path, first)
+                raise DataError(f"{source.path}: column {column.name!r} {result}")
+            return _finite(result, str(column.name), source.path, first)
         _refuse(np.where(gaps, np.nan, 0.0), str(column.name), source.path, first)
     return _finite(column.to_numpy(dtype=float), str(column.name), source.path, first)
 
 
 def _finite(values: np.ndarray, name: str, path: Path, first_row: int) -> np.ndarray:
     with np.errstate(all="ignore"):
-        if not np.isfinite(values.sum()):  # a sum takes no memory; it may overflow without fault of a value
+        if not np.isfinite(
+            values.sum()
+        ):  # a sum needs no memory, but it may overflow though all values are finite
             _refuse(values, name, path, first_row)
     return values
 
@@ -263,7 +265,7 @@ def _check_parquet_types(source: Source, columns: Sequence[str]) -> None:
         )
         if not number:
             raise DataError(
-                f"{source.path}: column {name!r} holds {kind}, not numbers; turn it into numbers (words into 0/1 columns), "
+                f"{source.path}: column {name!r} contains {kind}, not numbers; turn it into numbers (words into 0/1 columns), "
                 "or drop it"
             )
 
@@ -274,17 +276,17 @@ def _read_parquet(source: Source, columns: list[str], rows: int) -> Iterator[Por
     with _open_parquet(path) as file:
         try:
             for batch in file.iter_batches(batch_size=rows, columns=columns, use_threads=True):
-                found = [
+                values = [
                     _finite(_from_arrow(batch.column(name), arrow), name, path, first) for name in columns
                 ]
-                yield Portion(path, first, found)
+                yield Portion(path, first, values)
                 first += batch.num_rows
         except (arrow.ArrowInvalid, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
 def _from_arrow(column: Any, arrow: Any) -> np.ndarray:
-    """An arrow array as numbers; without a copy where there is nothing to convert."""
+    """An arrow array as numbers; without a copy if there is nothing to convert."""
     kinds = arrow.types
     plain = kinds.is_floating(column.type) or kinds.is_integer(column.type)
     if column.null_count or not plain:

@@ -1,9 +1,9 @@
-"""Plots of a posterior, one function each: it takes a ``Posterior`` and, if wanted, the ``Axes`` to draw on, and
-returns the ``Axes``.
+"""Plots of a posterior. Each function takes a ``Posterior`` and optionally the ``Axes`` to draw on, and returns the
+``Axes``.
 
-They are made to be read for ten variables and for twenty thousand: from some number on, only the most probable
-variables are named. Error bars are ± 2 Monte Carlo standard errors; they are left out where they are unknown or too short
-to be seen. Where ``converged`` is False, every plot says so above its legend.
+The plots are readable for ten variables and for twenty thousand: if there are many, only the most probable ones are named.
+Error bars are ± 2 Monte Carlo standard errors; they are left out if they are unknown or too short to be seen. If
+``converged`` is False, every plot says so above its legend.
 """
 
 from whichvars.plots.effects import plot_coefficients, plot_correlation

@@ -1,4 +1,4 @@
-"""What all plots share: matplotlib when it is needed, colours, and names that do not overlap."""
+"""Functions that all plots share: loading matplotlib, colours, and names that do not overlap."""
 
 import importlib
 from collections.abc import Iterator, Sequence
@@ -14,26 +14,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which people with any of the common colour deficiencies can tell apart
+# Okabe and Ito's palette, which people with the common colour vision deficiencies can distinguish
 BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY)
 INK, GREY, PALE = "#222222", "#767676", "#D9D9D9"
-WARNING = "#B34700"  # orange, dark enough to be read
-LONGEST_NAME = 28  # characters; longer ones lose their middle
-MANY_POINTS = 2000  # above which points are drawn as pixels also in vector files
+# orange that is dark enough to be read
+WARNING = "#B34700"
+# characters; the middle of longer names is left out
+LONGEST_NAME = 28
+# number of points above which they are drawn as pixels even in vector files
+MANY_POINTS = 2000
 LABEL_SIZE = 8.5
-WIDEST_LEGEND = 1.2  # of the width of its axes
-SHORTEST_BAR = 0.006  # of the axis: about two pixels
+# in units of the width of its axes
+WIDEST_LEGEND = 1.2
+# shortest error bar that is drawn, as a share of the axis: about two pixels
+SHORTEST_BAR = 0.006
 ERROR_BAR: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, "capthick": 0.9}
 ERRORS = "± 2 Monte Carlo standard errors"
-MARGIN = 1 / 24  # inches between what is drawn and the edge of its figure
-REACHES = (7, 15, 26, 40, 56)  # points from a mark to its name, nearest first
+# inches between the drawing and the edge of its figure
+MARGIN = 1 / 24
+# possible distances from a mark to its name in points, nearest first
+REACHES = (7, 15, 26, 40, 56)
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
 _off_screen = ContextVar("off_screen", default=False)
 
 
 class NothingToDrawError(DataError):
-    """The posterior has nothing that such a plot would show."""
+    """The posterior has no data for such a plot."""
 
 
 def require(package: str, users: str) -> None:
@@ -48,7 +55,7 @@ def require(package: str, users: str) -> None:
 
 @contextmanager
 def off_screen() -> Iterator[None]:
-    """Within it, new figures are not pyplot's: they open no window and need not be closed."""
+    """Inside this context new figures do not belong to pyplot: they open no window and need not be closed."""
     token = _off_screen.set(True)
     try:
         yield
@@ -66,7 +73,7 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)  # which measures letters
+        FigureCanvasAgg(figure)  # needed to measure text
         return figure.subplots()
     if ax is None:
         from matplotlib import pyplot
@@ -77,11 +84,11 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     return ax
 
 
-def settle(figure: "Figure") -> None:
-    """Give the axes of a figure of constrained layout their final place.
+def fix_layout(figure: "Figure") -> None:
+    """Give the axes of a figure with constrained layout their final position.
 
-    That layout measures everything twice. Where there is one axes, once is enough: what its labels take on each
-    side hardly depends on its size.
+    That layout measures everything twice. With one axes, once is enough: the space for its labels hardly depends on its
+    size.
     """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -94,7 +101,7 @@ def settle(figure: "Figure") -> None:
         return
     figure.set_layout_engine("none")
     (ax,) = figure.axes
-    # about where it ends up, so that its ticks are those that will be drawn
+    # near its final position, so that its ticks are those that will be drawn
     ax.set_position((0.15, 0.1, 0.83, 0.83))
     around = ax.get_tightbbox(for_layout_only=True)
     assert around is not None
@@ -107,7 +114,7 @@ def settle(figure: "Figure") -> None:
 
 
 def tidy(ax: "Axes", grid: str = "y") -> None:
-    """Light lines, no box."""
+    """Draw light lines and no box."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(GREY)
     ax.tick_params(colors=INK, length=3)
@@ -125,7 +132,7 @@ def add_boxes(
     color: str,
     **settings: Any,
 ) -> None:
-    """Rectangles of one kind, as one artist: hundreds of bars take long to make and to draw."""
+    """Draw rectangles of one kind as one artist, as hundreds of separate bars would take long."""
     from matplotlib.collections import PolyCollection
 
     corners = np.stack([[left, left, right, right], [low, high, high, low]], axis=-1).swapaxes(0, 1)
@@ -147,8 +154,8 @@ def thousands(ax: "Axes", axis: str) -> None:
 def legend_above(
     ax: "Axes", side: Literal["left", "right"] = "left", *, doubt: str = "", **settings: Any
 ) -> None:
-    """The legend over the axes, where it hides nothing: from their left end, or up to their right end, where it
-    can reach over the names beside them. What is to be said against the numbers stands on top of it."""
+    """Put the legend above the axes, where it hides nothing, aligned with their left or right end. A warning about the
+    results is put above the legend."""
     handles, labels = ax.get_legend_handles_labels()
     if not labels and not doubt:
         return
@@ -160,7 +167,7 @@ def legend_above(
     } | settings
     columns = min(options.pop("ncols"), max(len(labels), 1))
     room = WIDEST_LEGEND * ax.get_window_extent().width
-    for ncols in range(columns, 0, -1):  # one that is too wide would make the layout squeeze the axes
+    for ncols in range(columns, 0, -1):  # the layout would shrink the axes for a legend that is too wide
         legend = ax.legend(
             handles,
             labels,
@@ -180,13 +187,13 @@ def legend_above(
 
 
 def long_enough(length: np.ndarray, whole: float) -> np.ndarray:
-    """Which error bars are known and long enough to be seen on an axis of this length."""
+    """Whether error bars are known and long enough to be seen on an axis of this length."""
     with np.errstate(invalid="ignore"):
         return np.isfinite(length) & (length > SHORTEST_BAR * whole)
 
 
 def short(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name that fits.
+    """A shortened name.
 
     >>> short("the_average_number_of_rooms_per_dwelling")
     'the_average_nu…_per_dwelling'
@@ -198,8 +205,8 @@ def short(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name_rows(ax: "Axes", names: Sequence[str], axis: Literal["x", "y"] = "y", **settings: Any) -> None:
-    """Names at 0, 1, 2, … of an axis, without ticks. Dollar signs in them are not mathematics."""
-    ax.tick_params(axis=axis, length=0)  # first: later, it would be done for each of them
+    """Put names at 0, 1, 2, … of an axis, without ticks. Dollar signs in names are not mathematics."""
+    ax.tick_params(axis=axis, length=0)  # before the names, as it would be repeated for each of them
     put = ax.set_yticks if axis == "y" else ax.set_xticks
     put(range(len(names)), [short(n) for n in names], parse_math=False, **settings)
 
@@ -207,15 +214,15 @@ def name_rows(ax: "Axes", names: Sequence[str], axis: Literal["x", "y"] = "y", *
 def name_points(
     ax: "Axes", x: np.ndarray, y: np.ndarray, names: Sequence[str], bars: np.ndarray | None = None
 ) -> list[str]:
-    """Write names beside points, the first ones first, wherever they overlap neither another name, nor one of
-    the points, nor one of the upright bars (x, low, high), shape (bars, 3); a name that fits nowhere is left
-    out. Returns those written."""
+    """Write names next to points, in the given order, where they overlap neither another name, nor one of the points, nor
+    one of the vertical bars (x, low, high), shape (bars, 3). A name that fits nowhere is left out. Returns the names
+    written."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     if _off_screen.get():
-        settle(figure)
+        fix_layout(figure)
     else:
-        figure.draw_without_rendering()  # gives the axes their final place
+        figure.draw_without_rendering()  # gives the axes their final position
     pixel = figure.dpi / 72
     marks = ax.transData.transform(np.column_stack([x, y]))
     frame = ax.get_window_extent()
@@ -261,7 +268,7 @@ def name_points(
 def _free_place(
     mark: np.ndarray, extent: np.ndarray, pixel: float, bounds: np.ndarray, taken: list[np.ndarray]
 ) -> tuple[float, tuple[float, float], np.ndarray] | None:
-    """The nearest place for a box of this extent beside a mark: reach, direction and box (x0, y0, x1, y1)."""
+    """The nearest free position for a box of this size next to a mark: reach, direction and box (x0, y0, x1, y1)."""
     others = np.array(taken)
     for reach in REACHES:
         for right, up in DIRECTIONS:

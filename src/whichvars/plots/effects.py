@@ -1,4 +1,4 @@
-"""What the variables do: their coefficients, and how they go together."""
+"""Plots of the coefficients of variables, and of the correlations among them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -33,32 +33,36 @@ from whichvars.problem.problem import Problem
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GRID = 301  # points at which a density is computed
-MOST_DENSITY_MODELS = 3000  # models a density is averaged over: the heaviest
-DENSITY_DROP = 20.0  # see `fits`: densities to about 1e-8, far less than what a line's width hides
-DENSITY_CELLS = 1 << 15  # points times components looked at together
+# points at which a density is computed
+GRID = 301
+# most models over which a density is averaged: those of largest weight
+MOST_DENSITY_MODELS = 3000
+# see `fits`: errors of densities are about 1e-8, far below the width of a line
+DENSITY_DROP = 20.0
+# points times components that are processed together
+DENSITY_CELLS = 1 << 15
 
 
 def plot_coefficients(
     posterior: Posterior, ax: "Axes | None" = None, *, names: Any = None, top: int = 10
 ) -> "Axes":
-    r"""Coefficients: a row for each, with a spike at 0 and a density.
+    r"""Plot coefficients, each in a row with a spike at 0 and a density.
 
-    The spike is as high as the probability that the coefficient is 0, the variable being out; the hump, the
-    density of the coefficient if it is in, as high as the probability that it is in; spikes have the error bars of that
-    probability. Coefficients are
-    standardised, :math:`\beta_j\, s_j / s_y`: how many standard deviations y changes with one standard deviation
-    of the column, both after the always-included columns. Densities are averages over the 3,000 heaviest models.
+    The height of the spike is the probability that the variable is out, so that its coefficient is 0, with the error bar of
+    that probability. The density is that of the coefficient if the variable is in, and its height is the probability of
+    that. Coefficients are standardised, :math:`\beta_j\, s_j / s_y`: by how many standard deviations y changes with one
+    standard deviation of the column, both after regression on the always-included columns. Densities are averages over the
+    3,000 models of largest weight.
 
     Parameters
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     names : names or indices
-        Variables to show; the `top` most probable if not given.
+        Variables to show. The default is the `top` most probable.
     top : int
-        How many, where no names are given; but three at most of those less probable than .05.
+        Number of variables if no names are given, of which at most three have a probability below .05.
 
     Returns
     -------
@@ -115,7 +119,7 @@ def plot_coefficients(
 
 
 def _draw_humps(ax: "Axes", grid: np.ndarray, densities: list[np.ndarray], heights: np.ndarray) -> None:
-    """A density on each of the rows 0, 1, 2, …, upwards (which is towards smaller numbers) by its height."""
+    """Draw a density on each of the rows 0, 1, 2, …; upwards is towards smaller numbers."""
     from matplotlib.collections import LineCollection, PolyCollection
 
     curves, areas = [], []
@@ -130,9 +134,9 @@ def _draw_humps(ax: "Axes", grid: np.ndarray, densities: list[np.ndarray], heigh
 
 
 def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[int, list[np.ndarray]]:
-    """Column → weights, locations, scales and degrees of freedom of the t components of its coefficient."""
+    """For each column, the weights, locations, scales and degrees of freedom of the t components of its coefficient."""
     kept = posterior.kept
-    if len(kept) > MOST_DENSITY_MODELS:  # the heaviest come first
+    if len(kept) > MOST_DENSITY_MODELS:  # they are sorted by descending weight
         n = MOST_DENSITY_MODELS
         kept = KeptModels(
             kept.members[: kept.start[n]], kept.start[: n + 1], kept.weight[:n] / kept.weight[:n].sum()
@@ -147,7 +151,7 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
                     scale = np.sqrt(fit.s[model] * fit.t[model] * fit.V[model, place, place][:, None])
                     location = fit.q[model] * fit.b[model, place][:, None]
                     weight = fit.weight[model][:, None] * fit.node_weight[model]
-                    spread = scale > 0  # at ĝ = 0 there is only the spike
+                    spread = scale > 0  # if ĝ = 0 there is only the spike
                     degrees = np.full(spread.sum(), fit.degrees)
                     found[c].append(
                         [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
@@ -157,7 +161,7 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
 
 
 def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
-    """Even steps over what the densities cover, 0 included."""
+    """An equally spaced grid over the range of the densities, including 0."""
     ends = [0.0]
     for weight, location, scale, _ in parts.values():
         if len(weight):
@@ -172,7 +176,7 @@ def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
 
 
 def _where_dense(grid: np.ndarray, densities: list[np.ndarray]) -> tuple[float, float]:
-    """The part of the grid worth showing: without long thin tails, 0 included."""
+    """The range of the grid to show: without long thin tails, but including 0."""
     dense = np.logical_or.reduce([d > 0.02 * d.max() for d in densities])
     shown = np.append(grid[dense], 0.0)
     margin = 0.04 * (np.ptp(shown) or 1.0)
@@ -192,7 +196,7 @@ def _t_density(
         part = slice(first, first + together)
         d = degrees[part, None]
         z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(1.0 if normal else d)))
-        z *= z  # in place, here and below: new tables would take half the time
+        z *= z  # in place, here and below, as allocating new tables would take half of the time
         if normal:
             z *= -0.5
         else:
@@ -211,23 +215,23 @@ def plot_correlation(
     top: int = 20,
     clusters: Iterable[Sequence[str]] | None = None,
 ) -> "Axes":
-    """Correlation among the most probable variables, those alike side by side.
+    """Plot the correlations among the most probable variables, with similar variables next to each other.
 
-    Variables that are strongly correlated stand in for one another and share their probability. The correlations
-    are those left after the always-included columns; between variables of several columns it is the largest
-    correlation of any combination of theirs, which has no sign. The order is that of an average-linkage
+    Variables that are strongly correlated can replace one another and share their probability. The correlations
+    are partial, given the always-included columns; between variables of several columns they are the largest canonical
+    correlations, which have no sign. The order is that of an average-linkage
     clustering by one minus the absolute correlation.
 
     Parameters
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     top : int
-        How many variables, the most probable.
+        Number of most probable variables to show.
     clusters : sequences of names
-        Sets of variables that stand in for one another, kept together and outlined: those of
-        ``posterior.clusters()`` if not given, none if empty.
+        Sets of variables that are kept together and outlined. The default is those of ``posterior.clusters()``; none if
+        empty.
 
     Returns
     -------
@@ -256,7 +260,7 @@ def plot_correlation(
     chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
     n = len(chosen)
     ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
-    # the diagonal says nothing: grey, so that the rest is seen
+    # the diagonal has no information and is grey
     ax.set_facecolor(PALE)
     image = ax.imshow(np.ma.masked_array(correlation, np.eye(n, dtype=bool)), cmap="RdBu_r", vmin=-1, vmax=1)
     _write_correlations(ax, correlation)
@@ -280,7 +284,7 @@ def plot_correlation(
 
 
 def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
-    """An order of the variables in which those alike, and those of a cluster, are neighbours."""
+    """An order of the variables in which similar ones, and those of a cluster, are neighbours."""
     from scipy.cluster import hierarchy  # a tenth of a second, for this plot alone
     from scipy.spatial.distance import squareform
 
@@ -297,7 +301,7 @@ def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndar
 
 
 def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
-    """Numbers in the cells; only the larger ones where there are many."""
+    """Write numbers in the cells; only the larger ones if there are many."""
     n = len(correlation)
     for i in range(n):
         for j in range(n):
@@ -309,7 +313,7 @@ def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
 
 
 def correlations(problem: Problem, chosen: np.ndarray) -> np.ndarray:
-    """Of variables, (k, k): of their columns, or the largest canonical correlation."""
+    """The correlations of variables, (k, k): those of single columns, or the largest canonical correlations."""
     spans = [np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in chosen]
     columns = np.concatenate(spans)
     design = problem.target(0).design

@@ -1,4 +1,4 @@
-"""What plots ask of their arguments and of a posterior."""
+"""Checks of the arguments of plots, and values that they need from a posterior."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from whichvars.posterior.posterior import Posterior
 
 
 def one_blas_thread() -> Any:
-    """For many small matrices, over which several threads would only wait for one another."""
+    """Use one thread for many small matrices, for which several threads would only wait for one another."""
     return threadpool_limits(limits=1, user_api="blas")
 
 
@@ -24,7 +24,7 @@ def check_posterior(posterior: object) -> None:
 
 
 def doubt(posterior: Posterior) -> str:
-    """What every plot says of a posterior that is not to be trusted; of others nothing."""
+    """The warning on every plot of a posterior that should not be trusted; empty for others."""
     return "" if posterior.converged else "Do not trust these numbers yet: see explain()"
 
 

@@ -1,4 +1,4 @@
-"""How far to trust it: along the runs, and from one to the other."""
+"""Plots for diagnosing convergence: along the runs, and between them."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -22,22 +22,23 @@ from whichvars.posterior.posterior import Posterior
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MANY_STEPS = 8000  # of a trace, above which it takes less room as an image
+# number of steps of a trace above which an image is smaller
+MANY_STEPS = 8000
 
 
 def plot_trace(
     posterior: Posterior, ax: "Axes | None" = None, *, show: Literal["size", "log_posterior"] = "size"
 ) -> "Axes":
-    """Model size, or log posterior, along the run, by replicate.
+    """Plot the model size, or the log posterior, along the run, by replicate.
 
-    Thin lines are the thinned record of every chain, thick lines running means over a fiftieth of the run. Once
-    a sampler has found its way, all replicates wander about the same level.
+    Thin lines are the thinned record of every chain, thick lines are running means over a fiftieth of the run. If the
+    sampler has converged, all replicates vary around the same level.
 
     Parameters
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     show : "size" or "log_posterior"
 
     Returns
@@ -98,7 +99,7 @@ def plot_trace(
 
 
 def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """Inclusion probabilities by replicate against their mean: points on the diagonal agree.
+    """Plot inclusion probabilities by replicate against their mean: points on the diagonal agree.
 
     A grey line joins the replicates' values of a variable. The variables on which they differ most are named.
 

@@ -1,4 +1,4 @@
-"""What a sampler learned."""
+"""Plots of the adapted parameters of samplers."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -38,16 +38,18 @@ def plot_adaptation(
     *,
     show: Literal["odds", "probabilities", "mutation_rate"] = "odds",
 ) -> "Axes":
-    r"""What a sampler that adapts variable by variable learned, every replicate: ``IndividualAdaptation``, ``ASI`` and
-    tempering around them. Others, such as ``Hybrid``, have no A and D.
+    r"""Plot the parameters that a sampler learned for each variable, in every replicate.
+
+    These samplers are ``IndividualAdaptation``, ``ASI`` and tempering with them. Others, such as ``Hybrid``, have no A
+    and D.
 
     Parameters
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     show : "odds", "probabilities" or "mutation_rate"
-        "odds": A_j/D_j against the posterior odds π_j/(1 − π_j), on which they settle in theory: the line.
+        "odds": A_j/D_j against the posterior odds π_j/(1 − π_j), to which they converge in theory (the line).
         "probabilities": the probabilities of proposing to add, A_j, and to delete, D_j, against π_j.
         "mutation_rate": the share of iterations that changed the model, along the run, warm-up included.
 
@@ -142,9 +144,9 @@ def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
 
 
 def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """How many variables the sampler proposed to change at once, and how often that was accepted.
+    """Plot how many variables the sampler proposed to change at once, and how often that was accepted.
 
-    All replicates together; shares of the iterations, on a logarithmic scale.
+    All replicates are combined; the scale of the shares of iterations is logarithmic.
 
     Examples
     --------
@@ -185,9 +187,9 @@ def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_ladder(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """The temperature ladder of a tempered sampler.
+    """Plot the temperature ladder of a tempered sampler.
 
-    For ``ParallelTempering``: the inverse temperature of each rung, every replicate a line, and between rungs the
+    For ``ParallelTempering``: the inverse temperature of each rung, with a line for every replicate, and between rungs the
     share of exchanges that succeeded. For ``SequentialMonteCarlo``: the inverse temperature at each step and the
     share of particles that were distinct.
 

@@ -1,4 +1,4 @@
-"""Which variables: their inclusion probabilities, the models that hold them, the number of them."""
+"""Plots of inclusion probabilities, of the best models, and of the model size."""
 
 from typing import TYPE_CHECKING
 
@@ -43,28 +43,35 @@ from whichvars.problem.problem import Problem
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 50  # variables that a chart with a row for each can hold
-NAMED = 20  # variables named where there are too many to name all
-NOTABLE = 0.1  # inclusion probability from which a point stands out
-LABEL_INCHES = 0.2  # that the number of a model takes
-NARROWEST = 0.4  # column of a model, of the width it would have were all as probable
-STRIP_ROWS = 2.2  # rows that the probabilities of models take beneath them
-STRIP = 10.0  # errors there are seen if they would be on an axis that many times as long: the strip is low
+# most variables in a plot with a row for each
+MOST_ROWS = 50
+# number of variables that are named if there are too many to name all
+NAMED = 20
+# least inclusion probability of a highlighted point
+NOTABLE = 0.1
+# width of the label of a model in inches
+LABEL_INCHES = 0.2
+# least width of the column of a model, relative to columns of equal widths
+NARROWEST = 0.4
+# height of the strip of model probabilities below the columns, in rows
+STRIP_ROWS = 2.2
+# error bars are shown in the strip if they would be visible on an axis this many times as long, as the strip is low
+STRIP = 10.0
 BAR = "#B3B3B3"
 PIP = "posterior inclusion probability"
 
 
 def plot_inclusion(posterior: Posterior, ax: "Axes | None" = None, *, top: int | None = None) -> "Axes":
-    """Inclusion probabilities with their errors.
+    """Plot inclusion probabilities with their errors.
 
-    Up to 50 variables have a row each, the most probable on top, with a tick at their prior probability. More
-    variables stand side by side in their order in X, like towers of a skyline, and the most probable are named.
+    Up to 50 variables have a row each, the most probable on top, with a tick at their prior probability. If there are more,
+    they are side by side in the order of X, and the most probable ones are named.
 
     Parameters
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     top : int
         Show only that many variables, the most probable, in rows.
 
@@ -132,7 +139,7 @@ def _inclusion_skyline(posterior: Posterior, ax: "Axes | None") -> "Axes":
 def _points_with_errors(
     ax: "Axes", place: np.ndarray, chosen: np.ndarray, posterior: Posterior, upright: bool
 ) -> None:
-    """Filled where the error is known, hollow where the variable never moved."""
+    """Draw points, filled if the error is known, and hollow if the variable never moved."""
     pip, mcse = posterior.pip[chosen], posterior.mcse[chosen]
     known = np.isfinite(mcse)
     for which, label, fill in (
@@ -155,9 +162,9 @@ def _points_with_errors(
 def plot_models(
     posterior: Posterior, ax: "Axes | None" = None, *, models: int = 20, variables: int = 25
 ) -> "Axes":
-    """Which variables the best models hold: a row for each variable, a column for each model.
+    """Plot the variables in the best models: a row for each variable, a column for each model.
 
-    Columns are as wide as the models are probable, relative to one another, but never too narrow to see. The colour is
+    The widths of columns are proportional to the probabilities of the models, but never too narrow to see. The colour is
     the sign of the coefficient in that model; variables of several columns have no sign. Where Monte Carlo
     errors of the probabilities can be seen, bars beneath the columns have them.
 
@@ -165,7 +172,7 @@ def plot_models(
     ----------
     posterior : Posterior
     ax : Axes
-        Where to draw; a new figure if not given.
+        Axes to draw on. The default is a new figure.
     models, variables : int
         At most so many models, the best, and variables, the most probable among those in them.
 
@@ -222,8 +229,8 @@ def plot_models(
 
 
 def _draw_probabilities(ax: "Axes", models: Models, edges: np.ndarray, foot: float) -> float:
-    """Beneath the columns, from `foot` on, the probabilities of the models with their errors, if these can be seen; the
-    new foot."""
+    """Draw the probabilities of the models with their errors below the columns, from `foot` on, if the errors are visible;
+    returns the new foot."""
     n = len(edges) - 1
     if models.mcse is None or models.exact:
         return foot
@@ -252,10 +259,10 @@ def _draw_probabilities(ax: "Axes", models: Models, edges: np.ndarray, foot: flo
 
 
 def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, int], int]:
-    """(model, variable) → sign of its coefficient there, 2 for a variable of several columns."""
+    """For each (model, variable) the sign of its coefficient, or 2 for a variable of several columns."""
     widths = np.diff(problem.offsets)
     owner = np.repeat(np.arange(problem.p), widths)
-    # weights that fall, so that models keep their order
+    # descending weights, so that models keep their order
     kept = KeptModels.of({m: float(len(members) - i) for i, m in enumerate(members)})
     found = {}
     with one_blas_thread():
@@ -268,7 +275,7 @@ def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, 
 
 
 def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """The number of variables in the model: posterior, with its errors, against prior.
+    """Plot the distribution of the number of variables in the model: posterior, with its errors, and prior.
 
     Examples
     --------
@@ -286,7 +293,7 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     prior = posterior.problem.model_prior.size_distribution(posterior.problem.p, posterior.problem.max_size)
     last = quantile(posterior_mass, 0.9995)
     first = min(quantile(posterior_mass, 0.0005), quantile(prior, 0.005))
-    last = max(last, min(quantile(prior, 0.995), 2 * last + 10))  # a prior may reach far
+    last = max(last, min(quantile(prior, 0.995), 2 * last + 10))  # the tail of a prior may be long
     size = np.arange(first, last + 1)
     ax.bar(
         size,

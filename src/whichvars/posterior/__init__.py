@@ -1,1 +1,1 @@
-"""What was learnt: inclusion probabilities, models, coefficients, predictions, and whether they can be trusted."""
+"""Posteriors: inclusion probabilities, models, coefficients, predictions, and diagnostics of their accuracy."""

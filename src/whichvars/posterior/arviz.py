@@ -1,4 +1,4 @@
-"""A posterior as ArviZ keeps it: an InferenceData (ArviZ 0.x) or an xarray DataTree (ArviZ 1.x)."""
+"""Conversion of a posterior for ArviZ: an InferenceData (ArviZ 0.x) or an xarray DataTree (ArviZ 1.x)."""
 
 import importlib
 import warnings
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
 
-MOST_VARIABLES = 200  # with draws of their γ_j, where none are named
+# most variables with draws of γ_j, unless they are named
+MOST_VARIABLES = 200
 
 
 def to_arviz(posterior: "Posterior", variables: Any = None) -> Any:
     """What ``Posterior.to_arviz`` returns."""
     arviz = _import("arviz")
-    xarray = _import("xarray")  # ArviZ brings it
+    xarray = _import("xarray")  # installed with ArviZ
     groups = {
         name: xarray.Dataset(values, coords, attrs)
         for name, (values, coords, attrs) in _groups(posterior, variables).items()
@@ -38,7 +39,7 @@ def _import(name: str) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "to_arviz() needs ArviZ: install the extra by pip install 'whichvars[arviz]', or pip install arviz"
+            "to_arviz() needs ArviZ: pip install 'whichvars[arviz]', or pip install arviz"
         ) from error
 
 
@@ -46,8 +47,8 @@ def _groups(posterior: "Posterior", variables: Any) -> dict[str, tuple[dict, dic
     """The data, coordinates and attributes of each group."""
     if posterior.trace is None or posterior.trace_models is None:
         raise DataError(
-            "an exact posterior has no chains for ArviZ to look at; use sample(problem), or draw() for "
-            "independent draws of the coefficients"
+            "an exact posterior has no chains for ArviZ; use sample(problem), or draw() for independent draws of the "
+            "coefficients"
         )
     names = posterior.problem.names
     rows = _rows(posterior)
@@ -95,23 +96,23 @@ def _groups(posterior: "Posterior", variables: Any) -> dict[str, tuple[dict, dic
 
 
 def _rows(posterior: "Posterior") -> np.ndarray:
-    """Rows of the trace by replicate and in order of time, (replicates, draws): all have as many as the
-    shortest; the chains of one run take turns."""
+    """Rows of the trace by replicate and iteration, (replicates, draws). All replicates are cut to the length of the
+    shortest; the chains of a replicate alternate."""
     trace = posterior.trace
     assert trace is not None
-    found = []
+    by_replicate = []
     for replicate in trace["replicate"].unique():
         rows = np.flatnonzero(trace["replicate"] == replicate)
         order = np.lexsort((trace["chain"].to_numpy()[rows], trace["iteration"].to_numpy()[rows]))
-        found.append(rows[order])
-    shortest = min(map(len, found))
+        by_replicate.append(rows[order])
+    shortest = min(map(len, by_replicate))
     if shortest == 0:
         raise DataError("the record of this run is empty; use more draws")
-    return np.stack([rows[:shortest] for rows in found])
+    return np.stack([rows[:shortest] for rows in by_replicate])
 
 
 def _choose(posterior: "Posterior", variables: Any) -> list[int]:
-    """Which variables have draws of their own."""
+    """The variables for which draws of γ_j are included."""
     names = posterior.problem.names
     if isinstance(variables, bool):
         raise ArgumentTypeError(f"variables must be names or a number of variables, not {variables!r}")
@@ -120,10 +121,10 @@ def _choose(posterior: "Posterior", variables: Any) -> list[int]:
         if most < 1:
             raise DataError(f"variables must be at least 1, or names, not {variables!r}")
         return sorted(np.argsort(-posterior.pip, kind="stable")[:most].tolist())
-    found = find_columns(variables, names, "variables")
-    if not found:
+    chosen = find_columns(variables, names, "variables")
+    if not chosen:
         raise DataError("variables is empty; name at least one variable")
-    return found
+    return chosen
 
 
 def _attributes(posterior: "Posterior") -> dict[str, str]:

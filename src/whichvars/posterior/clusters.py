@@ -5,21 +5,21 @@ probability: in fine mapping, a credible set. It is grown around a leading varia
 probability not yet in a cluster, by taking up variables i in the order of their inclusion probabilities,
 
 - if their correlation with the leading variable is at least `correlation` in size, and
-- if the cluster C so far is in the model less than half as often beside i as it is in general,
+- if a variable of the cluster C so far is in the model less than half as often together with i as in general,
 
 .. math:: P(C \cap \gamma \ne \emptyset \mid i \in \gamma) < \tfrac12 P(C \cap \gamma \ne \emptyset),
 
-until P(C ∩ γ ≠ ∅), the probability that at least one of them is in, reaches the level. The second condition is what
-tells stand-ins, for which the left side is near 0, from correlated variables with effects of their own, for which both
-sides are about equal; the fuller the cluster, the fewer draws of i are needed to see the difference. A cluster that
-never reaches the level is none.
+until P(C ∩ γ ≠ ∅), the probability that at least one of them is in, reaches the level. The second condition distinguishes
+stand-ins, for which the left side is near 0, from correlated variables with effects of their own, for which both sides are
+about equal; the larger the probability of the cluster, the fewer draws of i are needed to see the difference. A set that
+never reaches the level is not a cluster.
 
-Inclusion probabilities are more accurate than what the weighted models say of single variables, and the two differ by Monte
-Carlo error. The probability of a cluster comes from the models, but is never below the largest inclusion probability of its
-variables nor above their sum: where it would be, it is the nearest number that agrees with them.
+Inclusion probabilities are more accurate than those of the weighted models, and the two differ by Monte Carlo error. The
+probability of a cluster is estimated from the models, and clipped to lie between the largest and the sum of the inclusion
+probabilities of its variables.
 
-Correlations are those of the columns less what the always-included columns say of them; of variables of several
-columns, the largest between any two.
+Correlations are those of the residuals on the always-included columns; for variables of several columns, the largest
+between any two columns.
 """
 
 import numpy as np
@@ -30,13 +30,14 @@ from whichvars.posterior.models import KeptModels, columns_of
 from whichvars.problem.columns import columns_at, gram_of, products_with_all
 from whichvars.problem.problem import Problem
 
-LEADING = 0.01  # least inclusion probability of a variable to look for a cluster around
+# least inclusion probability of the leading variable of a cluster
+LEADING = 0.01
 
 
 def cluster_table(
     problem: Problem, kept: KeptModels, level: float, correlation: float, pip: np.ndarray | None = None
 ) -> pd.DataFrame:
-    """What ``Posterior.clusters`` returns; `pip` are its inclusion probabilities, those of `kept` if not given."""
+    """What ``Posterior.clusters`` returns; `pip` are the inclusion probabilities, by default those of `kept`."""
     by_variable = sparse.csr_array(
         (np.ones(len(kept.members), bool), kept.members, kept.start), shape=(len(kept), problem.p)
     ).tocsc()
@@ -80,7 +81,7 @@ def _grow(
     near: np.ndarray,
     level: float,
 ) -> tuple[list[int], float]:
-    """The cluster around a variable, and the probability that at least one of it is in the model."""
+    """The cluster around a variable, and the probability that at least one of its variables is in the model."""
     indices, start = by_variable.indices, by_variable.indptr
     cluster, any_in = [lead], np.zeros(len(weight), bool)
     any_in[indices[start[lead] : start[lead + 1]]] = True
@@ -101,7 +102,7 @@ def _grow(
 
 
 def correlations(problem: Problem, variable: int) -> np.ndarray:
-    """Absolute correlation of a variable with each of all, (p,)."""
+    """Absolute correlations of a variable with all variables, (p,)."""
     design, offsets = problem.target(0).design, problem.offsets
     own = np.arange(offsets[variable], offsets[variable + 1])
     gram = problem.engine == "gram"

@@ -1,4 +1,4 @@
-"""Coefficients averaged over models: their moments, intervals and signs. Those within one model are in fits.py."""
+"""Coefficients averaged over models: their moments, intervals and signs. Posteriors within a model are in fits.py."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def coefficient_table(
 
 
 class CoefficientMoments(NamedTuple):
-    """Averages over models in the user's units: of the P columns, and of intercept and always-included columns."""
+    """Averages over models in the user's units, for the P columns, and for the intercept and always-included columns."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -53,8 +53,8 @@ class CoefficientMoments(NamedTuple):
     sd_included: np.ndarray
     fixed_mean: np.ndarray
     fixed_sd: np.ndarray
-    # Monte Carlo errors of means and standard deviations, of the intercept and the always-included columns first; NaN
-    # where they cannot be told
+    # Monte Carlo errors of means and standard deviations, first of the intercept and the always-included columns; NaN
+    # if they cannot be estimated
     mean_mcse: np.ndarray
     sd_mcse: np.ndarray
 
@@ -62,23 +62,24 @@ class CoefficientMoments(NamedTuple):
 def coefficient_moments(
     problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
 ) -> CoefficientMoments:
-    """Means and standard deviations of all coefficients; NaN where no kept model has the column. `batches` are the
-    models' posteriors, if they have been worked out."""
-    found = _moments(problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem))
+    """Means and standard deviations of all coefficients; NaN if no kept model has the column. `batches` are the
+    models' posteriors, if they have been computed already."""
+    moments = _moments(
+        problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem)
+    )
     factor = problem._y_scale / problem.column_units
-    units = np.concatenate([np.full(len(found.fixed_mean), problem._y_scale), factor])
-    return found._replace(
-        **{name: factor * getattr(found, name) for name in ("mean", "sd", "mean_included", "sd_included")},
-        mean_mcse=units * found.mean_mcse,
-        sd_mcse=units * found.sd_mcse,
+    units = np.concatenate([np.full(len(moments.fixed_mean), problem._y_scale), factor])
+    return moments._replace(
+        **{name: factor * getattr(moments, name) for name in ("mean", "sd", "mean_included", "sd_included")},
+        mean_mcse=units * moments.mean_mcse,
+        sd_mcse=units * moments.sd_mcse,
     )
 
 
 def positive_probabilities(
     problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
 ) -> np.ndarray:
-    """P(β > 0 | in) of each column, (P,); NaN where no kept model has it. Where ĝ = 0 there is nothing but 0, which
-    counts half."""
+    """P(β > 0 | in) of each column, (P,); NaN if no kept model has it. If ĝ = 0, β is 0, which counts as one half."""
     P = len(problem.columns_used)
     positive, mass = np.zeros(P), np.zeros(P)
     for fit in Refits(problem, kept) if batches is None else batches:
@@ -108,7 +109,7 @@ def _fixed(problem: Problem) -> Functionals:
 
 
 class _Sums:
-    """Sums over models of weight · value by column, under the weights of all replicates together and of each."""
+    """Sums over models of weight · value by column, with the weights of all replicates together and of each."""
 
     def __init__(self, kept: KeptModels, columns: int) -> None:
         replicates = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
@@ -116,25 +117,26 @@ class _Sums:
         self.values = np.zeros((len(self.weights), columns))
 
     def add(self, fit: Fits, value: np.ndarray) -> None:
-        """`value` is of each column of each model, (m, k)."""
+        """Add a `value` for each column of each model, (m, k)."""
         at, columns = fit.columns.ravel(), self.values.shape[1]
         for weight, values in zip(self.weights, self.values):
             values += np.bincount(at, (weight[fit.models][:, None] * value).ravel(), columns)
 
     def add_lines(self, fit: Fits, value: np.ndarray) -> None:
-        """`value` is of each of some functionals in each model, (R, m)."""
+        """Add a `value` for each functional in each model, (R, m)."""
         self.values += self.weights[:, fit.models] @ value.T
 
 
 def _moments(
     problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals
 ) -> CoefficientMoments:
-    """Of the columns, in the problem's units: mean, sd, and both given inclusion, (P,) each; and of the
-    functionals, in the user's: mean, sd. Means first, so that nothing cancels in the variances. Errors of both are in the
-    problem's units.
+    """Means and standard deviations of the columns, also given inclusion, (P,) each, in the problem's units; and of the
+    functionals in the user's units. Monte Carlo errors are in the problem's units. Means are computed first, so that
+    nothing cancels in the variances.
 
-    Replicates say how large Monte Carlo errors are. Of a variance: E(β − m)² is an average over models like any other,
-    and to first order that m is itself estimated makes no difference to it."""
+    Monte Carlo errors are estimated from differences between replicates. A variance E(β − m)² is an average over models
+    too; to first order, its error does not depend on the estimation of m.
+    """
     P, unit = len(problem.columns_used), problem._y_scale
     masses, totals = _Sums(kept, P), _Sums(kept, P)
     for fit in batches:
@@ -162,7 +164,7 @@ def _moments(
     with np.errstate(invalid="ignore", divide="ignore"):
         sd_in = np.sqrt(square / mass)
         sd = np.sqrt(square + np.where(mass > 0, mass * (1 - mass) * mean_in**2, 0.0))
-        # E(β − m)² in each replicate: from models that have the column, about their mean, and from those that do not
+        # E(β − m)² in each replicate: of models with the column, about their mean, and of those without it
         centre = np.where(mass > 0, mean_in, 0.0)
         shift = centre - total
         about = squares.values[1:] + masses.values[1:] * shift**2 + (1 - masses.values[1:]) * total**2
@@ -184,23 +186,23 @@ def _tails(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, int
     for fit in batches:
         columns.add(fit, fit.columns.ravel(), fit.b, np.einsum("mkk->mk", fit.V))
         b, v = along(fit, fixed)
-        for r, part in enumerate(always):
-            part.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
+        for r, components in enumerate(always):
+            components.add(fit, np.zeros(len(fit.weight), np.int64), b[r][:, None], v[r][:, None])
     positive = positive_probabilities(problem, kept, batches)
     factor = problem._y_scale / problem.column_units
     out = np.zeros((3, n_fixed + len(factor)))
     out[0, n_fixed:] = positive
     levels = ((1 - interval) / 2, (1 + interval) / 2)
-    for r, part in enumerate(always):
-        for _, rows in part.by_quantity():
-            weight, location, scale, degrees = part.parts(rows, fixed.variance[r], problem._y_scale)
+    for r, components in enumerate(always):
+        for _, rows in components.by_quantity():
+            weight, location, scale, degrees = components.mixture(rows, fixed.variance[r], problem._y_scale)
             mixture = TMixture(weight, location + fixed.centre[r], scale, degrees)
             out[0, r] = 1 - mixture.cdf(0.0)
             out[1:, r] = [mixture.quantile(level) for level in levels]
     for c, rows in columns.by_quantity():
-        weight, location, scale, degrees = columns.parts(rows, 0.0, factor[c])
+        weight, location, scale, degrees = columns.mixture(rows, 0.0, factor[c])
         inside = weight.sum()
-        spread = scale > 0  # at ĝ = 0 there is nothing but 0
+        spread = scale > 0  # if ĝ = 0, β is 0
         weight, location, scale, degrees = (v[spread] for v in (weight, location, scale, degrees))
         stuck, atom = inside - weight.sum(), max(0.0, 1 - weight.sum())
         below = inside * (1 - positive[c]) - stuck / 2
@@ -211,8 +213,8 @@ def _tails(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, int
 
 
 def _with_atom(mixture: TMixture, level: float, atom: float, below: float) -> float:
-    """Quantile where beside the components (weights sum to 1 − atom) there is a point mass at 0, `below` being
-    the components' probability of less than 0."""
+    """Quantile of the components (whose weights sum to 1 − atom) together with a point mass `atom` at 0; `below` is the
+    probability of the components below 0."""
     if level > below:
         if level <= below + atom or atom >= 1:
             return 0.0
@@ -221,21 +223,21 @@ def _with_atom(mixture: TMixture, level: float, atom: float, below: float) -> fl
 
 
 class _Components:
-    """t components of many quantities, gathered batch by batch and given out one quantity at a time."""
+    """The t components of many quantities, collected batch by batch and returned one quantity at a time."""
 
     def __init__(self) -> None:
         self._fits: list[Fits] = []
         self._gathered: list[tuple[np.ndarray, ...]] = []
 
     def add(self, fit: Fits, at: np.ndarray, b: np.ndarray, v: np.ndarray) -> None:
-        """`at` (m·k,): which quantity; b, v (m, k): its location and squared scale before q, s and t."""
+        """Add components: `at` (m·k,) is the quantity; b, v (m, k) are its location and squared scale without q, s and t."""
         model = np.repeat(np.arange(b.shape[0]), b.shape[1])
         batch = np.full(at.size, len(self._fits))
         self._gathered.append((at, batch, model, b.ravel(), v.ravel()))
         self._fits.append(fit._replace(V=np.zeros((0, 0, 0))))
 
     def by_quantity(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Each quantity that occurs, with its places."""
+        """Each quantity that occurs, with the rows of its components."""
         self._at, self._batch, self._model, self._b, self._v = (
             np.concatenate(parts) for parts in zip(*self._gathered)
         )
@@ -243,10 +245,10 @@ class _Components:
         values, first = np.unique(self._at[order], return_index=True)
         yield from zip(values.tolist(), np.split(order, first[1:]))
 
-    def parts(
+    def mixture(
         self, rows: np.ndarray, flat_variance: float, unit: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, locations, scales and degrees of freedom of the t components at these places."""
+        """Weights, locations, scales and degrees of freedom of the t components at these rows."""
         batch = self._batch[rows]
         order = np.argsort(batch, kind="stable")
         used, first = np.unique(batch[order], return_index=True)

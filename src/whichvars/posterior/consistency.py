@@ -1,8 +1,8 @@
-"""Numbers that stand side by side do not contradict one another.
+"""Making estimates that are shown together consistent with one another.
 
-Inclusion probabilities are means of conditional probabilities as far as possible, and far more accurate than shares of
-draws; model probabilities, sizes, coefficients and predictions are averages over weighted models. The two differ by
-Monte Carlo error. ``diagnostics`` says when they differ by more than that. What is left is taken out here: mean size is
+Inclusion probabilities are means of conditional probabilities if possible, which are far more accurate than shares of draws.
+Model probabilities, sizes, coefficients and predictions are averages over weighted models. The two differ by Monte Carlo
+error; ``diagnostics`` says when they differ by more than that. The remaining differences are removed here: the mean size is
 the sum of the inclusion probabilities, and no set of models is more probable than these allow.
 """
 
@@ -20,29 +20,34 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Models
 
 
-STEPS = 500  # contradictions that are mended one by one
-ROUNDING = 1e-13  # of sums of probabilities
-ROUNDED = 1e-6  # a difference of mean sizes that single precision may make
+# most contradictions that are corrected one by one
+STEPS = 500
+# rounding error of sums of probabilities
+ROUNDING = 1e-13
+# difference of mean sizes that may be due to single precision
+ROUNDED = 1e-6
 
 
 def within_pips(models: "Models", pip: np.ndarray) -> "Models":
-    """Models that are shown together, best first, whose probabilities do not contradict the inclusion probabilities.
+    """The models, best first, with probabilities that do not contradict the inclusion probabilities.
 
     The two are estimated in different ways and differ by Monte Carlo error. A page must not say that x is in with
-    probability .97 and show models without x of probability .04 in all. So models are lowered until those with a variable
-    have no more than its inclusion probability, and those without it no more than the rest. The fewer models are shown, the
-    less there is to lower: mostly nothing.
+    probability .97 and also show models without x whose probabilities sum to .04. Model probabilities are therefore lowered
+    until those with a variable sum to no more than its inclusion probability, and those without it to no more than the rest.
+    If only a few models are shown, there is usually nothing to lower.
     """
     if models.exact or not models.members:
         return models
     listed = KeptModels.listed([tuple(sorted(m)) for m in models.members])
     variables, place = np.unique(listed.members, return_inverse=True)
-    others = np.delete(pip, variables)  # of variables in none of the models, the most probable one is enough
+    others = np.delete(
+        pip, variables
+    )  # among variables in none of the models, only the most probable one matters
     pip = np.append(pip[variables], others.max(initial=0.0))
     inside = sparse.csr_array((np.ones(len(place)), place, listed.start), shape=(len(listed), len(pip)))
     frequency = models.frequency.copy()
     _lower(inside, frequency, pip, STEPS)
-    # whatever is left, each model by its worst
+    # for any contradictions that are left, lower each model by its smallest factor
     frequency *= _worst(inside, *_factors(inside, frequency, pip))
     order = np.lexsort((-models.log_posterior, -frequency))
     return replace(
@@ -56,8 +61,8 @@ def within_pips(models: "Models", pip: np.ndarray) -> "Models":
 
 
 def _lower(inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray, steps: int) -> None:
-    """Lower frequencies in place, the worst contradiction first, for so many steps or until none is left: what mends it
-    mends most of the others."""
+    """Lower frequencies in place, correcting the worst contradiction first, until none is left or for at most `steps` steps.
+    Correcting the worst one also removes most of the others."""
     by_variable = inside.tocsc()
     for _ in range(steps):
         when_in, when_out = _factors(inside, frequency, pip)
@@ -73,7 +78,7 @@ def _lower(inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray, ste
 def _factors(
     inside: sparse.csr_array, frequency: np.ndarray, pip: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much models with each variable have to be lowered, and those without it; 1 where they need not."""
+    """The factors by which models with each variable, and those without it, must be lowered; 1 if they need not be."""
     having = frequency @ inside
     lacking = frequency.sum() - having
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,9 +116,9 @@ def sizes_of(kept: KeptModels, p: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
-    """A distribution of sizes near to `sizes` that has this mean: in proportion to sizes · e^(θ size).
+    """A distribution of sizes close to `sizes` with this mean: proportional to sizes · e^(θ size).
 
-    Where no θ gives it, for the mean lies outside the sizes that occur, the size next to them gets what is missing.
+    If there is no such θ, because the mean lies outside the sizes that occur, probability is moved to the next size.
 
     >>> with_mean(np.array([0.5, 0.5, 0.0]), 0.6, 2).round(3).tolist(), with_mean(np.array([0, 1.0, 0]), 1.1, 2).round(3).tolist()
     ([0.4, 0.6, 0.0], [0.0, 0.9, 0.1])
@@ -139,7 +144,7 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
         return out
     if abs(mean - now) < ROUNDED:
         return sizes
-    # one size further than those that occur, or as far as the mean itself lies
+    # one size further than those that occur, or as far as the mean
     beyond = (
         min(max(high + 1, int(np.ceil(mean))), largest) if mean >= high else max(min(low - 1, int(mean)), 0)
     )
@@ -152,8 +157,8 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
 
 
 def _tilt(tilted: Callable[[float], np.ndarray], values: np.ndarray, mean: float, bound: float) -> float:
-    """The θ within ±bound for which Σ values · tilted(θ) is `mean`: by Newton's method, as its derivative is the variance, and by
-    halving where that leaves the interval. (scipy.optimize has such a function, and takes longer to import than a small run.)"""
+    """The θ within ±bound for which Σ values · tilted(θ) is `mean`, by Newton's method (the derivative is the variance), with
+    bisection if a step leaves the interval. (scipy.optimize would take longer to import than a small run.)"""
     low, high, theta = -bound, bound, 0.0
     for _ in range(200):
         weights = tilted(theta)

@@ -1,4 +1,4 @@
-"""A posterior in forms that other people and packages read: a report, a methods paragraph, ArviZ's shapes."""
+"""Conversions of a posterior: a report, a paragraph for the methods section of a paper, and ArviZ's data structures."""
 
 import importlib
 from pathlib import Path
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """The methods of a ``Posterior`` that hand it to somebody else."""
+    """The methods of a ``Posterior`` that convert it to other formats."""
 
     def report(self, path: Any, title: str | None = None) -> Path:
-        """Write a report: one HTML file that needs nothing else, for any browser, phone or printer.
+        """Write a report: a self-contained HTML file for any browser, phone or printer.
 
-        It begins with the answer in words; then the table of variables, which can be sorted and searched, the
-        plots, the best models, how far to trust it, the settings and how to cite. Needs the extra ``report``.
+        It begins with the result in words. The table of variables, which can be sorted and searched, the plots, the best
+        models, the diagnostics, the settings and the references follow. Needs the extra ``report``.
 
         Parameters
         ----------
         path : str or Path
-            File to write; an older one is replaced when the new one is whole.
+            File to write; an existing file is replaced when the new one is complete.
         title : str
-            Heading; "Which variables matter?" if not given.
+            Heading. The default is "Which variables matter?".
 
         Returns
         -------
         Path
-            Where it was written.
+            The file that was written.
 
         Examples
         --------
@@ -41,7 +41,7 @@ class Exports:
         ...     posterior.report(f"{folder}/report.html", title="Crime in 47 states").name
         'report.html'
         """
-        # by name and late: reports are made of posteriors and lie above them, and need optional packages
+        # imported late and by name: the layer of reports is above this one, and reports need optional packages
         written: Path = importlib.import_module("whichvars.report").write_report(self, path, title)
         return written
 
@@ -60,21 +60,22 @@ class Exports:
     def to_arviz(self, variables: Any = None) -> Any:
         """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x), with the extra ``arviz``.
 
-        ``chain`` is the replicate and ``draw`` the place in the thinned record (``trace``); where a run has
-        several chains, they take turns. Groups:
+        ``chain`` is the replicate and ``draw`` the position in the thinned record (``trace``); if a replicate has several
+        chains, they alternate. Groups:
 
         - ``posterior``: `model_size`, `log_posterior` (up to a constant) and `gamma`, which variables are in,
-          (chain, draw, variable), for some of the variables: with all of 20,000 it would fill the memory;
+          (chain, draw, variable), for some of the variables only, as all of 20,000 would fill the memory;
         - ``sample_stats``: `lp`, the log posterior under the name that ArviZ expects, `iteration` and
           `chain_in_run`;
         - ``inclusion``: `probability`, its Monte Carlo error `mcse`, and `probability_by_chain`, of all variables.
-          They come from all draws, not from the thinned record: prefer them to means of `gamma`;
+          They use all draws, not only the thinned record, and are preferable to means of `gamma`;
         - ``constant_data``: `prior_inclusion` (before any `max_size`) and the number of `columns` of all variables.
 
         Parameters
         ----------
         variables : names, int or None
-            Which variables `gamma` has: these, the so many most probable ones, or the 200 most probable ones.
+            The variables in `gamma`: their names, or the number of most probable variables. The default is the 200 most
+            probable.
 
         Examples
         --------

@@ -15,8 +15,8 @@ mixtures of g         the g-prior's, averaged over p(g | y, γ) by quadrature
 BIC                   G⁻¹                     V c          1, 1         (S₀ − bᵀc)/d             ν − k
 ===================== ======================= ============ ============ ======================== ======
 
-so that BIC's are least squares with their usual standard errors, and local empirical Bayes ignores that ĝ was
-estimated. An inverse gamma prior on σ² adds 2a to ν and 2b to S₀. Where σ² is known, s is that, d is infinite, and t is normal.
+BIC thus gives least squares with the usual standard errors, and local empirical Bayes ignores that ĝ was estimated. An
+inverse gamma prior on σ² adds 2a to ν and 2b to S₀. If σ² is known, s is its value, d is infinite, and t is normal.
 
 The intercept and the always-included coefficients, like a mean of y at new values of the columns, are linear
 in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
@@ -36,26 +36,27 @@ from whichvars.problem.mixtures import nodes_between, where_large
 from whichvars.problem.problem import Problem
 from whichvars.problem.target import MIXTURES
 
-# bytes of the posteriors of all models, which are held for a second look
+# largest size of the posteriors of all models that are kept in memory for repeated use
 HELD_BYTES = 256 << 20
 
 # Nodes of g. The trapezoid rule in log g ends where the density of log g is exp(−drop) of its maximum, and its error is of
 # that order too if the step is at most STEP_TIMES_DROP / drop, for the tails (less under priors that end like
 # exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
-# logarithm of what models no heavier weigh together: what counts for little need not be as accurate.
+# logarithm of the total weight of all models of no larger weight: models of small weight need less accuracy.
 DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
 STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
 # 4.4 for the normal density itself, whose Fourier transform is exp(−drop) at 2π over the step
 STEP_IN_SDS = 3.4
-# Models share a number of nodes if there are at most so many of them, or if all need that number but for this factor.
+# Models use the same number of nodes if there are at most FEW_MODELS of them, or if the numbers they need differ by at most
+# the factor WASTE.
 FEW_MODELS, WASTE = 64, 1.1
-# values of R² for which the ends of the rule are looked for, where there are many more models
+# number of values of R² for which the ends of the rule are computed, if there are many more models
 SPAN_POINTS = 65
 
 
 class Fits(NamedTuple):
-    """The posteriors of m models of k columns each, over J values of g (J = 1 but for mixtures), in the units
-    in which the problem computes."""
+    """The posteriors of m models of k columns each, for J values of g (J = 1 except for mixtures), in the problem's
+    internal units."""
 
     models: np.ndarray  # (m,): which of the kept models
     columns: np.ndarray  # (m, k)
@@ -77,7 +78,7 @@ class Functionals(NamedTuple):
     centre: np.ndarray  # (R,)
     variance: np.ndarray  # (R,)
     row: np.ndarray  # (R, C)
-    columns: np.ndarray  # (C,) the columns of the problem that `row` is about, ascending; it is 0 elsewhere
+    columns: np.ndarray  # (C,) the columns of the problem that `row` refers to, ascending; others have 0
 
     def some(self, rows: slice) -> "Functionals":
         return Functionals(self.centre[rows], self.variance[rows], self.row[rows], self.columns)
@@ -86,8 +87,8 @@ class Functionals(NamedTuple):
 def functionals(
     problem: Problem, intercept: np.ndarray, z: np.ndarray, x: np.ndarray, columns: np.ndarray | None = None
 ) -> Functionals:
-    """Those of intercept·ᾱ + zᵀδ + xᵀβ, ᾱ the intercept of centred columns. Shapes (R,), (R, q), (R, C); `columns`
-    says which C columns are meant where it is not all P: those of all models that will be asked."""
+    """The functionals intercept·ᾱ + zᵀδ + xᵀβ, where ᾱ is the intercept of centred columns. Shapes (R,), (R, q), (R, C).
+    `columns` are the C columns, by default all P; they must include those of all models that are used."""
     flat, columns = problem.flat, np.arange(len(problem.columns_used)) if columns is None else columns
     return Functionals(
         centre=intercept * flat.y_mean + z @ flat.y_on_z,
@@ -99,19 +100,19 @@ def functionals(
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
     """rowᵀb and rowᵀV row in every model: (R, m) each."""
-    part = lines.row[:, np.searchsorted(lines.columns, fit.columns)]  # (R, m, k)
+    row = lines.row[:, np.searchsorted(lines.columns, fit.columns)]  # (R, m, k)
     return (
-        np.einsum("rmk,mk->rm", part, fit.b),
-        np.einsum("rmk,rmk->rm", part, np.einsum("mkl,rml->rmk", fit.V, part)),
+        np.einsum("rmk,mk->rm", row, fit.b),
+        np.einsum("rmk,rmk->rm", row, np.einsum("mkl,rml->rmk", fit.V, row)),
     )
 
 
 def fits(
     problem: Problem, kept: KeptModels, *, drop: float = DROP, least_drop: float = LEAST_DROP
 ) -> Iterator[Fits]:
-    """The posterior of every kept model, those with equally many columns and values of g together. With mixtures of g the
-    error of averages over models is of the order of exp(−drop), and of one model's average over g exp(−least_drop)
-    (see DROP)."""
+    """The posteriors of all kept models, in batches with the same numbers of columns and of values of g. With mixtures of g
+    the error of averages over models is of the order of exp(−drop), and that of the average over g in one model of the
+    order of exp(−least_drop) (see DROP)."""
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
         yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
@@ -129,18 +130,18 @@ def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:
 
 
 class Refits:
-    """``fits`` that can be gone through again and again, worked out anew each time: for more models than memory
-    should hold."""
+    """``fits`` that can be iterated over repeatedly and are computed again each time, for models that would take too much
+    memory."""
 
     def __init__(self, problem: Problem, kept: KeptModels) -> None:
-        self._what = problem, kept
+        self._arguments = problem, kept
 
     def __iter__(self) -> Iterator[Fits]:
-        return fits(*self._what)
+        return fits(*self._arguments)
 
 
 def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
-    """``fits`` to go through more than once: a list if that takes no more than HELD_BYTES."""
+    """``fits`` for repeated iteration: a list if that takes no more than HELD_BYTES."""
     k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
     nodes = 60 if type(problem.slab) in MIXTURES else 1
     again = Refits(problem, kept)
@@ -150,7 +151,7 @@ def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
 def _fit(
     problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray, drop: np.ndarray | None
 ) -> Iterator[Fits]:
-    """Of models of equally many columns; `drop` as by ``_drops``, for mixtures of g."""
+    """The posteriors of models with the same number of columns; `drop` is that of ``_drops``, for mixtures of g."""
     design, slab = problem.target(0).design, problem.target(0).slab
     m, k = columns.shape
     independent = slab.code == codes.INDEPENDENT
@@ -166,8 +167,7 @@ def _fit(
         singular = True
     if singular:
         raise DataError(
-            f"a model has collinear columns, and so no posterior of its own under {problem.slab}; "
-            "IndependentNormal() gives it one"
+            f"a model has collinear columns, and so no proper posterior under {problem.slab}; use IndependentNormal()"
         )
     V = (V + V.transpose(0, 2, 1)) / 2
     b = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
@@ -207,8 +207,8 @@ def _noise_scale(null: float, q: np.ndarray, explained: np.ndarray, degrees: flo
 def _shrinkage_nodes(
     problem: Problem, k: int, residual: np.ndarray, drop: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Values of g/(1 + g) and their weights given the data, for models of k columns with 1 − R² = residual: which
-    models (m,), values and weights (m, J). Models that need about equally many values go together."""
+    """Values of g/(1 + g) and their posterior weights for models of k columns with 1 − R² = residual, in batches of models
+    that need about the same number of values: their indices (m,), values and weights (m, J)."""
     slab = problem.target(0).slab
     kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
     law = (kind, slab.nu, slab.rows, a, int(k))
@@ -233,8 +233,8 @@ def _shrinkage_nodes(
 def _spans(
     law: tuple[str, float, float, float, int], u: np.ndarray, drop: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). Where
-    there are many, the outermost, and the smallest, of those of the next smaller and the next larger of a few values of u."""
+    """The ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). If
+    there are many models, they are computed on a grid of u, and the most conservative of the two neighbours is used."""
     many = len(u) > 2 * SPAN_POINTS
     grid = np.quantile(u, np.linspace(0.0, 1.0, SPAN_POINTS)) if many else u
     low, high = where_large(*law, grid, drop)

@@ -9,12 +9,12 @@ from whichvars.posterior.models import KeptModels
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 
-# for products of columns that occur again and again
+# size of the cache for products of columns
 CACHE_BYTES = 64 << 20
 
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
-    """log p(γ) of each model, with its constant, (models,); −∞ where it is larger than allowed or lacks a parent."""
+    """log p(γ) of each model, including the constant, (models,); −∞ if the model is too large or lacks a parent."""
     prior, terms = problem.model_prior, problem.target(0).prior
     sizes = np.diff(kept.start)
     if isinstance(prior, ConditionalPrior):
@@ -26,8 +26,8 @@ def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
 
 
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
-    """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ where the slab needs full rank and the
-    model has not got it."""
+    """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
+    not have it."""
     most = int(np.diff(kept.start).max(initial=0))
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[kept.members])])[kept.start]
     depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)

@@ -25,7 +25,7 @@ CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predicto
 
 
 def sources(sampler: str) -> list[str]:
-    """Where a sampler, and the moves it is made of, come from; `sampler` is as a posterior names it.
+    """References for a sampler and the moves that it consists of; `sampler` is ``Posterior.sampler``.
 
     >>> len(sources("ParallelTempering(move=ASI(chains=1), rungs=6)"))
     3
@@ -35,7 +35,7 @@ def sources(sampler: str) -> list[str]:
 
 
 def _find(name: str) -> Any:
-    """The class of one of the package's samplers; None of another one."""
+    """The class of one of the package's samplers; None for other names."""
     for module, cls in SAMPLERS.items():
         if cls == name:
             return getattr(importlib.import_module(f"whichvars.samplers.{module}"), cls)
@@ -69,16 +69,16 @@ def data_words(problem: Problem) -> str:
 
 
 def prior_words(problem: Problem) -> tuple[str, list[str]]:
-    """The prior on models, and where it comes from."""
+    """A description of the prior on models, and references for it."""
     prior, p = problem.model_prior, problem.p
     expected = float(prior.inclusion(p).sum())
     if isinstance(prior, ConditionalPrior):
-        text, found = _inclusion_words(prior.prior, p, expected)
-        waiting = sum(map(bool, prior.parents))
+        text, references = _inclusion_words(prior.prior, p, expected)
+        children = sum(map(bool, prior.parents))
         return (
-            f"{text} {waiting:,} of the variables, such as interactions, could be in only together with the variables they "
-            "are made of; these prior probabilities hold while they are.",
-            [CHIPMAN, *found],
+            f"{text} {children:,} of the variables, such as interactions, could be in the model only together with the "
+            "variables they consist of; their prior probabilities are conditional on these.",
+            [CHIPMAN, *references],
         )
     return _inclusion_words(prior, p, expected)
 
@@ -88,7 +88,7 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
         a, b = prior.parameters(p)
         return (
             "Each variable was in the model with a common probability that had a "
-            f"Beta({a:g}, {b:.4g}) prior, an expected model size of {expected:.3g} variables.",
+            f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {expected:.3g} variables.",
             [SIZE],
         )
     if isinstance(prior, FixedInclusion) and not isinstance(prior.h, tuple):
@@ -98,8 +98,8 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             [],
         )
     return (
-        "Variables were in the model independently of one another with prior probabilities that differ between them, "
-        f"an expected model size of {expected:.3g} variables.",
+        "Variables were in the model independently of one another, with different prior probabilities and an expected "
+        f"model size of {expected:.3g} variables.",
         [],
     )
 
@@ -108,12 +108,12 @@ def noise_words(problem: Problem) -> str:
     if isinstance(problem.noise, InverseGamma):
         return f"The noise variance had an inverse gamma prior ({problem.noise.a:g}, {problem.noise.b:g})."
     if isinstance(problem.noise, KnownVariance):
-        return f"The noise variance was taken to be known, σ² = {problem.noise.variance:g}."
+        return f"The noise variance was assumed to be known, σ² = {problem.noise.variance:g}."
     return "The noise variance had the prior p(σ²) ∝ 1/σ²."
 
 
 def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
-    """How it was computed and how accurate it is."""
+    """A description of the computation and its accuracy, and references."""
     again = (
         " Results under these priors were obtained from those under others by importance reweighting."
         if posterior.reweighting_ess is not None
@@ -146,8 +146,8 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
             f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
         )
     return (
-        f"The posterior over models was sampled by {words} in {runs}{seed} of {posterior.iterations:,} iterations in "
-        f"all{warmup}; {accuracy}.{again}",
+        f"The posterior over models was sampled by {words} in {runs}{seed} with {posterior.iterations:,} iterations in "
+        f"total{warmup}; {accuracy}.{again}",
         sources(posterior.sampler),
     )
 

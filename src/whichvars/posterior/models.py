@@ -12,7 +12,7 @@ from whichvars._kernels.evidence import SMALLEST_TOLERANCE
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
 
-# bytes of Gram matrices or columns that are looked at together
+# bytes of Gram matrices or columns that are processed together
 BATCH_BYTES = 64 << 20
 
 
@@ -35,13 +35,13 @@ class KeptModels:
 
     def having(self, variable: int) -> np.ndarray:
         """Which models have the variable, (models,) bool."""
-        ends = np.flatnonzero(self.members == variable)
-        found = np.zeros(len(self), bool)
-        found[np.searchsorted(self.start, ends, side="right") - 1] = True
-        return found
+        places = np.flatnonzero(self.members == variable)
+        having = np.zeros(len(self), bool)
+        having[np.searchsorted(self.start, places, side="right") - 1] = True
+        return having
 
     def error(self, values: np.ndarray) -> Any:
-        """Monte Carlo standard error of Σ weight · values, from how much replicates differ.
+        """Monte Carlo standard error of Σ weight · values, from differences between replicates.
 
         Shapes (models,) → a number, (models, q) → (q,). NaN with fewer than two replicates.
         """
@@ -64,19 +64,19 @@ class KeptModels:
 
     @classmethod
     def of(cls, weights: dict[tuple[int, ...], float]) -> "KeptModels":
-        """From members → weight; the heaviest first."""
+        """From a mapping of models to weights; sorted by descending weight."""
         return cls._ordered({m: np.array([w], float) for m, w in weights.items()})._without_replicates()
 
     @classmethod
     def of_replicates(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
-        """From members → weight in each replicate, (replicates,), all of which count the same; the heaviest first."""
+        """From a mapping of models to their weights in each replicate, (replicates,); sorted by descending mean weight."""
         return cls._ordered(weights)
 
     @classmethod
     def _ordered(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
         order = sorted(weights, key=lambda m: (-float(weights[m].sum()), m))
         by_replicate = np.array([weights[m] for m in order], float).T
-        by_replicate = by_replicate[by_replicate.sum(axis=1) > 0]  # one that has counted nothing says nothing
+        by_replicate = by_replicate[by_replicate.sum(axis=1) > 0]  # leave out replicates without draws
         by_replicate /= by_replicate.sum(axis=1, keepdims=True)
         sizes = np.array([len(m) for m in order], np.int64)
         members = np.array([j for m in order for j in sorted(m)], np.int32)
@@ -115,8 +115,7 @@ def columns_of(problem: Problem, members: np.ndarray) -> np.ndarray:
 
 
 def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Which models (m,) and their columns (m, k): models of equally many columns together, as many as
-    BATCH_BYTES allows."""
+    """Batches of models with the same number of columns, of at most BATCH_BYTES: their indices (m,) and columns (m, k)."""
     widths = np.diff(problem.offsets)
     cumulated = np.concatenate([[0], np.cumsum(widths[kept.members])])
     n_columns = cumulated[kept.start[1:]] - cumulated[kept.start[:-1]]
@@ -134,7 +133,7 @@ def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np
 
 
 def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
-    """XᵀX of each model's columns (m, k), for the independent slab with its ridge: (m, k, k)."""
+    """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k)."""
     design, slab = problem.target(0).design, problem.target(0).slab
     gram = gram_of(design, columns)
     if slab.code == codes.INDEPENDENT:
@@ -144,7 +143,7 @@ def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
 
 
 def full_rank(problem: Problem, inverse: np.ndarray) -> np.ndarray:
-    """Which of the models with these (XᵀX)⁻¹, (m, k, k), have columns that the slab can tell apart, (m,)."""
+    """Whether the models with these (XᵀX)⁻¹, (m, k, k), have full rank if the slab needs it, (m,)."""
     if problem.target(0).slab.code == codes.INDEPENDENT:
         return np.ones(len(inverse), bool)
     diagonal = np.einsum("mkk->mk", inverse)  # columns have unit length: 1/(1 − R² of one on the others)

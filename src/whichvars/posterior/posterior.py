@@ -1,8 +1,7 @@
-"""What was learnt: inclusion probabilities with their Monte Carlo error, model sizes, the best models.
+"""``Posterior``: inclusion probabilities with their Monte Carlo errors, model sizes and the best models.
 
-``Posterior`` is one class in three files: here what it holds and the usual answers, in ``questions`` what goes
-back to its models, in ``exports`` what hands it to others. Methods with long calculations pass on to modules of
-functions.
+The class is divided into three files: its fields and the most common methods are here, methods that need the kept models
+are in ``questions``, and conversions to other formats are in ``exports``. Long calculations are in modules of functions.
 """
 
 import os
@@ -39,7 +38,7 @@ class Models:
     members: list[tuple[int, ...]]
     log_marginal: np.ndarray
     log_prior: np.ndarray  # up to the prior's constant
-    # probability: exact relative to one another where models were known before, by shares of the draws otherwise
+    # probabilities: ratios are exact for models that were known before, other models have their shares of the draws
     frequency: np.ndarray
     exact: bool = False
     mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact
@@ -51,7 +50,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Posterior(Questions, Exports):
-    """The answer to a ``Problem``: made by ``exact`` or ``sample``, never changed afterwards."""
+    """The posterior distribution of a ``Problem``, made by ``exact`` or ``sample``. It is immutable."""
 
     problem: Problem
     sampler: str
@@ -59,17 +58,17 @@ class Posterior(Questions, Exports):
     mcse: np.ndarray  # NaN for a variable that never moved
     sizes: np.ndarray
     models: Models
-    # the models that averages are taken over, with their weights: the best ones, and a thinned sample of the others;
-    # exact: all that hold 1 − 1e-12 of the mass
+    # the models over which averages are taken, with their weights: the best ones, and a thinned sample of the others;
+    # if exact, all models that together have 1 − 1e-12 of the mass
     kept: KeptModels
-    iterations: int  # all of them: replicates, chains, warm-up
+    iterations: int  # in total: of all replicates and chains, including warm-up
     cpu_seconds: float
     log_evidence: float | None = None
     log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
     sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
-    known_share: float | None = None  # of the draws, in models known before; the rest was new
+    known_share: float | None = None  # share of the draws that were models known before
     replicate_pips: np.ndarray | None = None  # (replicates, p)
-    replicate_variances: np.ndarray | None = None  # (replicates, p): of each of them, by batch means
+    replicate_variances: np.ndarray | None = None  # (replicates, p): their variances, by batch means
     frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
     frequency_mcse: np.ndarray | None = None  # (p,)
     # (p,) PIPs as means of conditional probabilities; None if not asked for
@@ -87,7 +86,7 @@ class Posterior(Questions, Exports):
     settings: dict[str, Any] = field(
         default_factory=dict
     )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
-    chosen: str = ""  # why "auto" took this sampler
+    chosen: str = ""  # why "auto" chose this sampler
     stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
     reweighting_ess: float | None = None  # effective draws left by `reweight`; None if not reweighted
 
@@ -104,8 +103,8 @@ class Posterior(Questions, Exports):
 
     @cached_property
     def inclusion_ess(self) -> pd.Series:
-        """Effective sample size behind each inclusion probability, PIP(1 − PIP)/MCSE²; infinite if exact, NaN
-        if it never moved, or where the PIP differs from 0 or 1 by no more than rounding."""
+        """Effective sample size of each inclusion probability, PIP(1 − PIP)/MCSE²; infinite if exact, NaN if the variable
+        never moved, or if the PIP differs from 0 or 1 only by rounding."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ess = self.pip * (1 - self.pip) / self.mcse**2
         ess = np.where(np.minimum(self.pip, 1 - self.pip) < ROUNDED, np.nan, ess)
@@ -145,8 +144,8 @@ class Posterior(Questions, Exports):
         threshold : float
             Least inclusion probability; one half gives the median probability model.
         fdr : float
-            Instead of it, the expected share of false discoveries: as many variables as possible, most
-            probable first, with a mean of 1 − PIP of at most this.
+            Instead of a threshold, the expected share of false discoveries: as many variables as possible, most
+            probable first, such that the mean of 1 − PIP is at most this.
 
         Examples
         --------
@@ -162,28 +161,28 @@ class Posterior(Questions, Exports):
             count = int((self.pip >= threshold).sum())
         else:
             false = np.cumsum(1 - self.pip[order]) / np.arange(1, len(order) + 1)
-            count = int((false <= fdr).sum())  # they only rise
+            count = int((false <= fdr).sum())  # they never decrease
         return [self.problem.names[j] for j in order[:count]]
 
     # --- tables
 
     def summary(self, coefficients: bool = True) -> pd.DataFrame:
-        """One row a variable, most probable first.
+        """A table with one row for each variable, most probable first.
 
         Parameters
         ----------
         coefficients : bool
-            False leaves out what is averaged over models, `mean`, `sd` and `sign_probability`, which takes longer.
+            False leaves out `mean`, `sd` and `sign_probability`, which are averaged over models and take longer.
 
         Returns
         -------
         DataFrame, shape (p, 6) or (p, 3)
             `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo standard error (0 if exact, NaN if
             the variable never moved: see ``diagnostics``); `mean` and `sd` of the coefficient averaged over models,
-            in the user's units; `sign_probability`, the probability that the coefficient, if the variable is in,
+            in the user's units; `sign_probability`, the probability that the coefficient, given that the variable is in,
             has the more probable of the two signs: near 1 the sign is certain, near one half it is unknown; `ess`,
-            the effective sample size behind `pip`. A group of several columns has no single coefficient: NaN there,
-            and ``coefficients()`` has one row for each column.
+            the effective sample size of `pip`. A group of several columns has no single coefficient, so that these are
+            NaN; ``coefficients()`` has one row for each column.
 
         Examples
         --------
@@ -206,39 +205,38 @@ class Posterior(Questions, Exports):
     def top_models(self, n: int = 10) -> pd.DataFrame:
         """The n models of highest posterior probability.
 
-        Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 where the posterior is exact, NaN with a
-        single replicate). Models that a replicate had met before have the exact ratios of their posteriors, new
-        ones their shares of the draws; the models with a variable never have more than its inclusion probability
-        in all, nor those without it more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
+        Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 if the posterior is exact, NaN with a single
+        replicate). Models that a replicate had visited before have the exact ratios of their posterior probabilities, new
+        ones their shares of the draws. All models with a variable together never have more than its inclusion probability,
+        and those without it never more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
         """
         return model_table(self, n)
 
     def coefficients(self, interval: float | None = 0.95) -> pd.DataFrame:
         r"""Coefficients averaged over models, in the units of the user's columns and response.
 
-        With w_γ the weight of model γ among ``kept`` (exact: its probability), each of them having its own
-        posterior of β (a t distribution, for mixtures of g an average of them over g; the module
-        ``coefficients`` has the table),
+        With w_γ the weight of model γ among ``kept`` (its probability, if exact), and the posterior of β in each model (a t
+        distribution, or for mixtures of g an average of t distributions over g; see the table in the module ``fits``),
 
         .. math:: E[\beta_j] = \sum_\gamma w_\gamma E[\beta_j \mid \gamma], \qquad
                   Var[\beta_j] = \sum_\gamma w_\gamma (Var[\beta_j \mid \gamma] + E[\beta_j \mid \gamma]^2)
                   - E[\beta_j]^2,
 
-        where β_j is 0 in models without it. BIC stands for least squares with its usual standard errors, and
-        local empirical Bayes for the g-prior at its estimate ĝ.
+        where β_j is 0 in models without it. BIC uses least squares with its usual standard errors, and local empirical
+        Bayes uses the g-prior with the estimate ĝ.
 
         Parameters
         ----------
         interval : float or None
-            Probability of the credible interval; None leaves out what takes longer, the last three columns.
+            Probability of the credible interval; None leaves out the last three columns, which take longer.
 
         Returns
         -------
         DataFrame, one row for the intercept, each always-included column and each candidate column
-            `pip`; `mean` and `sd`, with their Monte Carlo errors `mean_mcse` and `sd_mcse` (from how much replicates
-            differ: 0 if exact, NaN with a single replicate); `mean_included` and `sd_included`, given that the variable is in (NaN if no
-            kept model has it); `probability_positive`, P(β > 0 | in); `lower` and `upper`, an equal-tailed
-            interval of the averaged β, whose point mass at 0 it respects: it ends at 0 where that is enough.
+            `pip`; `mean` and `sd`, with their Monte Carlo errors `mean_mcse` and `sd_mcse` (from differences between
+            replicates: 0 if exact, NaN with a single replicate); `mean_included` and `sd_included`, given that the variable
+            is in (NaN if no kept model has it); `probability_positive`, P(β > 0 | in); `lower` and `upper`, an equal-tailed
+            interval of the averaged β, which includes its point mass at 0: an end is 0 if the quantile falls there.
 
         Examples
         --------
@@ -263,15 +261,15 @@ class Posterior(Questions, Exports):
         interval: float | None = None,
         return_mcse: bool = False,
     ) -> Any:
-        """Predict new observations, with all their uncertainty: of the model, its coefficients and the noise.
+        """Predict new observations, with the uncertainty about the model, its coefficients and the noise.
 
-        The predictive distribution is a mixture of t distributions, one for each model (mixtures of g: and
-        each g); nothing is simulated. A new observation has weight 1.
+        The predictive distribution is a mixture of t distributions, one for each model (and each g, for mixtures of g);
+        nothing is simulated. A new observation has weight 1.
 
         Parameters
         ----------
         X : array or DataFrame, shape (m, columns)
-            New values of the columns the problem was made with; found by name if both have names.
+            New values of the columns that the problem was made with; matched by name if both have names.
         estimator : "BMA", "HPM", "MPM" or "BPM"
             The average over models; or one model alone: the one of highest posterior probability, the median
             probability model (all variables with an inclusion probability of at least one half), or the best
@@ -281,8 +279,8 @@ class Posterior(Questions, Exports):
         interval : float
             Return the ends of an equal-tailed predictive interval of this probability too.
         return_mcse : bool
-            Return the Monte Carlo standard error of the mean too, from how much replicates differ: 0 if exact or of one
-            model, NaN with a single replicate.
+            Return the Monte Carlo standard error of the mean too, from differences between replicates: 0 if exact or for a
+            single model, NaN with a single replicate.
 
         Returns
         -------
@@ -300,27 +298,27 @@ class Posterior(Questions, Exports):
         check_level(interval)
         sampled = estimator == "BMA" and not self.models.exact
         spread = return_std or interval is not None
-        answer = predict(
+        prediction = predict(
             self.problem, models_of(estimator, self), X, interval, spread, return_mcse and sampled
         )
-        parts: list[Any] = [answer.mean]
+        results: list[Any] = [prediction.mean]
         if return_std:
-            parts.append(answer.std)
+            results.append(prediction.std)
         if interval is not None:
-            parts.append(answer.interval)
+            results.append(prediction.interval)
         if return_mcse:
-            parts.append(answer.mcse if sampled else np.zeros(len(answer.mean)))
-        return tuple(parts) if len(parts) > 1 else answer.mean
+            results.append(prediction.mcse if sampled else np.zeros(len(prediction.mean)))
+        return tuple(results) if len(results) > 1 else prediction.mean
 
     def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
-        """Independent draws of all coefficients and of the noise variance, a model being drawn first.
+        """Independent draws of a model, all coefficients and the noise variance.
 
         Parameters
         ----------
         n : int
             Number of draws.
         seed : int or None
-            Draws repeat exactly with the same seed; None takes a new one each time.
+            The same seed gives exactly the same draws; None takes a new seed each time.
 
         Returns
         -------

@@ -1,14 +1,14 @@
 r"""Prediction of new observations, and draws from the posterior.
 
-At new values of the columns, y is t in each model at each g (the module ``coefficients`` has b, V, q, t, s and
-the degrees of freedom d), with x̃ the new row's difference to the rows seen, less what the always-included
-columns say of it, and h the flat part's own uncertainty,
+At new values of the columns, y has a t distribution in each model for each g (the module ``fits`` defines b, V, q, t, s and
+the degrees of freedom d). With x̃ the centred new row minus its regression on the always-included columns, and h the
+variance due to the intercept and the always-included columns,
 
 .. math:: y \mid \gamma, g \sim t_d\big(\hat\alpha + z^T\hat\delta + q\,\tilde x_\gamma^T b,\;
           s\,(1 + h + t\, \tilde x_\gamma^T V \tilde x_\gamma)\big),
 
-and averaged over models and g a mixture of t distributions, of which mean, standard deviation and quantiles
-are exact.
+Averaged over models and g this is a mixture of t distributions, whose mean, standard deviation and quantiles are computed
+exactly.
 """
 
 import warnings
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 
 NOISE = "(noise variance)"
-ROWS_BYTES = 32 << 20  # of what is worked out together
-DRAWS_BYTES = 4 << 30  # of a table of draws
+# bytes of what is computed together
+ROWS_BYTES = 32 << 20
+# largest size of a table of draws in bytes
+DRAWS_BYTES = 4 << 30
 
 
 class Prediction(NamedTuple):
@@ -45,9 +47,9 @@ class Prediction(NamedTuple):
 
 
 def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The always-included columns z (n, q) and the candidate columns x (n, C) of new data, less the means of the old;
-    and which C these are: the columns of the kept models. Columns are found by name if both have names, else by
-    place. Missing genotypes are at the mean."""
+    """The always-included columns z (n, q) and the candidate columns x (n, C) of new data, minus the means of the old; and
+    the indices of the C columns, which are those of the kept models. Columns are matched by name if both have names, and
+    by position otherwise. Missing genotypes are replaced by the mean."""
     columns = columns_of(problem, np.unique(kept.members))
     wanted = [*problem.flat.z_index, *(problem._column_index[i] for i in columns)]
     held = open_columns(X, None)
@@ -86,8 +88,8 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
 def predict(
     problem: Problem, kept: KeptModels, X: Any, interval: float | None, spread: bool, errors: bool = False
 ) -> Prediction:
-    """Mean, standard deviation and interval of new observations under a weighted set of models; only means
-    where not `spread`, and their Monte Carlo errors if asked for."""
+    """Mean, standard deviation and interval of new observations under a weighted set of models. Without `spread` only means
+    are computed; with `errors` their Monte Carlo errors too."""
     z, x, columns = read_new(problem, kept, X)
     n = len(x)
     lines = functionals(problem, np.ones(n), z, x, columns)
@@ -130,7 +132,7 @@ def predict(
 def _components(
     problem: Problem, batches: list[Fits] | Refits, lines: Functionals
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All models at all g: weights (C,), locations less the centre and scales (R, C), degrees of freedom (C,)."""
+    """All models and values of g: weights (C,), locations minus the centre and scales (R, C), degrees of freedom (C,)."""
     unit = problem._y_scale
     weights, locations, scales, degrees = [], [], [], []
     for fit in batches:
@@ -173,7 +175,7 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
         return posterior.kept
     if estimator == "HPM":
         if not posterior.models.members:
-            raise DataError("estimator='HPM': the run was too short to note a single model; use more draws")
+            raise DataError("estimator='HPM': the run was too short to record any model; use more draws")
         return KeptModels.of({posterior.models.members[0]: 1.0})
     if estimator == "MPM":
         return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
@@ -183,8 +185,7 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
 
 
 def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
-    """The kept model whose fit to the rows seen is nearest, by (weighted) squared distance, to the averaged
-    fit."""
+    """The kept model whose fitted values are nearest to the averaged ones, by (weighted) squared distance."""
     batches = held_fits(problem, kept)
     average = mean_coefficients(problem, batches)
     design = problem.target(0).design

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Models, Posterior
 
 
-ROUNDING = 1e-12  # of a sum of probabilities
+# rounding error of a sum of probabilities
+ROUNDING = 1e-12
 
 
 class Questions:
-    """The methods of a ``Posterior`` that go back to its models; it has the attributes named here."""
+    """The methods of a ``Posterior`` that need the kept models; it has the attributes named here."""
 
     problem: Problem
     pip: np.ndarray
@@ -50,8 +51,8 @@ class Questions:
     def probability_any(self, names: Any, return_mcse: bool = False) -> Any:
         """Posterior probability that at least one of the variables is in the model, from ``kept``.
 
-        Never less than the largest of their inclusion probabilities, nor more than the sum of them: where Monte Carlo
-        error would have it so, it is the nearest number that agrees with them.
+        It is clipped to lie between the largest and the sum of their inclusion probabilities, from which it might otherwise
+        differ by Monte Carlo error.
 
         Parameters
         ----------
@@ -101,7 +102,7 @@ class Questions:
         return self._estimate(np.logical_and.reduce(self._having(names)), least, pips.min(), return_mcse)
 
     def _estimate(self, good: np.ndarray, least: float, most: float, return_mcse: bool) -> Any:
-        """The weight of the models that are good, (models,) bool, between two bounds; with its error if asked for."""
+        """The weight of the models for which `good` is True, (models,), clipped to bounds; with its error if asked for."""
         value = float(np.clip(float(self.kept.weight @ good), least, most))
         return (value, self._error(good)) if return_mcse else value
 
@@ -110,7 +111,7 @@ class Questions:
         return 0.0 if self.models.exact else float(self.kept.error(values.astype(float)))
 
     def jointness(self, a: str | int, b: str | int) -> pd.Series:
-        r"""How two variables go together, from ``kept``.
+        r"""Joint inclusion of two variables, from the kept models.
 
         Returns
         -------
@@ -131,34 +132,35 @@ class Questions:
         True
         """
         first, second = self._having(a)[0], self._having(b)[0]
-        parts = {
+        cells = {
             "both": first & second,
             "first_only": first & ~second,
             "second_only": second & ~first,
             "neither": ~(first | second),
         }
-        found = {name: np.float64(self.kept.weight @ good) for name, good in parts.items()}
-        both, only_first, only_second, neither = found.values()
+        probabilities = {name: np.float64(self.kept.weight @ good) for name, good in cells.items()}
+        both, only_first, only_second, neither = probabilities.values()
         with np.errstate(divide="ignore", invalid="ignore"):
             joint = both / (both + only_first + only_second)
             odds = np.log(both) + np.log(neither) - np.log(only_first) - np.log(only_second)
             # to first order, both are averages over models
-            of_joint = (parts["both"] - joint * ~parts["neither"]) / (1 - neither)
+            of_joint = (cells["both"] - joint * ~cells["neither"]) / (1 - neither)
             of_odds = sum(
-                sign * (parts[name] / found[name]) for name, sign in zip(parts, (1.0, -1.0, -1.0, 1.0))
+                sign * (cells[name] / probabilities[name])
+                for name, sign in zip(cells, (1.0, -1.0, -1.0, 1.0))
             )
-            errors = {name: self._error(good) for name, good in parts.items()}
+            errors = {name: self._error(good) for name, good in cells.items()}
             errors |= {"jointness": self._error(of_joint), "log_odds_ratio": self._error(np.asarray(of_odds))}
-        values = {name: float(value) for name, value in found.items()}
+        values = {name: float(value) for name, value in probabilities.items()}
         values |= {"jointness": float(joint), "log_odds_ratio": float(odds)}
         return pd.Series(values | {f"{name}_mcse": error for name, error in errors.items()}, name=f"{a}, {b}")
 
     def _having(self, names: Any) -> list[np.ndarray]:
-        """For each of the variables, which of the kept models have it."""
-        found = find_columns(names, self.problem.names, "names")
-        if not found:
+        """For each of the variables, whether each kept model has it."""
+        variables = find_columns(names, self.problem.names, "names")
+        if not variables:
             raise DataError("names is empty; name at least one variable")
-        return [self.kept.having(j) for j in found]
+        return [self.kept.having(j) for j in variables]
 
     # --- other priors, conditions
 
@@ -169,23 +171,23 @@ class Questions:
     def reweight(self, *, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> Self:
         r"""The same models under other priors, without sampling again.
 
-        Every model kept has its weight multiplied by p_new(y, γ) / p_old(y, γ).
-        That is exact for an exact posterior (which keeps all models but 1e-12 of the mass; where the new prior may need
-        the rest, a warning asks for ``exact``); for a sampled one it is importance sampling, good as long as the new
-        posterior is not far from the old: ``reweighting_ess`` is the effective number of draws left, and below 100
-        a ``ConvergenceWarning`` asks for a new run. Monte Carlo errors come from differences between replicates and
-        include the loss by unequal weights.
+        The weight of every kept model is multiplied by p_new(y, γ) / p_old(y, γ). For an exact posterior this is exact (it
+        keeps all but 1e-12 of the mass; if the new prior may need the rest, a warning recommends ``exact``). For a sampled
+        posterior it is importance sampling, which is accurate as long as the new posterior is close to the old one:
+        ``reweighting_ess`` is the effective number of draws left, and below 100 a ``ConvergenceWarning`` recommends a new
+        run. Monte Carlo errors are estimated from differences between replicates, and include the effect of unequal
+        weights.
 
         Parameters
         ----------
         slab, model_prior
-            What is not given stays. A model with collinear columns has no weight under slabs that need full rank;
-            from such a slab to ``IndependentNormal``, models that the old one excluded are missing.
+            The new priors; a prior that is not given stays the same. A model with collinear columns has no weight under
+            slabs that need full rank; when reweighting from such a slab to ``IndependentNormal``, these models are missing.
 
         Returns
         -------
         Posterior
-            Of the new problem; everything it has (coefficients, predictions, best models) is reweighted.
+            The posterior of the new problem; coefficients, predictions and best models are reweighted too.
 
         Examples
         --------
@@ -213,13 +215,13 @@ class Questions:
         prior_size : sequence of float
             Prior expectations of the number of variables; 1/4, 1/2, 1, 2 and 4 times the problem's own.
         variables : names
-            Which to show; all with an inclusion probability of at least 0.1 if not given, but 20 at most.
+            Variables to show. The default is those with an inclusion probability of at least 0.1, at most 20.
 
         Returns
         -------
         DataFrame, one row for each pair of g and prior_size
-            `ess`, the effective draws left (infinite if exact), and `enough`: False where they are fewer than 100
-            and the row should not be trusted; run ``sample`` there instead. Then `mcse`, the largest Monte Carlo
+            `ess`, the effective draws left (infinite if exact), and `enough`: False if they are fewer than 100, so that
+            the row should not be trusted; use ``sample`` instead. Then `mcse`, the largest Monte Carlo
             error of the inclusion probabilities shown (0 if exact), `mean_size`, the posterior mean of the model size, and
             the inclusion probability of each variable.
 
@@ -251,11 +253,11 @@ class Questions:
         Parameters
         ----------
         include, exclude : names
-            Variables that are taken to be in the model, and out of it.
+            Variables that are assumed to be in the model, and out of it.
 
         Returns
         -------
-        DataFrame, one row a variable, most probable first
+        DataFrame, one row for each variable, most probable first
             `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
             `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition,
             ``.attrs["probability_mcse"]`` its Monte Carlo error. With
@@ -286,8 +288,8 @@ class Questions:
     def clusters(self, level: float = 0.95, correlation: float = 0.5) -> pd.DataFrame:
         """Sets of variables that stand in for one another: one of them is needed, the data cannot say which.
 
-        They are correlated, rarely in the model together, and one of them is in with probability `level` at least;
-        in fine mapping, credible sets. The module ``stand_ins`` says how they are found.
+        They are correlated, rarely in the model together, and at least one of them is in with probability `level` or more.
+        In fine mapping they are called credible sets. The module ``clusters`` describes how they are found.
 
         Parameters
         ----------
@@ -298,11 +300,12 @@ class Questions:
 
         Returns
         -------
-        DataFrame, one row a cluster, that of the most probable leading variable first
-            `lead`; `size`; `probability` that at least one of them is in, and its Monte Carlo error `mcse` (0 if exact,
-            NaN with a single replicate; of a single variable, that of its inclusion probability), never less than the largest of their inclusion probabilities nor more than the
-            sum of them; `expected` number of them in the model, that sum, near 1 if they exclude one another; `purity`, the smallest absolute correlation among them; `variables`,
-            a list of names, most probable first.
+        DataFrame, one row for each cluster, sorted by the inclusion probability of the leading variable
+            `lead`; `size`; `probability` that at least one of them is in, which lies between the largest and the sum of
+            their inclusion probabilities, and its Monte Carlo error `mcse` (0 if exact, NaN with a single replicate; for
+            a single variable, that of its inclusion probability); `expected` number of them in the model, the sum of the
+            inclusion probabilities, near 1 if they exclude one another; `purity`, the smallest absolute correlation among
+            them; `variables`, a list of names, most probable first.
 
         Examples
         --------
@@ -320,11 +323,9 @@ class Questions:
         table = cluster_table(self.problem, self.kept, level, correlation, self.pip)
         if self.models.exact:
             return table.assign(mcse=0.0)
-        alone = (
-            table["size"] == 1
-        )  # its probability is the inclusion probability of its variable, and so is its error
-        own = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
-        return table.assign(mcse=np.where(alone, own, table["mcse"]).astype(float))
+        # a single variable has its inclusion probability, and the error of that
+        of_lead = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
+        return table.assign(mcse=np.where(table["size"] == 1, of_lead, table["mcse"]).astype(float))
 
     # --- scores
 
@@ -359,16 +360,16 @@ class Questions:
         Parameters
         ----------
         X, y, weights
-            What the problem was made with (it keeps no copy of the rows).
+            The data that the problem was made with (it keeps no copy of the rows).
 
         Returns
         -------
-        DataFrame, one row an observation of positive weight
-            `log_density` of y given the other rows: their mean is the leave-one-out log score, to compare with
-            another posterior of the same y; `mean`, the prediction; `pit`, the predictive probability of less than
-            y, uniform between 0 and 1 if the model is right; `share`, the effective share of the models' weights
-            that is left without the row: below 0.1 or so the row decides which models are good, and from a sampled
-            posterior its numbers are rough.
+        DataFrame, one row for each observation of positive weight
+            `log_density` of y given the other rows, whose mean is the leave-one-out log score, for comparisons with
+            another posterior of the same y; `mean`, the prediction; `pit`, the predictive probability of a value below
+            y, uniform between 0 and 1 if the model is right; `share`, the effective share of the models' weights that
+            is left without the row: below about 0.1 the row decides which models are good, and with a sampled posterior
+            its results are rough.
 
         Examples
         --------

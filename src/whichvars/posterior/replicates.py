@@ -1,4 +1,4 @@
-"""Independent runs put together: a mean, and an error that notices when they disagree."""
+"""Combining independent replicates: their mean, and a standard error that accounts for disagreement."""
 
 import numpy as np
 from scipy.special import fdtri
@@ -10,9 +10,9 @@ def combine_replicates(
     """Mean over replicates and its standard error, from each replicate's mean and estimated variance of that
     mean (batch means).
 
-    Within-replicate variances have many degrees of freedom and are used wherever the replicates agree. Where
-    they differ by more than their own errors allow (F-test at 1 %), a sign of modes, the variance between
-    replicates is used. NaN where nothing moved anywhere.
+    Within-replicate variances have many degrees of freedom and are used if the replicates agree. If they differ by more
+    than their own errors allow (F-test at 1 %), a sign of several modes, the variance between replicates is used. The
+    error is NaN for variables that never moved in any replicate.
 
     A variance that cannot be told from its replicate alone is 0 or NaN.
 

@@ -1,20 +1,20 @@
 r"""The same models under other weights: another prior, or a condition.
 
-A posterior over models is a list of models γ_i with weights w_i (exact: their probabilities). Weights v_i ∝ w_i r_i
-turn it into another one, where r_i is the ratio of the new posterior to the old, or 1 for models that satisfy a
-condition and 0 for the others:
+A posterior over models is a list of models γ_i with weights w_i (their probabilities, if exact). Weights v_i ∝ w_i r_i
+give another posterior, where r_i is the ratio of the new posterior to the old, or 1 for models that satisfy a condition
+and 0 for the others:
 
 .. math:: \widehat{P}(\gamma_j = 1) = \frac{\sum_i w_i r_i \gamma_{ij}}{\sum_i w_i r_i}.
 
 **How much is left.** Kish's effective sample size: N (Σ w r)² / (Σ w · Σ w r²), N the number of draws in the thinned
 record of the run.
 
-**Monte Carlo errors.** Each replicate has weights of its own, the mean of which is w. A ratio of sums differs from its
-limit by Σ v_i (γ_ij − pip_j) to first order; how much this differs between replicates gives the error, the
-autocorrelation of the chains, the weights and the sum in the denominator included. With few replicates such a variance is
-itself known badly, and now and then far too small by chance. It is therefore not taken to be less than its average with what
-it would be if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
-consecutive stretches of its thinned record instead, whose scatter is larger than the error.
+**Monte Carlo errors.** Each replicate has its own weights, whose mean is w. A ratio of sums differs from its limit by
+Σ v_i (γ_ij − pip_j) to first order. The variance of this term between replicates gives the error, which includes the
+effects of autocorrelation, of unequal weights and of the denominator. With few replicates such a variance is itself
+inaccurate, and sometimes far too small by chance. It is therefore bounded below by its average with the variance that would
+hold if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
+consecutive parts of its thinned record instead, whose scatter is larger than the error.
 """
 
 from collections.abc import Callable
@@ -42,36 +42,41 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
 
-SMALLEST_FREQUENCY = 1e-290  # of a model: below, digits are lost
-BATCHES = 32  # per replicate
-POOLED = 4.0  # degrees of freedom that the average over variables counts for
-DROPPED = 1e-12  # mass of the models that an exact posterior does not keep
-FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # of the slab's g, by default
-A_FACTORS = (0.75, 1.0, 4 / 3)  # of the a of hyper-g priors, which are above 2
-SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)  # of the prior's expected size
+# smallest frequency of a model; below, digits are lost
+SMALLEST_FREQUENCY = 1e-290
+# batches per replicate
+BATCHES = 32
+# degrees of freedom with which the average over variables is weighted
+POOLED = 4.0
+# mass of the models that an exact posterior does not keep
+DROPPED = 1e-12
+# default multiples of the slab's g, of the a of hyper-g priors (which must be above 2), and of the prior's expected size
+FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+A_FACTORS = (0.75, 1.0, 4 / 3)
+SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)
 
 
 class Draws(NamedTuple):
     """The models of a posterior with their weights."""
 
     models: KeptModels
-    number: float  # N, of the draws they stand for; infinite if exact
-    dropped: float  # exact: mass of the models that are not there
+    number: float  # N, the number of draws that they represent; infinite if exact
+    dropped: float  # if exact, the mass of the models that were not kept
     record: "Record | None" = None  # None if exact
 
 
 class Record(NamedTuple):
-    """Draws one by one, in the order in which they came."""
+    """Single draws, in the order in which they were made."""
 
-    models: KeptModels  # a model may come again and again
+    models: KeptModels  # a model may occur repeatedly
     replicate: np.ndarray  # (N,) int
-    batch: np.ndarray  # (N,) int: all batches of all replicates, counted through
+    batch: np.ndarray  # (N,) int: batches are numbered through all replicates
 
 
 class Reweighted(NamedTuple):
-    """What the models say under new weights."""
+    """The models under new weights."""
 
-    models: KeptModels  # those that have any weight left; rows of `by_replicate` need not sum to one
+    models: KeptModels  # those with positive weight; rows of `by_replicate` need not sum to one
     record: Record | None  # with weights v, which sum to one; None if exact
     ess: float  # effective draws; infinite if exact
     enough: bool
@@ -86,11 +91,11 @@ def read_draws(
     models: int,
     number: float | None,
 ) -> Draws:
-    """The models of a posterior, exact if it has no thinned record, and out of so many `models` then; `number` is how
-    many draws are left after an earlier reweighting."""
+    """The models of a posterior. It is exact if it has no thinned record; `models` is then the number of all models.
+    `number` is the effective number of draws left after an earlier reweighting."""
     if trace is None or rows is None:
         return Draws(kept, np.inf, DROPPED if len(kept) < models else 0.0)
-    if kept.by_replicate is None:  # made before replicates were kept apart
+    if kept.by_replicate is None:  # from an older version, without weights by replicate
         kept = of_record(trace, rows)
     return Draws(kept, float(len(trace)) if number is None else number, 0.0, read_record(trace, rows))
 
@@ -113,21 +118,21 @@ def of_record(trace: pd.DataFrame, rows: sparse.csr_array) -> KeptModels:
     """The models of a thinned record, each with its share of the record of each replicate."""
     replicate = np.unique(trace["replicate"].to_numpy(), return_inverse=True)[1]
     weight = trace["weight"].to_numpy() if "weight" in trace else np.ones(len(trace))
-    found: dict[tuple[int, ...], np.ndarray] = {}
+    weights: dict[tuple[int, ...], np.ndarray] = {}
     for r, w, row in zip(replicate, weight, np.split(rows.indices, rows.indptr[1:-1])):
-        found.setdefault(tuple(row.tolist()), np.zeros(replicate.max() + 1))[r] += w
-    return KeptModels.of_replicates(found)
+        weights.setdefault(tuple(row.tolist()), np.zeros(replicate.max() + 1))[r] += w
+    return KeptModels.of_replicates(weights)
 
 
 def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray]) -> Reweighted:
-    """New weights in proportion to w r, the function giving log r of models."""
+    """New weights proportional to w r; the function returns log r of models."""
     log_ratio = log_ratio_of(draws.models)
     models = draws.models
     old = models.weight
-    top = log_ratio.max(initial=-np.inf, where=old > 0)  # what has no weight gets none
+    top = log_ratio.max(initial=-np.inf, where=old > 0)  # models without weight keep none
     if not np.isfinite(top):
         raise DataError(
-            "none of the models kept has any weight left; run sample() on the new problem instead"
+            "none of the kept models has any weight left; run sample() on the new problem instead"
         )
     ratio = np.where(old > 0, np.exp(np.minimum(log_ratio - top, 0.0)), 0.0)
     total = float(old @ ratio)
@@ -145,7 +150,7 @@ def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray
 
 
 def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inclusion probabilities under new weights, their Monte Carlo errors, and what each replicate says:
+    """Inclusion probabilities under new weights, their Monte Carlo errors, and the estimates of each replicate:
     (p,), (p,), (replicates, p); no replicates if exact."""
     models = new.models
     members, sizes = models.members, np.diff(models.start)
@@ -170,8 +175,8 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
 
 
 def moderated(error: np.ndarray, pip: np.ndarray, degrees: int) -> np.ndarray:
-    """Standard errors of inclusion probabilities, (p,), that rest on few degrees of freedom, not below what they are in an
-    average with the other variables."""
+    """Standard errors of inclusion probabilities, (p,), with few degrees of freedom, bounded below by an average with those
+    of the other variables."""
     squares, spread = error**2, pip * (1 - pip)
     moved = spread > 1e-12
     if not moved.any():
@@ -273,7 +278,7 @@ def sensitivity_table(
 
 
 def _difference(after: np.ndarray, before: np.ndarray, models: KeptModels) -> np.ndarray:
-    """What ``change_weights`` is handed where both log posteriors are known already."""
+    """The log ratio for ``change_weights`` if both log posteriors are known already."""
     return after - before
 
 
@@ -290,7 +295,7 @@ def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[in
 
 
 def thin_warning(ess: float) -> str:
-    """What to say of a reweighted posterior that should not be trusted."""
+    """The warning about a reweighted posterior that should not be trusted."""
     if np.isinf(ess):
         return "the new posterior may lie on models too improbable to have been kept. Run exact() on the new problem"
     return (
@@ -300,8 +305,7 @@ def thin_warning(ess: float) -> str:
 
 
 def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
-    """A posterior under the priors of another problem of the same data, and whether enough draws are left to
-    believe it."""
+    """A posterior under the priors of another problem with the same data, and whether enough draws are left to trust it."""
     draws, p = posterior._draws(), problem.p
     new = change_weights(draws, partial(_log_ratio, posterior.problem, problem))
     exact = np.isinf(draws.number)
@@ -369,8 +373,8 @@ def carry_models(posterior: "Posterior", problem: Problem, log_mean_ratio: float
 def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
     """The models' frequencies times the ratios of the new posterior to the old, (models,).
 
-    Where evidence is strong a frequency may be too small, or a ratio too large, for a number: then by their logs, of
-    which an exact posterior knows the former.
+    With strong evidence a frequency may underflow, or a ratio overflow. Their logs are then used; for an exact posterior
+    the log frequencies are known.
     """
     old = posterior.models
     plain = (old.frequency > SMALLEST_FREQUENCY) & (log_ratio < -np.log(SMALLEST_FREQUENCY))
@@ -381,7 +385,7 @@ def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np
 
 
 def conditional_table(posterior: "Posterior", include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
-    """What ``Posterior.given`` returns, and how many effective draws it rests on."""
+    """The table that ``Posterior.given`` returns, and the number of effective draws that it is based on."""
     names = posterior.problem.names
     inside, outside = find_disjoint(include, exclude, names)
     draws = posterior._draws()

@@ -1,4 +1,4 @@
-r"""How well the averaged model predicts: log predictive densities of new rows, and of the rows seen, each left out.
+r"""Log predictive densities of the averaged model: of new rows, and leave-one-out of the rows of the problem.
 
 **Leave-one-out.** In model γ at given g (the module ``coefficients`` has b, V, q, t, s and the degrees of freedom d)
 let f be a row of the flat and the candidate columns, A the posterior precision of all their coefficients where σ² = 1,
@@ -14,9 +14,9 @@ change by Bayes' rule, p(γ, g | y₋ᵢ) ∝ p(γ, g | y) / p(y_i | y₋ᵢ, γ
 
 .. math:: p(y_i \mid y_{-i}) = \Big[\sum_{\gamma, g} \frac{p(\gamma, g \mid y)}{p(y_i \mid y_{-i}, \gamma, g)}\Big]^{-1}.
 
-Nothing is fitted again and nothing is approximated, but for what a sample of models leaves open. The priors are those
-of the whole data: the scale of the columns, XᵀX in the g-prior and n stay as they are. BIC and local empirical Bayes
-have no likelihood of their own for one row; the same formulas are applied to their least squares and their ĝ.
+Nothing is fitted again, and there is no approximation other than the sampling of models. The priors are those of the whole
+data: the scale of the columns, XᵀX in the g-prior and n do not change. BIC and local empirical Bayes have no predictive
+density of their own for one row; the same formulas are applied to least squares and to ĝ.
 """
 
 from collections.abc import Iterator
@@ -35,11 +35,14 @@ from whichvars.posterior.prediction import read_new
 from whichvars.posterior.t_mixture import log_t_constant, t_cdf_by_share
 from whichvars.problem.problem import Problem
 
-SCORE_BYTES = 32 << 20  # of what is worked out together
-# rows, and rows times models times g, looked at together: what stays in the processor's cache
+# bytes of what is computed together
+SCORE_BYTES = 32 << 20
+# rows, and rows × models × values of g, that are processed together to stay in the processor's cache
 ROWS, CELLS = 128, 1 << 15
-LEAST_LEFT = 1e-12  # of 1 − h_i and of s: below, a model fits a row by itself
-LEAST_DROP = 19.0  # see `fits`: a row far out can make much of models that weigh little
+# least value of 1 − h_i and of s; below, the fit of a row depends on that row alone
+LEAST_LEFT = 1e-12
+# see `fits`; larger than the default, as an outlying row can give much weight to models of small weight
+LEAST_DROP = 19.0
 
 
 class Piece(NamedTuple):
@@ -58,22 +61,23 @@ class Piece(NamedTuple):
 def _pieces(
     problem: Problem, kept: KeptModels, lines: Functionals, weights: np.ndarray | None = None
 ) -> Iterator[Piece]:
-    """All models and rows, in pieces; with b times the root of a row's weight and v times the weight, if there are any."""
+    """All models and rows, in pieces. If there are weights, b is multiplied by the square root of a row's weight, and v by
+    the weight."""
     for fit in fits(problem, kept, least_drop=LEAST_DROP):
         models, nodes = np.flatnonzero(fit.weight > 0), fit.q.shape[1]
         rows = max(1, min(ROWS, SCORE_BYTES // (16 * max(fit.columns.size, 1))))
         for first in range(0, len(lines.centre), rows):
-            part = slice(first, first + rows)
-            b, v = along(fit, lines.some(part))
+            place = slice(first, first + rows)
+            b, v = along(fit, lines.some(place))
             if weights is not None:
-                b, v = b * np.sqrt(weights[part, None]), v * weights[part, None]
+                b, v = b * np.sqrt(weights[place, None]), v * weights[place, None]
             together = max(1, CELLS // (nodes * len(b)))
             for at in range(0, len(models), together):
                 some = models[at : at + together]
                 share = fit.weight[some][:, None] * fit.node_weight[some]
                 long_b, long_v = (np.repeat(value[:, some], nodes, axis=1) for value in (b, v))
                 q, t, s = (value[some].ravel() for value in (fit.q, fit.t, fit.s))
-                yield Piece(part, long_b, long_v, share.ravel(), q, t, s, fit.degrees)
+                yield Piece(place, long_b, long_v, share.ravel(), q, t, s, fit.degrees)
 
 
 def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.ndarray:
@@ -186,11 +190,11 @@ def _row_labels(X: Any, used: np.ndarray) -> pd.Index:
 
 
 def _check_same(problem: Problem, residual: np.ndarray) -> None:
-    """DataError unless y less its flat part is that of the problem."""
+    """DataError unless the residual of y on the intercept and the always-included columns is that of the problem."""
     if len(problem._y) == 0:
         raise DataError(
-            "the problem was made from sufficient statistics and has no rows to leave out; make it from X and y for that. "
-            "For new data use log_score"
+            "the problem was made from sufficient statistics and has no rows to leave out; make it from X and y instead, "
+            "or use log_score for new data"
         )
     same = len(residual) == problem.n and np.abs(residual - problem._y).max() < 1e-6
     if not same:

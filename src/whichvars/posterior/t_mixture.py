@@ -10,13 +10,18 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-T_END, T_CELLS = 30.0, 12000  # of the table of the t distribution function: |asinh z|, and intervals
-# of the table over z/√(d + z²): intervals, and how many scales it reaches where d is large
+# largest |asinh z| and number of intervals of the table of the t distribution function
+T_END, T_CELLS = 30.0, 12000
+# number of intervals of the table over z/√(d + z²), and the largest |z| that it covers for large d
 R_CELLS, R_REACH = 8192, 30.0
-LEAST_FOR_R = 12.0  # degrees of freedom, so that it is smooth up to both ends
-PIECE = 1 << 14  # components of a mixture looked at together
-FEW = 8192  # components of a sample that a quantile is first looked for in
-NEGLIGIBLE = 1e-10  # weight of components that a quantile may do without, all together
+# least degrees of freedom of this table, so that it is smooth up to both ends
+LEAST_FOR_R = 12.0
+# components of a mixture that are processed together
+PIECE = 1 << 14
+# components of the sample that gives the first guess of a quantile
+FEW = 8192
+# total weight of the components that a quantile may neglect
+NEGLIGIBLE = 1e-10
 
 
 def log_t_constant(degrees: float) -> float:
@@ -123,17 +128,17 @@ def _t_cdf_and_density(degrees: float, z: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def heaviest(weight: np.ndarray) -> np.ndarray:
-    """The components without such light ones that they hold less than NEGLIGIBLE of the weight together: indices."""
+    """The indices of all components except those of smallest weight, which together have less than NEGLIGIBLE of it."""
     return np.flatnonzero(weight > NEGLIGIBLE * weight.sum() / max(len(weight), 1))
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    """aᵀb without BLAS, whose threads take longer to wake up than this takes."""
+    """aᵀb without BLAS, whose threads take longer to start than this takes."""
     return float(np.einsum("i,i", a, b))
 
 
 class TMixture:
-    """A mixture of t distributions and, where the scale is 0, of points. Arrays (components,)."""
+    """A mixture of t distributions and, if the scale is 0, of point masses. Arrays (components,)."""
 
     def __init__(
         self, weight: np.ndarray, location: np.ndarray, scale: np.ndarray, degrees: np.ndarray
@@ -165,7 +170,7 @@ class TMixture:
         return total, density
 
     def bracket(self, level: float) -> tuple[float, float]:
-        """Between which the quantile lies: the least and the largest of the components' own."""
+        """Bounds of the quantile: the smallest and the largest quantile of the components."""
         _, location, scale, degrees = self._all
         quantiles = np.where(self._kinds == np.inf, ndtri(level), stdtrit(self._kinds, level))
         ends = location + scale * quantiles[np.searchsorted(self._kinds, degrees)]
@@ -195,10 +200,10 @@ class TMixture:
         return float(brentq(excess, low, high, xtol=1e-13 * (high - low), rtol=1e-14))
 
     def _newton(self, level: float, total: float, low: float, high: float) -> float:
-        """From the quantile of a sample of the components; a bisection wherever a step would leave the bracket.
+        """Newton's method from the quantile of a sample of the components, with bisection if a step leaves the bracket.
 
-        Errors square at each step. The last one needs no check where it is short beside every component's scale, and
-        what it mends is small beside both tails.
+        Convergence is quadratic. The last step needs no check if it is short compared with the scale of every component,
+        and if it corrects little compared with both tails.
         """
         scale = self._all[2]
         x = self._first_guess(level, low, high)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 VERY_LARGE = "> 10 million"
 STILL = "mcse –: never in, or never out; diagnostics() says how sure that is"
-EXACT_COLUMNS = ("mcse", "ess")  # that say nothing where there is no Monte Carlo error
+# columns that are left out if there is no Monte Carlo error
+EXACT_COLUMNS = ("mcse", "ess")
 
-# what inclusion probabilities from these on are called
+# least inclusion probabilities, and the words for them
 LEVELS = ((0.95, "almost certainly in"), (0.5, "probably in"), (0.1, "plausible"))
 
 
 def in_words(probability: float) -> str:
-    """What an inclusion probability says.
+    """An inclusion probability in words.
 
     >>> in_words(0.997), in_words(0.7), in_words(0.2), in_words(0.05), in_words(0.001)
     ('almost certainly in', 'probably in', 'plausible', 'probably out', 'almost certainly out')
@@ -71,7 +72,7 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
     models = shown_models(posterior, n)
     n = len(models.members)
     names = posterior.problem.names
-    with np.errstate(over="ignore"):  # beside a strong prior, the evidence for another model may be infinite
+    with np.errstate(over="ignore"):  # with a strong prior, the Bayes factor of another model may overflow
         bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
     return pd.DataFrame(
         {
@@ -88,7 +89,7 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
 
 
 def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
-    """R² of the least-squares fit of a model's columns to y, after the always-included part."""
+    """R² of the least-squares fit of a model's columns to y, given the always-included columns."""
     if not members:
         return 0.0
     design = problem.target(0).design
@@ -99,7 +100,7 @@ def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
 
 
 def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
-    """The numbers as text, each with the digits it deserves; without the columns that say nothing."""
+    """The numbers as text with suitable digits, without columns that carry no information."""
     forms = {
         "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
     }  # fmt: skip
@@ -192,7 +193,7 @@ def latex(posterior: "Posterior", table: pd.DataFrame, caption: str | None, labe
 
 
 def _number(text: str) -> str:
-    """A number as LaTeX sets it: powers of ten and minus signs in mathematics."""
+    """A number in LaTeX, with powers of ten and minus signs in math mode."""
     if text == VERY_LARGE:
         return "$> 10^7$"
     if "e" in text:
@@ -202,5 +203,5 @@ def _number(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text in which no character means anything to LaTeX."""
+    """Text in which all special characters of LaTeX are escaped."""
     return "".join(LATEX_SPECIAL.get(character, character) for character in text)

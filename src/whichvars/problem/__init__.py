@@ -1,1 +1,1 @@
-"""The question: columns, a response and priors, made into the one form that kernels see."""
+"""The ``Problem``: columns, a response and priors, converted to the form that the kernels use."""

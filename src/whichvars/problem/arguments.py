@@ -1,4 +1,4 @@
-"""The arguments of a ``Problem``: what may be given, weights, and the variable that each column belongs to."""
+"""Checks of the arguments of a ``Problem``, its weights, and the variable that each column belongs to."""
 
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import replace
@@ -11,11 +11,12 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 
-WEIGHT_RATIO = 1e-20  # smallest positive weight over the largest; beyond, rounding eats the light rows
+# least ratio of the smallest positive weight to the largest; below, rows of small weight are lost in rounding
+WEIGHT_RATIO = 1e-20
 
 
 def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
-    """What was given without a name: X and y, and nothing else."""
+    """ArgumentTypeError unless exactly X and y were given by position."""
     if others:
         kind = (
             "model_prior"
@@ -25,16 +26,16 @@ def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
             else "…"
         )
         raise ArgumentTypeError(
-            f"Problem takes X and y by position and all else by name: write Problem(X, y, {kind}={others[0]!r})"
+            f"Problem takes X and y by position and all other arguments by name: write Problem(X, y, {kind}={others[0]!r})"
         )
     if y is None:
         together = hasattr(X, "X") and hasattr(X, "y")
         hint = (
-            "this is a data set that holds both: write Problem(data.X, data.y)"
+            "this is a data set that contains both: write Problem(data.X, data.y)"
             if together
             else "write Problem(X, y)"
         )
-        raise ArgumentTypeError(f"Problem needs the response y beside the columns X; {hint}")
+        raise ArgumentTypeError(f"Problem needs the response y besides the columns X; {hint}")
 
 
 def check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
@@ -54,10 +55,10 @@ def check_rows(n: int, which: str) -> None:
 
 
 def check_degrees(n: int, rank: int, always: int) -> int:
-    """Degrees of freedom that `rank` flat columns leave."""
+    """The residual degrees of freedom after `rank` columns that are always included."""
     if n - rank < 2:
         raise DataError(
-            f"{n} rows leave {n - rank} degrees of freedom beside the intercept and the {always} "
+            f"{n} rows leave {n - rank} degrees of freedom besides the intercept and the {always} "
             "always-included columns; at least 2 are needed: give more rows or include fewer columns"
         )
     return n - rank
@@ -70,32 +71,32 @@ def read_root_weights(weights: Any, n: int) -> np.ndarray:
     bad = np.flatnonzero(vector < 0)
     if bad.size:
         raise DataError(
-            f"weights is negative in row {bad[0]} ({vector[bad[0]]:g}); weights are precisions and cannot be"
+            f"weights is negative in row {bad[0]} ({vector[bad[0]]:g}); weights are precisions and cannot be negative"
         )
     if not vector.any():
         raise DataError("all weights are zero; at least 3 rows need a positive weight")
     bad = np.flatnonzero((vector > 0) & (vector < WEIGHT_RATIO * vector.max()))
     if bad.size:
         raise DataError(
-            f"weights is {vector[bad[0]]:g} in row {bad[0]}, nothing beside the largest, {vector.max():g}; set it to 0 to leave the row out"
+            f"weights is {vector[bad[0]]:g} in row {bad[0]}, negligible compared with the largest, {vector.max():g}; set it to 0 to leave the row out"
         )
     return np.sqrt(vector)
 
 
 def response_name(y: Any) -> str | None:
-    """The name that a Series, or a frame of one column, brings."""
+    """The name of a Series, or of the column of a frame with one column."""
     columns = getattr(y, "columns", None)
     name = getattr(y, "name", None) if columns is None else columns[0]
     return name if isinstance(name, str) else None
 
 
 def variable_labels(groups: Any, names: list[str], always: list[int]) -> list[str]:
-    """The variable each column belongs to: its group, or itself."""
+    """The variable that each column belongs to: its group, or itself."""
     if groups is None:
         return names
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise ArgumentTypeError(
-            f"groups must be a mapping from names to columns, or a list of one label per column; not {groups!r}"
+            f"groups must be a mapping from names to columns, or a list with one label per column, not {groups!r}"
         )
     if not isinstance(groups, Mapping):
         labels = [str(label) for label in groups]
@@ -109,11 +110,11 @@ def variable_labels(groups: Any, names: list[str], always: list[int]) -> list[st
     for group, members in groups.items():
         indices = find_columns(members, names, f"groups[{group!r}]")
         if not indices:
-            raise DataError(f"groups[{group!r}] holds no column; name at least one or leave the group out")
+            raise DataError(f"groups[{group!r}] has no columns; name at least one or leave the group out")
         for i in indices:
             if i in owner:
                 raise DataError(
-                    f"groups: column {names[i]!r} is in both {owner[i]!r} and {str(group)!r}; a column has one group"
+                    f"groups: column {names[i]!r} is in both {owner[i]!r} and {str(group)!r}; a column can be in one group only"
                 )
             if i in always:
                 raise DataError(
@@ -128,7 +129,7 @@ def variable_labels(groups: Any, names: list[str], always: list[int]) -> list[st
 
 
 def without_excluded(prior: Any, kept: list[int], count: int) -> Any:
-    """`prior`, where it has one value for each of `count` variables, with those of the `kept` alone."""
+    """`prior`, with only the values of the `kept` variables if it has one for each of `count` variables."""
     for name in ("h", "g"):
         value = getattr(prior, name, None)
         if isinstance(value, tuple) and len(value) == count > len(kept):

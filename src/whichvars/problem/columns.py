@@ -1,6 +1,7 @@
-"""From the columns of X to what kernels see of them: residuals on what is always included, scaled, and their products.
+"""The conversion of the columns of X to the input of the kernels: scaled residuals and their products.
 
-``HeldColumns`` has X in memory as float64; ``stored_columns.StoredColumns`` leaves it where and as it is stored.
+Residuals are those of the regression on the intercept and the always-included columns. ``HeldColumns`` has X in memory as
+float64; ``stored_columns.StoredColumns`` leaves it as it is stored.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,17 +21,18 @@ from whichvars._kernels.target import Design
 from whichvars.data.frames import Columns
 from whichvars.problem.flat import power_of_two, residuals
 
-ZOBRIST_SEED = 20141220  # of the keys of models; fixed, so that a run depends on its own seed alone
+# seed of the hash keys of models; fixed, so that a run depends only on its own seed
+ZOBRIST_SEED = 20141220
 
 
-BLOCK_BYTES = 64 << 20  # of columns that are made into residuals at once
-ROWS_BYTES = (
-    256 << 20
-)  # up to which columns are kept a second time, by rows: products with all of them are faster
+# bytes of the columns whose residuals are computed together
+BLOCK_BYTES = 64 << 20
+# bytes up to which columns are also stored by rows, which makes products with all of them faster
+ROWS_BYTES = 256 << 20
 
 
 class Measured(NamedTuple):
-    """Of every candidate column: its size and spread in units of a power of two, so that no square can overflow."""
+    """The size and spread of every candidate column in units of a power of two, so that no square can overflow."""
 
     power: np.ndarray  # (C,)
     whole: np.ndarray  # (C,) weighted length
@@ -40,7 +42,7 @@ class Measured(NamedTuple):
 
 
 class Products(NamedTuple):
-    """The design before names, keys and priors come in."""
+    """The products of the columns, before keys and priors are added."""
 
     gram: np.ndarray  # (P, P) or (0, 0)
     columns: np.ndarray  # (P, n) or (0, 0)
@@ -50,42 +52,42 @@ class Products(NamedTuple):
 
 
 class ColumnReader(Protocol):
-    """The columns of X on their way to a design; methods are called in this order."""
+    """Converts the columns of X to a design. The methods are called in this order."""
 
     names: list[str]
     has_names: bool
     shape: tuple[int, int]
 
     def keep_rows(self, used: np.ndarray) -> None:
-        """Go on with these rows, (n,) bool, alone."""
+        """Keep only these rows, (n,) bool."""
 
     def take(self, index: Sequence[int], weights: np.ndarray) -> np.ndarray:
-        """Columns as float64, (n, k); what is missing at their weighted means."""
+        """Columns as float64, (n, k), with missing values replaced by weighted means."""
 
     def measure(
         self, candidates: np.ndarray, root_weights: np.ndarray, basis: np.ndarray, y: np.ndarray
     ) -> Measured:
-        """Take residuals on the basis."""
+        """Compute the residuals of the regression on the basis, and measure the columns."""
 
     def arrange(self, index: np.ndarray) -> None:
-        """Go on with these candidates, in this order."""
+        """Keep these candidates, in this order."""
 
     def means_and_products(self, share: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        """Means by these shares of the rows, (P,), and a function from a matrix B (n, q) of columns within the span of
-        the basis to BᵀW^½(X − means), (q, P)."""
+        """Means of the columns, (P,), with weights `share` that sum to 1; and a function from a matrix B (n, q), whose
+        columns lie in the span of the basis, to BᵀW^½(X − means), (q, P)."""
 
     def find_duplicates(self) -> list[list[int]]:
         """Sets of columns with |correlation| 1."""
 
     def scale(self, units: np.ndarray, top: float, divide: bool) -> np.ndarray:
-        """Bring the columns, (P, n), to these units; their squares, (P,)."""
+        """Bring the columns, (P, n), to these units; returns their squared lengths, (P,)."""
 
     def products(self, gram: bool, y: np.ndarray) -> Products: ...
 
 
 def residual_rows(raw: np.ndarray, root: np.ndarray, basis: np.ndarray | None) -> tuple[np.ndarray, Measured]:
-    """Weighted residuals of columns given as rows (k, n), in units of `power`; overwrites them with what is centred
-    only. Without a basis, on the intercept alone."""
+    """Weighted residuals of columns given as rows (k, n), in units of `power`. `raw` is overwritten by the centred columns.
+    Without a basis, the regression is on the intercept alone."""
     power = power_of_two(np.abs(raw).max(axis=1))
     raw /= power[:, None]
     weights = root**2
@@ -118,15 +120,15 @@ class HeldColumns:
         self.columns = np.empty((len(candidates), len(self.values)))
         measured, first = [], 0
         for some in self._some_at_a_time():
-            part, sizes = residual_rows(np.ascontiguousarray(self.values[:, some].T), self.root, basis)
-            self.columns[first : first + len(part)] = part
+            rows, sizes = residual_rows(np.ascontiguousarray(self.values[:, some].T), self.root, basis)
+            self.columns[first : first + len(rows)] = rows
             measured.append(sizes)
-            first += len(part)
+            first += len(rows)
         self.measured = Measured(*map(np.concatenate, zip(*measured)))
         return self.measured
 
     def _some_at_a_time(self) -> Iterator[np.ndarray]:
-        """The candidates; parts of them where all would take much memory at once."""
+        """The candidates, in blocks of limited memory."""
         step = max(1, BLOCK_BYTES // (8 * len(self.values)))
         return (
             self.candidates[first : first + step] for first in range(0, max(len(self.candidates), 1), step)
@@ -151,8 +153,8 @@ class HeldColumns:
         shadow = np.abs(self.columns @ random_direction(self.columns.shape[1])) / self.lengths
 
         def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            found = [self.columns[i] @ self.columns[j] for i, j in zip(a, b)]
-            return np.array(found) / self.lengths[a] / self.lengths[b]
+            products = [self.columns[i] @ self.columns[j] for i, j in zip(a, b)]
+            return np.array(products) / self.lengths[a] / self.lengths[b]
 
         return equal_pairs(shadow, cosines)
 
@@ -174,7 +176,7 @@ class HeldColumns:
         return Products(products, nothing, np.diagonal(products).copy(), xty)
 
 
-# --- columns that are the same
+# --- duplicated columns
 
 
 def random_direction(n: int) -> np.ndarray:
@@ -184,8 +186,8 @@ def random_direction(n: int) -> np.ndarray:
 def equal_pairs(
     shadow: np.ndarray, cosines: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> list[list[int]]:
-    """Sets of columns with |correlation| 1, by sorting their shadows: the size of their products with one random
-    direction."""
+    """Sets of columns with |correlation| 1. They are found by sorting `shadow`, the absolute products of the columns with
+    one random vector."""
     order = np.argsort(shadow, kind="stable")
     near = np.flatnonzero(np.diff(shadow[order]) < 1e-8)
     if not near.size:
@@ -201,13 +203,13 @@ def equal_pairs(
     return sorted(map(sorted, sets))
 
 
-# --- what kernels see
+# --- input of the kernels
 
 
 def side_by_side(*arrays: np.ndarray) -> list[np.ndarray]:
-    """The same vectors as strided views of one table of 32 bytes a row, as long as the longest.
+    """The same vectors as strided views of one table with 32 bytes per row, as long as the longest.
 
-    A kernel that meets a variable for the first time in a while wants all of them: one line of memory instead of four.
+    A kernel usually needs all of them for the same variable: this costs one cache line instead of four.
     """
     fields = [(str(i), a.dtype) for i, a in enumerate(arrays)] + [
         (f"unused{i}", np.float64) for i in range(4 - len(arrays))
@@ -235,31 +237,31 @@ def rescaled(design: Design, factor: np.ndarray) -> Products:
 
 
 def by_rows(columns: np.ndarray) -> np.ndarray:
-    """The transposed matrix, where that is not too large."""
+    """The transposed matrix, or an empty one if that would be too large."""
     return np.ascontiguousarray(columns.T) if 0 < columns.nbytes <= ROWS_BYTES else np.zeros((0, 0))
 
 
-# --- products for what comes after sampling
+# --- products that are needed after sampling
 
 
 def columns_at(design: Design, index: Any) -> np.ndarray:
-    """The residual columns of these places, (…, n); not in the Gram engine."""
+    """The residual columns at these indices, (…, n); not in the Gram engine."""
     if design.stored.code == NOT_STORED:
         return design.columns[index]
     index = np.asarray(index, np.int64)
     rows = row_count(design.stored)
     out = np.zeros((index.size, rows))
     fill_columns(design.stored, index.ravel(), out)
-    return out.reshape(*index.shape, rows)  # of an empty model too
+    return out.reshape(*index.shape, rows)  # also for an empty model
 
 
 def row_count(held: Stored) -> int:
-    """Rows as they are stored, those of weight 0 among them."""
+    """The number of stored rows, including those of weight 0."""
     return len(held.basis)
 
 
 def data_bytes(design: Design) -> int:
-    """Memory that columns or their products take."""
+    """Bytes of memory that the columns or their products take."""
     arrays = [
         design.gram,
         design.columns,
@@ -270,7 +272,7 @@ def data_bytes(design: Design) -> int:
 
 
 def gram_of(design: Design, index: np.ndarray) -> np.ndarray:
-    """XᵀX of the columns at these places: (…, k, k) for (…, k)."""
+    """XᵀX of the columns at these indices: (…, k, k) for (…, k)."""
     if len(design.gram):
         return design.gram[index[..., :, None], index[..., None, :]]
     block = columns_at(design, index)

@@ -1,5 +1,4 @@
-"""What is in every model, the intercept and the always-included columns: their basis, and the way back to the
-user's units."""
+"""The intercept and the always-included columns: their basis, and what is needed to return to the user's units."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,11 +7,13 @@ import numpy as np
 
 
 class FlatPart(NamedTuple):
-    """What is integrated out, to come back to the user's units: least squares on the intercept and Z, the q of
-    the always-included columns that are not combinations of those before them. Means are weighted; Z and X
-    are taken less their means, so that the intercept's part is the mean of y."""
+    """The least squares regression on the intercept and Z, which is integrated out, for returning to the user's units.
 
-    mean_variance: float  # 1/Σ w, of the mean of y where σ² = 1
+    Z are the q always-included columns that are not combinations of those before them. Means are weighted. Z and X are
+    centred, so that the intercept is the mean of y.
+    """
+
+    mean_variance: float  # 1/Σ w, the variance of the mean of y if σ² = 1
     y_mean: float
     x_mean: np.ndarray  # (P,) of the candidate columns, as in Problem.columns_used
     z_index: list[int]  # columns of X that are Z
@@ -23,7 +24,7 @@ class FlatPart(NamedTuple):
 
 
 def power_of_two(largest: np.ndarray) -> np.ndarray:
-    """The power of two at or just below each of these numbers: dividing by it is exact."""
+    """The largest power of two that is not above each of these numbers; dividing by it is exact."""
     return np.ldexp(1.0, np.frexp(largest)[1] - 1)
 
 
@@ -47,8 +48,8 @@ def flat_part(
     always: list[int],
     means_and_products: Callable[[np.ndarray], tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]],
 ) -> FlatPart:
-    """Of the always-included columns `raw` (n, q), whose places in X are `always`; `means_and_products` is that of a
-    ``ColumnReader``."""
+    """The ``FlatPart`` of the always-included columns `raw` (n, q), whose indices in X are `always`. `means_and_products`
+    is that of a ``ColumnReader``."""
     top = float(root_weights.max())
     root = root_weights / top
     share = root**2 / (root @ root)
@@ -81,7 +82,7 @@ def flat_part(
 
 
 def residuals(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Rows less their projection, twice: the second time takes out the rounding error of the first."""
+    """Rows minus their projection on the basis, computed twice: the second time removes the rounding error of the first."""
     for _ in range(2):
         rows = rows - (rows @ basis) @ basis.T
     return rows

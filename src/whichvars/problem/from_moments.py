@@ -1,13 +1,13 @@
-r"""From sums over rows (``moments``) to what a ``Problem`` is made of, without the rows.
+r"""Making a ``Problem`` from sums over rows (``moments``), without the rows.
 
-Columns are brought to unit scatter, which makes S a matrix of correlations R. The always-included columns are taken
-out one after the other, which is Cholesky's elimination: after column z,
+Columns are scaled to unit scatter, which turns S into a matrix of correlations R. The always-included columns are projected
+out one after the other, as in Cholesky's elimination: after column z,
 
 .. math:: R_{ij} \leftarrow R_{ij} - R_{iz} R_{zj} / R_{zz},
 
-and what is left on the diagonal is 1 − R² of each column given those taken out. R has been rounded to about 10⁻¹⁵, so
-that a column counts as a combination of others from 1 − R² ≤ 10⁻¹² on; with the rows at hand a ``Problem`` can tell
-them apart down to 10⁻²⁴.
+and what is left on the diagonal is 1 − R² of each column given those projected out. R has rounding errors of about 10⁻¹⁵, so
+that a column counts as a combination of others if 1 − R² ≤ 10⁻¹²; with the rows, a ``Problem`` can distinguish them down to
+10⁻²⁴.
 """
 
 from dataclasses import replace
@@ -21,13 +21,16 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.arguments import WEIGHT_RATIO
 from whichvars.problem.flat import FlatPart
 
-CONSTANT = 1e-24  # scatter of a column over its sum of squares, at most which it is constant
-COMBINATION = 1e-12  # 1 − R² of a column given others, at most which it is a combination of them
-DUPLICATE = 1e-12  # 1 − |correlation|
+# A column is constant if the ratio of its scatter to its sum of squares is at most this.
+CONSTANT = 1e-24
+# A column is a combination of others if 1 − R² given them is at most this.
+COMBINATION = 1e-12
+# Two columns are duplicates if 1 − |correlation| is at most this.
+DUPLICATE = 1e-12
 
 
 class Reduced(NamedTuple):
-    """The candidates that have something to add, less their projection on the intercept and Z."""
+    """The candidates that are not combinations of the intercept and Z, after projecting these out."""
 
     rank: int  # columns of Z that are not combinations of those before them
     y_scale: float  # length of the residual of y
@@ -53,17 +56,17 @@ class Reduced(NamedTuple):
 
 
 def moments_for_problem(moments: Moments, weights: Any, names: Any, engine: str) -> Moments:
-    """Moments under the names wanted; refuses arguments of a ``Problem`` that only rows could answer."""
+    """Moments with the given names; an error for arguments of a ``Problem`` that need the rows."""
     if weights is not None:
         raise DataError(
-            "weights: the statistics are of rows that were weighted when they were summed up; give weights there"
+            "weights: the rows were weighted when the statistics were computed; give the weights there"
         )
     if engine == "columns":
-        raise DataError("engine='columns' needs the rows; statistics have XᵀX alone: leave engine out")
+        raise DataError("engine='columns' needs the rows, but statistics have only XᵀX; leave engine out")
     low, high = moments.weight_range
     if moments.n and low < WEIGHT_RATIO * high:
         raise DataError(
-            f"the smallest weight, {low:g}, is nothing beside the largest, {high:g}; set it to 0 to leave the row out"
+            f"the smallest weight, {low:g}, is negligible compared with the largest, {high:g}; set it to 0 to leave the row out"
         )
     if names is None:
         return moments
@@ -73,7 +76,7 @@ def moments_for_problem(moments: Moments, weights: Any, names: Any, engine: str)
 
 
 def find_response(moments: Moments, y: Any) -> int:
-    """Index of the response that `y` names; it may be left out where there is one only."""
+    """Index of the response that `y` names; `y` may be None if there is only one."""
     known = ", ".join(map(repr, moments.responses[:8])) + ", …" * (len(moments.responses) > 8)
     if y is None:
         if len(moments.responses) > 1:
@@ -84,8 +87,8 @@ def find_response(moments: Moments, y: Any) -> int:
         return len(moments.names)
     if not isinstance(y, str):
         raise ArgumentTypeError(
-            f"y must be the name of a response of the statistics ({known}), not {type(y).__name__}: the rows that "
-            "it would go with are gone"
+            f"y must be the name of a response of the statistics ({known}), not {type(y).__name__}: statistics do not "
+            "contain the rows"
         )
     if y not in moments.responses:
         raise DataError(f"the statistics have no response {y!r}; they have {known}")
@@ -93,13 +96,13 @@ def find_response(moments: Moments, y: Any) -> int:
 
 
 def reduce_moments(moments: Moments, response: int, always: list[int], candidates: list[int]) -> Reduced:
-    """Project y and the candidates on the intercept and the always-included columns.
+    """Project the intercept and the always-included columns out of y and the candidates.
 
     Parameters
     ----------
     moments : Moments
     response : int
-        Which of its columns y is.
+        The index of y among its columns.
     always, candidates : list of int
         Columns of X.
     """

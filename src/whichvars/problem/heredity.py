@@ -1,13 +1,13 @@
-r"""Heredity: variables, such as interactions, that can be in only while their parents are (Chipman 1996).
+r"""Heredity: variables, such as interactions, that can be in a model only if their parents are (Chipman 1996).
 
-A variable is *available* in a model γ if all its parents are in γ; one without parents always is. An available
-variable j is in with its h_j, one that is not available is out:
+A variable is *available* in a model γ if all its parents are in γ; a variable without parents is always available. An
+available variable j is in the model with probability h_j, and one that is not available is out:
 
 .. math:: p(\gamma) = \prod_{j \text{ available}} h_j^{\gamma_j} (1 - h_j)^{1 - \gamma_j}, \qquad
           \text{and with } h \sim \mathrm{Beta}(a, b): \quad p(\gamma) = \frac{B(a + k, b + m - k)}{B(a, b)},
 
-with k variables in γ and m available. Both sum to 1 over the models that are allowed: toss a coin for every
-variable, then take out whatever lacks a parent.
+with k variables in γ and m available. Both sum to 1 over the models that are allowed: to draw from them, toss a coin for
+every variable, then remove all variables that lack a parent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,10 +25,14 @@ from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
 
-MOST_SETS = 1 << 15  # sets of parents that are enumerated; beyond, sizes are simulated
-SIMULATED = 100_000  # draws of a simulation, fewer where p is large
-DRAWN_AT_ONCE = 4_000_000  # coins
-LARGE = 1e5  # beside such numbers Γ is too large to be subtracted
+# most sets of parents that are enumerated; if there are more, sizes are simulated
+MOST_SETS = 1 << 15
+# draws of a simulation, fewer if p is large
+SIMULATED = 100_000
+# coins that are tossed at once
+DRAWN_AT_ONCE = 4_000_000
+# above this, differences of log Γ lose too many digits
+LARGE = 1e5
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +42,7 @@ class ConditionalPrior:
     Parameters
     ----------
     prior : FixedInclusion or BetaBinomial
-        Of the variables that are available.
+        Prior of the variables that are available.
     parents : tuple of tuples of int
         The parents of each of the p variables.
 
@@ -62,7 +66,7 @@ class ConditionalPrior:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """All variables, parents before their children, else as they stand, shape (p,)."""
+        """All variables, parents before their children and otherwise in their own order, shape (p,)."""
         return np.lexsort((np.arange(len(self.parents)), self._depth))
 
     @cached_property
@@ -77,14 +81,14 @@ class ConditionalPrior:
 
     def ancestors(self, j: int) -> set[int]:
         """The parents of j, their parents, and so on."""
-        found: set[int] = set()
+        ancestors: set[int] = set()
         waiting = list(self.parents[j])
         while waiting:
             i = waiting.pop()
-            if i not in found:
-                found.add(i)
+            if i not in ancestors:
+                ancestors.add(i)
                 waiting += self.parents[i]
-        return found
+        return ancestors
 
     def complete(self, model: np.ndarray) -> np.ndarray:
         """The model with all ancestors of its variables, parents before their children."""
@@ -111,7 +115,7 @@ class ConditionalPrior:
         )  # E[hˢ]
 
     def log_prior(self, model: Sequence[int] | np.ndarray, p: int) -> float:
-        """log p(γ) but for ``log_constant``; −inf where a parent is missing."""
+        """log p(γ) without ``log_constant``; −inf if a parent is missing."""
         return float(self.log_priors(np.array(model, np.int64), np.array([0, len(model)]), p)[0])
 
     def log_priors(self, members: np.ndarray, start: np.ndarray, p: int) -> np.ndarray:
@@ -138,7 +142,7 @@ class ConditionalPrior:
         return np.where(allowed, out, -np.inf)
 
     def _log_probability(self, k: Any, m: Any) -> Any:
-        """log p(γ) of models of k variables with m available, where all variables have the same h."""
+        """log p(γ) of models of k variables with m available, if all variables have the same h."""
         p = len(self.parents)
         if isinstance(self.prior, BetaBinomial):
             a, b = self.prior.parameters(p)
@@ -147,13 +151,13 @@ class ConditionalPrior:
         return k * np.log(h) + (m - k) * np.log1p(-h)
 
     def log_constant(self, p: int, max_size: int | None = None) -> float:
-        """What must be added to ``log_prior`` where models have at most max_size variables."""
+        """What must be added to ``log_prior`` if models have at most max_size variables."""
         if max_size is None or max_size >= p:
             return 0.0
         return -float(np.log(self._sizes[: max_size + 1].sum()))
 
     def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
-        """Prior probability of each model size 0 … p, shape (p + 1,); where `simulated`, an estimate."""
+        """Prior probability of each model size 0 … p, shape (p + 1,); an estimate if `simulated`."""
         out = self._sizes.copy()
         if max_size is not None:
             out[max_size + 1 :] = 0.0
@@ -161,11 +165,11 @@ class ConditionalPrior:
 
     @cached_property
     def simulated(self) -> bool:
-        """Whether sizes are estimated from prior draws, as there are too many sets of parents to go through."""
+        """Whether sizes are estimated from prior draws, because there are too many sets of parents to enumerate."""
         return self._parent_sets is None
 
     def count_models(self, max_size: int) -> int:
-        """Models of at most max_size variables; where `simulated`, an upper bound."""
+        """The number of models with at most max_size variables; an upper bound if `simulated`."""
         p = len(self.parents)
         if self._parent_sets is None:
             return sum(comb(p, k) for k in range(max_size + 1))
@@ -188,8 +192,8 @@ class ConditionalPrior:
                     return None
         return sets
 
-    def _parts(self, sets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Given each set of parents: which variables with children, and which without, are available."""
+    def _available(self, sets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each set of parents, the variables with children and those without that are available."""
         available = np.stack([sets[:, list(parents)].all(axis=1) for parents in self.parents], axis=1)
         with_children = np.zeros(len(self.parents), bool)
         with_children[[i for parents in self.parents for i in parents]] = True
@@ -197,14 +201,15 @@ class ConditionalPrior:
 
     def _shapes(self, sets: np.ndarray) -> dict[tuple[int, int, int], int]:
         """(parents in, parents available, others available) → number of sets."""
-        inner, leaves = self._parts(sets)
+        inner, leaves = self._available(sets)
         rows = np.stack([sets.sum(axis=1), inner.sum(axis=1), leaves.sum(axis=1)], axis=1)
-        found, counts = np.unique(rows, axis=0, return_counts=True)
-        return {(int(s), int(m), int(n)): int(c) for (s, m, n), c in zip(found, counts)}
+        shapes, counts = np.unique(rows, axis=0, return_counts=True)
+        return {(int(s), int(m), int(n)): int(c) for (s, m, n), c in zip(shapes, counts)}
 
     @cached_property
     def _sizes(self) -> np.ndarray:
-        """Sizes without limit: by going through the sets of parents, given which all others are independent."""
+        """The distribution of sizes without a limit, summed over the sets of parents: given these, all other variables
+        are independent."""
         p = len(self.parents)
         out = np.zeros(p + 1)
         sets = self._parent_sets
@@ -213,23 +218,23 @@ class ConditionalPrior:
             for coins in self._coins(rng, max(2000, min(SIMULATED, 60_000_000 // p))):
                 out += np.bincount(coins.sum(axis=1), minlength=p + 1)
             return out / out.sum()
-        if not isinstance(getattr(self.prior, "h", None), tuple):  # then only numbers of variables matter
+        if not isinstance(getattr(self.prior, "h", None), tuple):  # only the numbers of variables matter
             for (s, m, n), times in self._shapes(sets).items():
                 k = np.arange(n + 1)
                 ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
                 out[s : s + n + 1] += times * np.exp(ways + self._log_probability(s + k, m + n))
             return out / out.sum()
         h = self.prior.inclusion(p)
-        for part in np.array_split(sets, max(1, len(sets) * (p + 1) // DRAWN_AT_ONCE)):
-            inner, leaves = self._parts(part)
-            weight = np.exp(part @ np.log(h) + (inner & ~part) @ np.log1p(-h))
-            law = np.zeros((len(part), p + 1))
-            law[np.arange(len(part)), part.sum(axis=1)] = weight
+        for some in np.array_split(sets, max(1, len(sets) * (p + 1) // DRAWN_AT_ONCE)):
+            inner, leaves = self._available(some)
+            weight = np.exp(some @ np.log(h) + (inner & ~some) @ np.log1p(-h))
+            sizes = np.zeros((len(some), p + 1))
+            sizes[np.arange(len(some)), some.sum(axis=1)] = weight
             for j in np.flatnonzero(leaves.any(axis=0)):
                 chance = np.where(leaves[:, j], h[j], 0.0)[:, None]
-                law[:, 1:] = law[:, 1:] * (1 - chance) + law[:, :-1] * chance
-                law[:, :1] *= 1 - chance
-            out += law.sum(axis=0)
+                sizes[:, 1:] = sizes[:, 1:] * (1 - chance) + sizes[:, :-1] * chance
+                sizes[:, :1] *= 1 - chance
+            out += sizes.sum(axis=0)
         return out / out.sum()
 
     # --- draws
@@ -239,21 +244,21 @@ class ConditionalPrior:
         return self.draws(rng, 1, max_size)[0]
 
     def draws(self, rng: np.random.Generator, n: int, max_size: int | None = None) -> list[np.ndarray]:
-        """n models drawn from the prior; those of more than max_size variables are drawn again."""
+        """n models drawn from the prior; models with more than max_size variables are drawn again."""
         p = len(self.parents)
         most = p if max_size is None else max_size
-        found: list[np.ndarray] = []
+        models: list[np.ndarray] = []
         for coins in self._coins(rng, 100_000 + 100 * n, n):
-            found += [np.flatnonzero(row) for row in coins[coins.sum(axis=1) <= most]]
-            if len(found) >= n:
-                return found[:n]
+            models += [np.flatnonzero(row) for row in coins[coins.sum(axis=1) <= most]]
+            if len(models) >= n:
+                return models[:n]
         raise DataError(
             f"hardly any model drawn from {self!r} has at most max_size = {most} variables; lower the prior's "
             "inclusion probability, or raise max_size"
         )
 
     def _coins(self, rng: np.random.Generator, n: int, first: int | None = None) -> Iterator[np.ndarray]:
-        """n models drawn without limit of size, some rows (…, p) bool at a time, the `first` few at first."""
+        """n models drawn without a limit on their size, in blocks of rows (…, p) bool of at most `first` rows."""
         p = len(self.parents)
         done = 0
         while done < n:
@@ -270,7 +275,7 @@ class ConditionalPrior:
 
     @cached_property
     def _families(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Children (c,) and their parents (c, number): of one depth and number of parents each, in order."""
+        """Children (c,) and their parents (c, number), grouped by depth and number of parents, in order of depth."""
         children = [j for j in self.order.tolist() if self.parents[j]]
 
         def kind(j: int) -> tuple[int, int]:
@@ -279,12 +284,12 @@ class ConditionalPrior:
         groups = [list(members) for _, members in groupby(sorted(children, key=kind), key=kind)]
         return [(np.array(js), np.array([self.parents[j] for j in js])) for js in groups]
 
-    # --- what kernels see
+    # --- input of the kernels
 
     def kernel_terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(log odds, terms by size, links, terms of availability): see ``ModelPrior`` in _kernels/target.py.
 
-        Sums of them are ``log_prior`` itself. Shapes (p,), (p + 1,), (…,), (p + 1, 3).
+        Their sum is ``log_prior``. Shapes (p,), (p + 1,), (…,), (p + 1, 3).
         """
         p = len(self.parents)
         roots = sum(not parents for parents in self.parents)
@@ -307,7 +312,7 @@ class ConditionalPrior:
             h = self.prior.inclusion(p)
             log_odds, log_size = np.log(h) - np.log1p(-h), np.zeros(p + 1)
             terms[:p, 0] = np.log1p(-h)
-        log_size = log_size + self.log_prior([], p)  # it began at 0
+        log_size = log_size + self.log_prior([], p)  # it is 0 for the null model before
         return log_odds, log_size, np.ascontiguousarray(links, np.int64), terms
 
 
@@ -320,8 +325,8 @@ def _log_rising(x: float, number: np.ndarray, base: int) -> np.ndarray:
 
 
 def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> ConditionalPrior:
-    """`prior` under heredity. One that is given by an expected `size` keeps it: its h, or Beta(1, b), is what
-    makes that the expected number of variables when some of them are not always available.
+    """`prior` under heredity. If it is given by an expected `size`, h or Beta(1, b) is chosen such that this remains the
+    expected number of variables, although some of them are not always available.
 
     Examples
     --------
@@ -333,7 +338,7 @@ def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> Co
     p, size = len(parents), prior.size
     if size is None:
         return plain
-    prior.inclusion(p)  # an error if so many variables are not there
+    prior.inclusion(p)  # an error if `size` is too large
     from scipy.optimize import brentq  # slow to import, and few problems have heredity
 
     needed, times = np.unique([1 + len(plain.ancestors(j)) for j in range(p)], return_counts=True)
@@ -359,10 +364,10 @@ def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> Co
 def read_heredity(
     heredity: Any, names: list[str], kept: list[str], always: list[str]
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The parents of each of the variables `kept`; None where none has any.
+    """The parents of each of the variables `kept`; None if none has any.
 
-    names: all variables. One that was left out for adding nothing to the always-included columns counts as in:
-    its children have its parents in its place. So do always-included columns.
+    names: all variables. A variable that was left out, because it adds nothing to the always-included columns, counts as
+    being in every model, and its children inherit its parents. Always-included columns are in every model too.
     """
     if heredity is None:
         return None
@@ -376,24 +381,24 @@ def read_heredity(
     for child, given in heredity.items():
         (name,) = _find([child], known, every, "heredity")
         if name in in_every_model:
-            raise DataError(f"heredity: {name!r} is always included, so it cannot wait for parents")
-        found = _find(given, known, every, f"heredity[{name!r}]")
-        parents[name] = [i for i in found if i not in in_every_model]
+            raise DataError(f"heredity: {name!r} is always included, so it cannot depend on parents")
+        named = _find(given, known, every, f"heredity[{name!r}]")
+        parents[name] = [i for i in named if i not in in_every_model]
     _check_no_circle(parents)
     place = {name: j for j, name in enumerate(kept)}
 
-    def of(name: str) -> set[int]:
-        found: set[int] = set()
+    def parents_of(name: str) -> set[int]:
+        indices: set[int] = set()
         for parent in parents.get(name, []):
-            found |= {place[parent]} if parent in place else of(parent)
-        return found
+            indices |= {place[parent]} if parent in place else parents_of(parent)
+        return indices
 
-    read = tuple(tuple(sorted(of(name))) for name in kept)
+    read = tuple(tuple(sorted(parents_of(name))) for name in kept)
     return read if any(read) else None
 
 
 def _find(wanted: Any, known: list[str], every: set[str], what: str) -> list[str]:
-    """Names of variables given by name or index; at once where all are names, as there may be many to find."""
+    """Names of variables given by name or index. If all are names they are looked up directly, as there may be many."""
     if not isinstance(wanted, str) and isinstance(wanted, Iterable):
         wanted = list(wanted)
         if all(isinstance(name, str) and name in every for name in wanted):
@@ -407,7 +412,7 @@ def _check_no_circle(parents: dict[str, list[str]]) -> None:
     def visit(name: str, path: list[str]) -> None:
         if name in path:
             circle = " needs ".join(map(repr, [*path[path.index(name) :], name]))
-            raise DataError(f"heredity goes in a circle: {circle}; none of them could ever be in")
+            raise DataError(f"heredity is circular: {circle}; none of them could ever be in a model")
         if name not in done:
             for parent in parents.get(name, []):
                 visit(parent, [*path, name])

@@ -53,12 +53,18 @@ KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
 
 Array = NDArray[np.float64]
 
-DROP = 32.0  # the integrand is dropped where it is below exp(-DROP) of its maximum
-ZOOMS, COARSE = 3, 25  # rounds of the search for where it is not, and points in each
-FINE = 240  # points of the quadrature there
-U_END = 33.0  # last node: 1 - R² = 5e-15
-PER_LOG, PER_UNIT = 2.0, 1.0  # intervals per factor e in t, and per unit of u
-POINTS = np.array([-1.0, 1.0 - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])  # per interval
+# the integrand is neglected where it is below exp(-DROP) times its maximum
+DROP = 32.0
+# rounds of the search for the remaining interval, and points in each
+ZOOMS, COARSE = 3, 25
+# points of the quadrature on this interval
+FINE = 240
+# last node of the table: 1 - R² = 5e-15
+U_END = 33.0
+# intervals per factor e in t, and per unit of u
+PER_LOG, PER_UNIT = 2.0, 1.0
+# points in each interval
+POINTS = np.array([-1.0, 1.0 - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])
 
 
 def _hermite_to_powers() -> Array:
@@ -114,10 +120,10 @@ def posterior_nodes(kind: str, nu: float, n: float, a: float, k: int, u: Array) 
 def where_large(
     kind: str, nu: float, n: float, a: float, k: int, u: Array, drop: float
 ) -> tuple[Array, Array]:
-    """Between which x = log g the integrand is above exp(-drop) of its maximum: lower and upper ends [m]."""
+    """The lower and upper ends [m] of the interval of x = log g where the integrand is above exp(-drop) times its maximum."""
     n, a = _effective(kind, nu, n, a, k)
     u = u[:, None]
-    # A bracket to begin with: below g = exp(-3) / (k + a), f' is almost 1 or more; above
+    # Initial bracket: below g = exp(-3) / (k + a), f' is almost 1 or more; above
     # g = exp(5) max(ν exp(u), n) it is almost -(k + a - 2) / 2.
     low = np.full_like(u, -np.log(k + a) - 3.0 - 1.1 * drop)
     high = np.maximum(u + np.log(nu), np.log(n)) + 5.0 + 2.2 * drop / (k + a - 2.0)
@@ -135,7 +141,7 @@ def where_large(
 def nodes_between(
     kind: str, nu: float, n: float, a: float, k: int, u: Array, low: Array, high: Array, points: int
 ) -> tuple[Array, Array, Array]:
-    """As :func:`posterior_nodes`, with so many points evenly between given ends [m]."""
+    """As :func:`posterior_nodes`, with `points` equally spaced nodes between given ends [m]."""
     n, a = _effective(kind, nu, n, a, k)
     u, low, high = u[:, None], low[:, None], high[:, None]
     x = low + (high - low) * np.linspace(0.0, 1.0, points)
@@ -185,7 +191,7 @@ def log_bayes_factor(kind: str, nu: float, n: float, a: float, k: int, r2: Array
 def mixture_nodes(kind: str, nu: float, n: float, a: float, k: int, u: float) -> tuple[Array, Array]:
     r"""Nodes and weights for expectations over the posterior of g within one model.
 
-    The law is :math:`p(g \mid y, \gamma) \propto BF(g) \pi(g)` for a model with `k` columns and
+    The distribution is :math:`p(g \mid y, \gamma) \propto BF(g) \pi(g)` for a model with `k` columns and
     u = -log(1 - R²); the other parameters are those of :func:`log_bayes_factor`.
 
     Returns
@@ -254,7 +260,7 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
 
     Parameters are those of :func:`log_bayes_factor`. A row depends on its k but not on `k_from` and `k_to`,
     and all tables of one `nu` have equally long rows: a table grows by concatenating new rows. For ν up to
-    1e6 and k up to 2000 the error of log BF is about 1e-8, or 1e-13 of it where that is more.
+    1e6 and k up to 2000 the error of log BF is about 1e-8, or 1e-13 of its value if that is more.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Priors on which variables are in: p(γ)."""
+"""Priors on models, that is on which variables are in: p(γ)."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +12,7 @@ from whichvars.problem.priors import numbers, per_variable, positive, written
 
 @dataclass(frozen=True, repr=False)
 class FixedInclusion:
-    r"""Each variable is in with its own known probability, independently: :math:`p(\gamma) = \prod_j
+    r"""Each variable is in the model independently, with a known probability: :math:`p(\gamma) = \prod_j
     h_j^{\gamma_j}(1-h_j)^{1-\gamma_j}`.
 
     Parameters
@@ -79,9 +79,9 @@ class FixedInclusion:
 
 @dataclass(frozen=True, repr=False)
 class BetaBinomial:
-    r"""Hierarchical prior :math:`h \sim \mathrm{Beta}(a, b)`, each variable in with probability h.
+    r"""Hierarchical prior: :math:`h \sim \mathrm{Beta}(a, b)`, and each variable is in the model with probability h.
 
-    :math:`p(\gamma) = B(a + k, b + p - k)/B(a, b)`: depends on the size k alone, and corrects for multiplicity.
+    :math:`p(\gamma) = B(a + k, b + p - k)/B(a, b)` depends only on the size k, and corrects for multiplicity.
 
     Parameters
     ----------
@@ -213,8 +213,8 @@ def _draw_by_variable(rng: np.random.Generator, h: np.ndarray, max_size: int) ->
 
 
 def _draw_small_model(rng: np.random.Generator, log_odds: np.ndarray, max_size: int) -> np.ndarray:
-    """A model drawn with these odds, given that it has at most max_size variables: its size first, then
-    variable by variable."""
+    """Draw a model with these odds, given that it has at most max_size variables: first its size, then one variable
+    after the other."""
     p = len(log_odds)
     rest = np.full((p + 1, max_size + 1), -np.inf)  # [j, k]: log weight of all models of k variables ≥ j
     rest[p, 0] = 0.0

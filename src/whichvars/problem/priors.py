@@ -1,8 +1,7 @@
-"""Priors a user writes down: on coefficients (slabs) and on the noise variance. (Those on
-which variables are in: model_priors.py.)
+"""Priors on coefficients (slabs) and on the noise variance. Priors on models are in model_priors.py.
 
-Each is a frozen dataclass that knows its own formula and nothing of any data set: whatever depends on n or p
-is worked out when a ``Problem`` is made.
+Each is a frozen dataclass that does not depend on a data set: whatever depends on n or p is computed when a ``Problem``
+is made.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -14,11 +13,12 @@ import numpy as np
 from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
 
-SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300  # beyond these a square, a sum or a reciprocal may overflow
+# outside this range a sum or a reciprocal may overflow
+SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300
 
 
 def positive(value: Any, name: str, owner: object, below_one: bool = False) -> float:
-    """`value` as a float, if it is a positive number (and below 1, if so asked)."""
+    """`value` as a float, if it is a positive number (and with `below_one` below 1); otherwise an error."""
     label = f"{type(owner).__name__}: {name}"
     if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
         value = value.item()
@@ -27,7 +27,7 @@ def positive(value: Any, name: str, owner: object, below_one: bool = False) -> f
     if below_one and not 0 < value < 1:
         raise DataError(
             f"{label} must lie strictly between 0 and 1, not {value}; "
-            "use always_include for a variable that is certainly in"
+            "use always_include for a variable that is in every model"
         )
     if not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
         raise DataError(f"{label} must be positive and finite (1e-300 to 1e300), not {value}")
@@ -35,7 +35,7 @@ def positive(value: Any, name: str, owner: object, below_one: bool = False) -> f
 
 
 def numbers(value: Any, name: str, owner: object, below_one: bool = False) -> float | tuple[float, ...]:
-    """A number, or one number a variable as a tuple (so that priors stay hashable)."""
+    """A number, or a tuple with one number for each variable (so that priors are hashable)."""
     ordered = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set, Mapping))
     if not ordered or getattr(value, "ndim", 1) == 0:
         return positive(value, name, owner, below_one)
@@ -43,13 +43,13 @@ def numbers(value: Any, name: str, owner: object, below_one: bool = False) -> fl
 
 
 def written(prior: object) -> str:
-    """A prior as one would write it: only what was given."""
+    """The expression that makes a prior, with only the arguments that were given."""
     given = [(f.name, getattr(prior, f.name)) for f in fields(prior)]  # type: ignore[arg-type]
     return f"{type(prior).__name__}({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
 
 def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndarray:
-    """`value` as p numbers; an error where a list has another length."""
+    """`value` as p numbers; an error if a list has another length."""
     if isinstance(value, tuple) and len(value) != p:
         raise DataError(
             f"{what} has {len(value)} values but there are {p} variables; give one number, or one per variable"
@@ -57,7 +57,7 @@ def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndar
     return np.full(p, value) if isinstance(value, float) else np.array(value)
 
 
-# --- where slabs come from, for the methods section of a paper
+# --- references for the slabs, for the methods section of a paper
 # --------------------------------------------------------------
 
 LIANG = (
@@ -98,7 +98,7 @@ class IndependentNormal:
     """
 
     g: float | tuple[float, ...] = 1.0
-    code: ClassVar = evidence.INDEPENDENT  # of its formula
+    code: ClassVar = evidence.INDEPENDENT  # formula in the kernels
     references: ClassVar = (GEORGE,)
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class GPrior:
     """
 
     g: float | Literal["n", "bric"] = "n"
-    code: ClassVar = evidence.G_PRIOR  # of its formula
+    code: ClassVar = evidence.G_PRIOR  # formula in the kernels
     references: ClassVar = (ZELLNER,)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class GPrior:
             object.__setattr__(self, "g", positive(self.g, "g", self))
 
     def value(self, n: int, p: int) -> float:
-        """The number g stands for with n rows and p variables.
+        """The value of g for n rows and p variables.
 
         >>> GPrior("bric").value(72, 41)
         1681.0
@@ -175,7 +175,7 @@ class HyperG:
     """
 
     a: float = 3.0
-    code: ClassVar = evidence.MIXTURE  # of its formula
+    code: ClassVar = evidence.MIXTURE  # formula in the kernels
     references: ClassVar = (LIANG,)
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class HyperGN:
     """
 
     a: float = 3.0
-    code: ClassVar = evidence.MIXTURE  # of its formula
+    code: ClassVar = evidence.MIXTURE  # formula in the kernels
     references: ClassVar = (LIANG,)
 
     def __post_init__(self) -> None:
@@ -219,7 +219,7 @@ class ZellnerSiow:
     ZellnerSiow()
     """
 
-    code: ClassVar = evidence.MIXTURE  # of its formula
+    code: ClassVar = evidence.MIXTURE  # formula in the kernels
     references: ClassVar = (LIANG,)
 
     def words(self, n: int, p: int) -> str:
@@ -229,8 +229,8 @@ class ZellnerSiow:
 
 @dataclass(frozen=True)
 class LocalEmpiricalBayes:
-    r"""Local empirical Bayes: in each model the g-prior at :math:`\hat g = \max(F - 1, 0)`, the value that
-    suits it best.
+    r"""Local empirical Bayes: in each model the g-prior with :math:`\hat g = \max(F - 1, 0)`, which maximises its marginal
+    likelihood.
 
     Examples
     --------
@@ -238,12 +238,12 @@ class LocalEmpiricalBayes:
     LocalEmpiricalBayes()
     """
 
-    code: ClassVar = evidence.EMPIRICAL_BAYES  # of its formula
+    code: ClassVar = evidence.EMPIRICAL_BAYES  # formula in the kernels
     references: ClassVar = (LIANG,)
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
-        return "Coefficients had a g-prior, g being estimated in each model (local empirical Bayes)."
+        return "Coefficients had a g-prior, with g estimated in each model (local empirical Bayes)."
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class BIC:
     BIC()
     """
 
-    code: ClassVar = evidence.BIC  # of its formula
+    code: ClassVar = evidence.BIC  # formula in the kernels
     references: ClassVar = (SCHWARZ,)
 
     def words(self, n: int, p: int) -> str:
@@ -347,13 +347,13 @@ def check_noise(noise: object) -> Noise:
 
 
 def check_slab_with_noise(slab: Slab, noise: Noise) -> None:
-    """DataError where the two do not go together."""
+    """DataError if the slab cannot be combined with the prior on the noise."""
     if isinstance(slab, BIC) and isinstance(noise, InverseGamma):
         raise DataError(
             "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
         )
     if isinstance(slab, (HyperG, HyperGN, ZellnerSiow)) and isinstance(noise, KnownVariance):
         raise DataError(
-            f"{slab} is worked out for an unknown noise variance only; with noise={noise} use IndependentNormal, GPrior, "
+            f"{slab} is available for an unknown noise variance only; with noise={noise} use IndependentNormal, GPrior, "
             "LocalEmpiricalBayes or BIC"
         )

@@ -1,8 +1,7 @@
-"""A ``Problem``: data and priors, brought to the one form that kernels see, and fixed from then on.
+"""A ``Problem``: data and priors, converted to the form that the kernels use. It does not change afterwards.
 
-The intercept and the always-included columns have flat priors and are integrated out exactly: y and every
-column are replaced by their (weighted) residuals on them, and n by the residual degrees of freedom ν. Kernels
-never see them again.
+The intercept and the always-included columns have flat priors and are integrated out exactly: y and every column are
+replaced by the residuals of their (weighted) regression on them, and n by the residual degrees of freedom ν.
 """
 
 import copy
@@ -62,11 +61,12 @@ from whichvars.problem.target import (
     with_mixture_rows,
 )
 
-GRAM_BYTES = 512 << 20  # largest Gram matrix made without being asked
+# size of the largest Gram matrix that engine="auto" computes
+GRAM_BYTES = 512 << 20
 
 
 class Problem:
-    r"""Which of these variables explain y? The data and the priors of that question.
+    r"""The data and the priors of a variable selection problem: which of these variables explain y?
 
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
               \varepsilon \sim N(0, \sigma^2 W^{-1}), \quad \gamma \in \{0, 1\}^p
@@ -74,24 +74,24 @@ class Problem:
     Parameters
     ----------
     X : array, DataFrame (pandas or polars), shape (n, P)
-        Candidate columns; those named in `always_include` become Z. Some forms are left as they are instead of being
-        copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and
-        the path of a .npy or PLINK .bed file. ``SufficientStatistics`` stand for rows that are not at hand.
+        Candidate columns; those named in `always_include` become Z. Some forms are not copied to float64: scipy sparse
+        matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and the path of a .npy or PLINK .bed
+        file. ``SufficientStatistics`` can replace rows that do not fit into memory.
     y : array or Series, shape (n,)
-        Response; its name, where X are statistics of several. Rows go together by position. Where pandas has labels
-        for them in two of X, y and weights, other than its own 0, 1, 2, …, these must be the same in the same order;
-        else there is an error that says how to bring them together. There is a ``DataWarning`` if y has two values
-        only, or is of small whole numbers (all of them whole, none negative, nine in ten at most 10): a linear model
-        takes these as numbers too, which is an approximation. Statistics are not looked at in this way.
+        Response; or its name, if X are statistics of several responses. Rows are matched by position. If two of X, y and
+        weights have pandas row labels other than the default 0, 1, 2, …, these must be the same in the same order;
+        otherwise there is an error that says how to align them. There is a ``DataWarning`` if y has only two values, or
+        consists of small whole numbers (none negative, nine in ten at most 10): a linear model treats these as
+        continuous, which is an approximation. This is not checked for statistics.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
-        Prior on the coefficients; ``IndependentNormal(g=1)`` if not given.
+        Prior on the coefficients. The default is ``IndependentNormal(g=1)``.
     model_prior : FixedInclusion or BetaBinomial
-        Prior on which variables are in; ``BetaBinomial(size=min(5, p/2))`` if not given.
+        Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value.
     scale : "unit" or "none"
-        "unit": columns in units of their standard deviation (ddof 1); "none": centred only. Matters for the
-        independent slab; all other slabs do not depend on it.
+        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. This affects
+        the independent slab only.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
     weights : array, shape (n,)
@@ -99,23 +99,23 @@ class Problem:
     max_size : int
         Largest number of variables in a model.
     names : sequence of str
-        Names of the columns of X; they replace those that X brings.
+        Names of the columns of X; they replace those of X itself.
     groups : mapping from a name to columns, or one label per column
-        Columns that enter and leave together (the dummies of a factor): one variable each.
+        Columns that enter and leave the model together, such as the dummies of a factor; each group is one variable.
     heredity : mapping from a variable to its parents
-        Variables that can be in only while all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
-        interaction; a name is that of a column, or of a group. `model_prior` is then that of the variables
-        whose parents are in; one given by an expected `size` keeps it.
+        Variables that can be in the model only if all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
+        interaction; names are those of columns or of groups. `model_prior` then applies to the variables whose parents
+        are in the model; if it is given by an expected `size`, this remains the expected size.
     engine : "auto", "gram" or "columns"
-        Keep XᵀX (p² numbers), or the columns and take products as they are needed.
+        Compute XᵀX (p² numbers) once, or keep the columns and compute products when they are needed.
 
     Attributes
     ----------
     names : list of str
-        The p variables that can be in or out.
+        The p variables to select from.
     slab, model_prior
-        The priors; where they have one value per variable, without those of columns that were left out. Under
-        heredity `model_prior` is a ``ConditionalPrior`` around the one given.
+        The priors; if they have one value per variable, without those of variables that were left out. Under heredity
+        `model_prior` is a ``ConditionalPrior`` that contains the one given.
     excluded : dict
         Columns that were left out, with the reason.
     duplicates : list of list of str
@@ -182,7 +182,7 @@ class Problem:
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
 
-        with threadpool_limits(limits=1, user_api="blas"):  # the same bits whatever the machine has
+        with threadpool_limits(limits=1, user_api="blas"):  # so that results are the same on every machine
             always_values = reader.take(always, root_weights**2)
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
@@ -196,7 +196,7 @@ class Problem:
             order = self._read_variables(candidates[alive].tolist(), candidates, labels)
             reader.arrange(alive[order])
             parents = self._name_columns(column_names, reader.has_names, labels, candidates, heredity)
-            with np.errstate(all="ignore"):  # ratios of units that no number can hold become infinite
+            with np.errstate(all="ignore"):  # ratios of units may overflow to infinity
                 self.flat = flat_part(
                     always_values, response, root_weights, always, reader.means_and_products
                 )
@@ -213,7 +213,7 @@ class Problem:
     def _read_always(
         self, always_include: Any, groups: Any, column_names: list[str]
     ) -> tuple[list[int], list[str]]:
-        """Which columns are always included, and the variable each column belongs to."""
+        """The columns that are always included, and the variable that each column belongs to."""
         always = (
             [] if always_include is None else find_columns(always_include, column_names, "always_include")
         )
@@ -223,7 +223,7 @@ class Problem:
     def _read_moments(
         self, moments: Moments, y: Any, always_include: Any, groups: Any, heredity: Any
     ) -> tuple[Products, Any]:
-        """What the rows would have given, from their sums: XᵀX and Xᵀy as kernels see them, and parents."""
+        """Read sums over rows instead of rows; returns XᵀX and Xᵀy for the kernels, and the parents under heredity."""
         self.n = moments.n
         check_rows(self.n, "")
         response = find_response(moments, y)
@@ -233,7 +233,7 @@ class Problem:
         self.nu = check_degrees(self.n, 1 + reduced.rank, len(always))
         self._y, self._y_scale = np.zeros(0), reduced.y_scale
         self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
-        self._say_excluded(len(reduced.kept) > 0)
+        self._warn_of_excluded(len(reduced.kept) > 0)
         reduced = reduced.ordered(self._read_variables(reduced.kept, candidates, labels))
         self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
         self.column_units = self._units[self._unit_kind()]
@@ -256,7 +256,7 @@ class Problem:
         candidates: np.ndarray,
         heredity: Any,
     ) -> Any:
-        """Names of the columns; the parents of each variable, under heredity."""
+        """Set the names of the columns; returns the parents of each variable, under heredity."""
         self.columns_used = [column_names[i] for i in self._column_index]
         self.all_columns, self.has_names = column_names, has_names
         variables = list(dict.fromkeys(labels[i] for i in candidates))
@@ -268,7 +268,7 @@ class Problem:
             sets = listed([" = ".join(group) for group in self.duplicates], 3, "; ")
             warnings.warn(
                 f"perfectly correlated columns, {count(self.duplicates, 'set')}: {sets}. They are kept and share "
-                "their inclusion probability: read it for the set, not for each",
+                "their inclusion probability: interpret it for the set, not for each column",
                 DataWarning,
                 stacklevel=3,
             )
@@ -300,7 +300,7 @@ class Problem:
         self._y = residual / length  # unit length: results do not depend on the units of y
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
-        """Places of the candidates that have something to add to what is always included."""
+        """The positions of the candidates that are not combinations of the always-included columns."""
         alive = measured.lengths > 1e-12 * measured.whole
         self.excluded = {
             names[candidates[i]]: "constant"
@@ -308,14 +308,14 @@ class Problem:
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
-        self._say_excluded(bool(alive.any()))
+        self._warn_of_excluded(bool(alive.any()))
         return np.flatnonzero(alive)
 
-    def _say_excluded(self, some_left: bool) -> None:
+    def _warn_of_excluded(self, some_left: bool) -> None:
         if self.excluded:
             why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
             warnings.warn(
-                f"left out {count(self.excluded, 'column')} with nothing to add to the intercept and the "
+                f"left out {count(self.excluded, 'column')} that add nothing to the intercept and the "
                 f"always-included columns: {why}",
                 DataWarning,
                 stacklevel=4,
@@ -326,7 +326,7 @@ class Problem:
             )
 
     def _scale(self, reader: ColumnReader, measured: Measured, kept: np.ndarray, top: float) -> None:
-        """Bring the columns, given in units of `measured.power` and `top`, to the scale asked for."""
+        """Bring the columns, given in units of `measured.power` and `top`, to the requested scale."""
         power, spread, lengths = (v[kept] for v in (measured.power, measured.spread, measured.lengths))
         with np.errstate(over="ignore"):
             self._units = np.array([lengths * power * top, spread * power, np.ones(len(kept))])
@@ -340,7 +340,7 @@ class Problem:
         self._check_extents(squares, self.columns_used)
 
     def _unit_kind(self) -> int:
-        """Row of `_units`: length where only the span counts, else standard deviation, or as they are."""
+        """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
         return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
 
     def _check_extents(self, squares: np.ndarray, names: list[str]) -> None:
@@ -350,12 +350,12 @@ class Problem:
                 hint = ", or use scale='unit'" if self.scale == "none" else ""
                 size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")
                 raise DataError(
-                    f"X column {names[bad[0]]!r} (times the root of the weights) is too {size} to be squared; "
+                    f"X column {names[bad[0]]!r} (times the square root of the weights) is too {size} to be squared; "
                     f"{remedy} it by a power of ten{hint}"
                 )
 
     def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
-        """Names and offsets of the variables, and the order in which those of a variable are side by side."""
+        """Set the names and offsets of the variables; returns the order in which columns of a variable are adjacent."""
         alive = {labels[i] for i in kept}
         everything = dict.fromkeys(labels[i] for i in candidates)
         self._variable_index = [j for j, name in enumerate(everything) if name in alive]
@@ -368,13 +368,15 @@ class Problem:
         self._column_index = [kept[i] for i in order]
         return order
 
-    # --- what kernels see
+    # --- input of the kernels
     # -----------------------------------------------------------------------------------------------
 
     def _choose_engine(self, engine: str) -> None:
         n_columns = len(self.columns_used)
         fits = n_columns**2 * 8 <= GRAM_BYTES
-        small = n_columns <= 2048 or self.n >= 256  # else a short dot product is cheaper than a far look-up
+        small = (
+            n_columns <= 2048 or self.n >= 256
+        )  # otherwise a short dot product is cheaper than a cache miss
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:
@@ -384,7 +386,7 @@ class Problem:
         self._lock = threading.Lock()
 
     def with_priors(self, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Problem":
-        """The same data under other priors; what is not given stays.
+        """The same data under other priors; a prior that is not given stays the same.
 
         Examples
         --------
@@ -414,19 +416,20 @@ class Problem:
         return new
 
     def target(self, capacity: int) -> Target:
-        """The target as kernels see it, good for models of up to `capacity` columns."""
-        widest = int(np.diff(self.offsets).max())  # a scan looks at models with one variable more
+        """The target distribution for the kernels, valid for models of up to `capacity` columns."""
+        widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
         with self._lock:
             self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
             return self._target
 
     @property
     def max_columns(self) -> int:
-        """Most columns a model can have: all, or where the slab needs full rank ν − 1, and ν if the noise variance is known."""
+        """The largest number of columns in a model: all, or if the slab needs full rank, ν − 1 (ν if the noise variance is
+        known)."""
         return self._target.slab.max_columns
 
     def first_capacity(self) -> int:
-        """Columns a chain has room for at first; it grows as needed."""
+        """The number of columns for which a chain has memory at first; it grows when needed."""
         widest = int(np.diff(self.offsets).max())
         return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
 
@@ -445,7 +448,7 @@ class Problem:
 
 
 def check_problem(problem: object, caller: str) -> None:
-    """TypeError that says what to write where something else than a Problem was given."""
+    """TypeError with advice, if something other than a Problem was given."""
     if not isinstance(problem, Problem):
         raise ArgumentTypeError(
             f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"

@@ -1,4 +1,4 @@
-"""How a problem is kept in a file: the classes that it is made of, and whether what was read back fits together."""
+"""Saving a problem in a file: the classes that it consists of, and a check of the arrays that are read."""
 
 import dataclasses
 

@@ -1,7 +1,8 @@
-"""X as it is stored, never as a whole in float64: mapped from a .npy file, sparse, or genotypes of one byte each.
+"""X in the form in which it is stored: mapped from a .npy file, sparse, or genotypes of one byte each.
 
-Means, scales and what the always-included columns say of every column are found in one pass, some columns at a time;
-products of columns apply them as they are taken (``_kernels/products/stored.py``).
+It is never converted to float64 as a whole. Means, scales and the regression of every column on the always-included columns
+are computed in one pass, some columns at a time; products of columns apply them on the fly
+(``_kernels/products/stored.py``).
 """
 
 import os
@@ -15,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from whichvars._kernels.products.stored import (
-    DOUBLE,
+    DOUBLE_PRECISION,
     MISSING,
-    SINGLE,
+    SINGLE_PRECISION,
     SMALL,
     SPARSE,
     Stored,
@@ -30,16 +31,21 @@ from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.columns import Measured, Products, equal_pairs, random_direction, residual_rows
 from whichvars.problem.flat import residuals
 
-CODES = {np.dtype(np.int8): SMALL, np.dtype(np.float32): SINGLE, np.dtype(np.float64): DOUBLE}
-BLOCK_BYTES = 16 << 20  # of what is worked on together
-LARGEST_ENTRY = 1e145  # entries that can be squared and added up
-# of a squared length after means and always-included columns are taken off: ten digits are right
+CODES = {
+    np.dtype(np.int8): SMALL,
+    np.dtype(np.float32): SINGLE_PRECISION,
+    np.dtype(np.float64): DOUBLE_PRECISION,
+}
+# bytes of the columns that are processed together
+BLOCK_BYTES = 16 << 20
+# largest entry that can be squared and summed
+LARGEST_ENTRY = 1e145
+# least share of a squared length that must be left after subtracting means and always-included columns, for ten digits
 LEAST_LEFT = 1e-6
 
 
 def open_columns(X: Any, names: Sequence[str] | None) -> "StoredColumns | None":
-    """A reader of X where it is a .npy or .bed file, an array mapped from one, sparse, or genotypes; None where it is
-    anything else."""
+    """A reader of X if it is a .npy or .bed file, an array mapped from a file, sparse, or genotypes; None otherwise."""
     if isinstance(X, (str, os.PathLike)):
         X = _open_file(Path(X))
     if isinstance(X, Genotypes):
@@ -63,34 +69,35 @@ def _open_file(path: Path) -> Any:
             "Read tables first, for instance with pandas.read_csv"
         )
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise DataError(f"X: there is no file {path}") from None
     except (OSError, ValueError, EOFError) as error:
         raise DataError(
-            f"X: {path} is not a whole .npy file of numbers ({error}); write it again with numpy.save"
+            f"X: {path} is not a complete .npy file of numbers ({error}); write it again with numpy.save"
         ) from error
-    if found.ndim != 2 or found.dtype.kind not in NUMERIC:
+    if array.ndim != 2 or array.dtype.kind not in NUMERIC:
         raise DataError(
-            f"X: {path} holds an array of {found.dtype} with {found.ndim} dimensions; it must be a table of numbers"
+            f"X: {path} contains an array of {array.dtype} with {array.ndim} dimensions; it must be a table of numbers"
         )
-    if found.dtype == np.bool_ or found.dtype in CODES:
-        return found
+    if array.dtype == np.bool_ or array.dtype in CODES:
+        return array
     raise DataError(
-        f"X: {path} holds {found.dtype}; mapped files can hold int8, bool, float32 or float64. Convert it, "
-        "or give numpy.load(…) of it, which is then taken into memory as float64"
+        f"X: {path} contains {array.dtype}; mapped files can contain int8, bool, float32 or float64. Convert it, "
+        "or give numpy.load(…) of it, which is then read into memory as float64"
     )
 
 
 def _by_columns(X: np.memmap) -> np.ndarray:
-    """The columns as rows, each in one piece: as they are, or copied once, to a temporary file unless they are few."""
+    """The columns as contiguous rows: not copied if they are contiguous already, otherwise copied, to a temporary file if
+    they are large."""
     columns, size = X.T, X.size * X.itemsize
     if columns.flags.c_contiguous or size <= BLOCK_BYTES:
         return np.ascontiguousarray(columns)
     warnings.warn(
-        f"X is mapped from a file that is written row by row, of which columns cannot be read quickly; a copy of {size / 1e6:,.0f} MB "
-        "is made in the directory for temporary files (TMPDIR). Written with numpy.save(path, numpy.asfortranarray(X)), "
-        "the file is used as it is",
+        f"X is mapped from a file that is stored row by row, so that columns cannot be read quickly; a copy of {size / 1e6:,.0f} MB "
+        "is made in the directory for temporary files (TMPDIR). No copy is needed if the file is written with "
+        "numpy.save(path, numpy.asfortranarray(X))",
         DataWarning,
         stacklevel=5,
     )
@@ -104,12 +111,12 @@ def _by_columns(X: np.memmap) -> np.ndarray:
     except OSError as error:
         raise DataError(
             f"X: the copy by columns cannot be written ({error.strerror}); set TMPDIR to a directory with "
-            f"{size / 1e6:,.0f} MB of room, or write the file with numpy.asfortranarray"
+            f"{size / 1e6:,.0f} MB of free space, or write the file with numpy.asfortranarray"
         ) from error
 
 
 class _Mapped:
-    """Columns one after the other, whole."""
+    """Dense columns, stored one after the other."""
 
     def __init__(self, array: np.ndarray, marks_missing: bool) -> None:
         self.array, self.marks_missing = array, marks_missing
@@ -117,18 +124,18 @@ class _Mapped:
 
     def block(self, index: np.ndarray, names: list[str]) -> np.ndarray:
         """Columns as rows of float64, (k, N), NaN where missing."""
-        whole = len(index) and index[-1] - index[0] == len(index) - 1 and (np.diff(index) == 1).all()
-        part = self.array[index[0] : index[-1] + 1] if whole else self.array[index]
-        out = part.astype(np.float64)
+        adjacent = len(index) and index[-1] - index[0] == len(index) - 1 and (np.diff(index) == 1).all()
+        stored = self.array[index[0] : index[-1] + 1] if adjacent else self.array[index]
+        out = stored.astype(np.float64)
         if self.marks_missing:
-            out[part == MISSING] = np.nan
+            out[stored == MISSING] = np.nan
         else:
             check_finite(out.T, [names[i] for i in index], "X")
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
         code = CODES[self.array.dtype]
-        return {{SMALL: "small", SINGLE: "single", DOUBLE: "double"}[code]: self.array}
+        return {{SMALL: "small", SINGLE_PRECISION: "single", DOUBLE_PRECISION: "double"}[code]: self.array}
 
     @property
     def code(self) -> int:
@@ -136,7 +143,7 @@ class _Mapped:
 
 
 class _Sparse:
-    """A copy of the entries, by columns."""
+    """A copy of the entries of a sparse matrix, by columns."""
 
     code = SPARSE
 
@@ -175,7 +182,7 @@ class _Sparse:
 
 
 def _check_sizes(sizes: np.ndarray, names: list[str]) -> None:
-    """DataError unless columns with these largest entries, or lengths, can be squared and added up."""
+    """DataError unless columns with these largest entries, or lengths, can be squared and summed."""
     bad = np.flatnonzero((sizes > 0) & ~((sizes > 1 / LARGEST_ENTRY) & (sizes < LARGEST_ENTRY)))
     if bad.size:
         word, remedy = ("large", "divide") if sizes[bad[0]] > 1 else ("small", "multiply")
@@ -185,7 +192,7 @@ def _check_sizes(sizes: np.ndarray, names: list[str]) -> None:
 
 
 class StoredColumns:
-    """A ``designs.ColumnReader`` of columns that stay as they are stored."""
+    """A ``columns.ColumnReader`` of columns that stay as they are stored."""
 
     def __init__(
         self, source: _Mapped | _Sparse, names: Sequence[str] | None, has_names: bool, what: str = "X"
@@ -200,18 +207,18 @@ class StoredColumns:
         self.used = used
 
     def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Places in `index`, and those columns as rows, (k, n), NaN where missing."""
+        """Positions in `index`, and the columns there as rows, (k, n), NaN where missing."""
         step = max(1, BLOCK_BYTES // (8 * self.shape[0]))
         for first in range(0, len(index), step):
-            part = slice(first, min(first + step, len(index)))
-            block = self.source.block(index[part], self.names)
-            yield part, block if self.used.all() else np.ascontiguousarray(block[:, self.used])
+            place = slice(first, min(first + step, len(index)))
+            block = self.source.block(index[place], self.names)
+            yield place, block if self.used.all() else np.ascontiguousarray(block[:, self.used])
 
     def raw(self, index: Sequence[int]) -> np.ndarray:
         """Columns as float64, (n, k), NaN where missing."""
         out = np.zeros((int(self.used.sum()), len(index)))
-        for part, block in self.blocks(np.asarray(index, np.int64)):
-            out[:, part] = block.T
+        for place, block in self.blocks(np.asarray(index, np.int64)):
+            out[:, place] = block.T
         return out
 
     def take(self, index: Sequence[int], weights: np.ndarray) -> np.ndarray:
@@ -231,26 +238,26 @@ class StoredColumns:
         if isinstance(self.source, _Sparse):
             self.measured = self._measure_sparse(self.source, y, direction)
         else:
-            parts = [self._measure_block(*found, y, direction) for found in self.blocks(candidates)]
-            self.measured = Measured(*map(np.concatenate, zip(*parts)))
+            measured = [self._measure_block(*block, y, direction) for block in self.blocks(candidates)]
+            self.measured = Measured(*map(np.concatenate, zip(*measured)))
         self._check_range()
         self._warn_of_missing()
         return self.measured
 
     def _measure_block(
-        self, part: slice, block: np.ndarray, y: np.ndarray, direction: np.ndarray
+        self, place: slice, block: np.ndarray, y: np.ndarray, direction: np.ndarray
     ) -> Measured:
-        self.missing[part] = _fill_missing(block, self.root**2)
+        self.missing[place] = _fill_missing(block, self.root**2)
         basis = self.basis if self.loads.shape[1] else None
         columns, measured = residual_rows(block, self.root, basis)  # `block` is centred now
         power = measured.power[:, None]
         if self.loads.shape[1]:
-            self.loads[part] = (block * self.root) @ self.basis * power
-        self.along[part] = columns @ np.column_stack([y, direction]) * power
+            self.loads[place] = (block * self.root) @ self.basis * power
+        self.along[place] = columns @ np.column_stack([y, direction]) * power
         return measured
 
     def _measure_sparse(self, source: _Sparse, y: np.ndarray, direction: np.ndarray) -> Measured:
-        """From sums over the entries; columns of which these would leave few digits are looked at whole."""
+        """Measure columns from sums over their entries; columns for which these leave few digits are measured densely."""
         matrix, n = source.matrix, len(y)
         root = self._long(self.root)
         weights = root**2
@@ -271,15 +278,14 @@ class StoredColumns:
                 np.sqrt(centred / (total * (n - 1) / n)), np.sqrt(left),
             )  # fmt: skip
         doubtful = np.flatnonzero(~(left > LEAST_LEFT * whole))
-        for part, block in self.blocks(self.candidates[doubtful]):
-            at = doubtful[part]
-            _, looked_at = residual_rows(block, self.root, self.basis)
-            for ours, theirs in zip(measured, looked_at):
-                ours[at] = theirs
+        for place, block in self.blocks(self.candidates[doubtful]):
+            _, accurate = residual_rows(block, self.root, self.basis)
+            for old, new in zip(measured, accurate):
+                old[doubtful[place]] = new
         return measured
 
     def _check_range(self) -> None:
-        """DataError where entries cannot be squared, or where little of a column is left."""
+        """DataError if entries cannot be squared, or if little of a column is left after projection."""
         m = self.measured
         _check_sizes(m.whole * m.power, [self.names[i] for i in self.candidates])
         alive = m.lengths > 1e-12 * m.whole
@@ -294,8 +300,8 @@ class StoredColumns:
                 else ("a combination of the always-included columns", "")
             )
             raise DataError(
-                f"X column {name!r} is so nearly {why} that products with it have too few digits in the form X is "
-                f"stored in; {what_to_do}leave it out, or give X as an ordinary array"
+                f"X column {name!r} is so nearly {why} that products with it have too few digits in the form in which X is "
+                f"stored; {what_to_do}leave it out, or give X as an ordinary array"
             )
 
     def _warn_of_missing(self) -> None:
@@ -304,7 +310,7 @@ class StoredColumns:
             share = count / len(self.missing) / len(self.root)
             warnings.warn(
                 f"{count:,} genotypes are missing ({100 * share:.2g}%, in {int((self.missing > 0).sum()):,} of "
-                f"{len(self.missing):,} columns); each counts as the mean of its column",
+                f"{len(self.missing):,} columns); each is replaced by the mean of its column",
                 DataWarning,
                 stacklevel=4,
             )
@@ -330,7 +336,7 @@ class StoredColumns:
         )
 
     def _long(self, rows: np.ndarray) -> np.ndarray:
-        """With rows of zeros for those that are left out."""
+        """Insert zeros for the rows that are left out."""
         out = np.zeros((len(self.used), *rows.shape[1:]))
         out[self.used] = rows
         return out
@@ -361,7 +367,7 @@ class StoredColumns:
 
 
 def _fill_missing(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Put the weighted means of rows in the places of their NaN, and count these, (k,)."""
+    """Replace the NaN in each row by its weighted mean; returns their numbers, (k,)."""
     missing = np.isnan(rows)
     count = missing.sum(axis=1)
     for i in np.flatnonzero(count):
@@ -371,7 +377,7 @@ def _fill_missing(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _gram_matrix(held: Stored) -> np.ndarray:
-    """XᵀX, some columns or some rows at a time."""
+    """XᵀX, computed for some columns or some rows at a time."""
     P, n = len(held.where), len(held.basis)
     out = np.zeros((P, P))
     weights = held.weights if len(held.weights) else np.ones(n)
@@ -380,11 +386,11 @@ def _gram_matrix(held: Stored) -> np.ndarray:
         matrix = sparse.csc_array((held.values, held.rows, held.starts), shape)[:, held.where]
         step = max(1, BLOCK_BYTES // (8 * P))
         for first in range(0, P, step):
-            part = sparse.csc_array(matrix[:, first : first + step].multiply(weights[:, None]))
-            out[:, first : first + step] = (matrix.T @ part).toarray()
+            weighted = sparse.csc_array(matrix[:, first : first + step].multiply(weights[:, None]))
+            out[:, first : first + step] = (matrix.T @ weighted).toarray()
         out -= held.total_weight * np.outer(held.centre, held.centre)
     else:
-        array = {SMALL: held.small, SINGLE: held.single, DOUBLE: held.double}[held.code]
+        array = {SMALL: held.small, SINGLE_PRECISION: held.single, DOUBLE_PRECISION: held.double}[held.code]
         step = max(1, BLOCK_BYTES // (8 * P))
         for first in range(0, n, step):
             raw = array[:, first : first + step][held.where]

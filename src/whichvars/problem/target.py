@@ -25,19 +25,19 @@ from whichvars.problem.priors import (
 )
 
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
-# yᵀy/(2σ²) from which log marginal likelihoods are off by more than about 0.001
+# yᵀy/(2σ²) above which rounding errors of log marginal likelihoods exceed about 0.001
 SHARPEST = 1e12
-# squared lengths and units of columns and of y must lie between
+# squared lengths and units of columns and of y must lie between these
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
 
 
 def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, y_scale: float) -> KernelSlab:
-    """The priors on coefficients and noise; y has unit length here, and was `y_scale` long."""
+    """The priors on coefficients and noise for the kernels, in which y is divided by its length `y_scale`."""
     p, n_columns = len(offsets) - 1, int(offsets[-1])
     a0, b0 = (noise.a, noise.b) if isinstance(noise, InverseGamma) else (0.0, 0.0)
     ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
     known = isinstance(noise, KnownVariance)
-    # one column fewer than there are dimensions, so that some of y is left to learn σ² from
+    # one column fewer than there are dimensions, so that a residual is left to estimate σ² from
     g, max_columns = 0.0, min(n_columns, nu if known else nu - 1)
     if isinstance(slab, IndependentNormal):
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")
@@ -57,8 +57,8 @@ def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, 
         half_precision = y_scale / noise.variance * y_scale / 2
         if not half_precision < SHARPEST:
             raise DataError(
-                f"noise: a variance of {noise.variance:g} is nothing beside that of y (residual length {y_scale:g}), and rounding "
-                "error would decide; variance has the units of y squared"
+                f"noise: a variance of {noise.variance:g} is negligible compared with that of y (residual length {y_scale:g}), so "
+                "that rounding errors would dominate; variance has the units of y squared"
             )
     return KernelSlab(
         code=slab.code,
@@ -85,7 +85,7 @@ def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) ->
 
 
 def make_target(products: Products, slab: KernelSlab, prior: KernelPrior, offsets: np.ndarray) -> Target:
-    """All that kernels see of a problem."""
+    """The target distribution of the kernels."""
     keys = np.random.Generator(np.random.PCG64DXSM(ZOBRIST_SEED)).integers(
         1, np.iinfo(np.uint64).max, size=len(offsets) - 1, dtype=np.uint64
     )
@@ -103,8 +103,8 @@ def make_target(products: Products, slab: KernelSlab, prior: KernelPrior, offset
 
 
 def as_compiled(target: Target, offsets: np.ndarray) -> Target:
-    """The same numbers in arrays that lie in memory as kernels expect them: what is read together side by side,
-    what is stored read-only."""
+    """The same numbers in the memory layout that kernels expect: vectors that are read together are adjacent, and stored
+    columns are read-only."""
     design, slab, prior = target
     p = len(offsets) - 1
     diagonal, xty, ridge, half_log_g = side_by_side(design.diagonal, design.xty, slab.ridge, slab.half_log_g)
@@ -123,7 +123,7 @@ def as_compiled(target: Target, offsets: np.ndarray) -> Target:
 
 
 def with_mixture_rows(target: Target, slab: Slab, columns: int) -> Target:
-    """The target with a table of the mixture of g-priors for models of up to so many columns, where there is one."""
+    """The target, with a table for models of up to `columns` columns if the slab is a mixture of g-priors."""
     kind, table = MIXTURES.get(type(slab)), target.slab.table
     rows = min(columns, target.slab.max_columns) + 1
     if kind is None or len(table) >= rows:

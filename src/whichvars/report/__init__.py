@@ -1,6 +1,6 @@
-"""A posterior as one HTML file: the answer in words, the table, the plots, how far to trust it.
+"""A report of a posterior as one HTML file: the result in words, the table, the plots and the diagnostics.
 
-The file needs nothing else, neither network nor fonts nor other files.
+The file is self-contained: it needs neither a network nor fonts nor other files.
 """
 
 import os
@@ -22,11 +22,12 @@ from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
 TOP_MODELS = 10
-LONGEST_NAME = 60  # characters, where names stand in a sentence
+# most characters of a name in a sentence
+LONGEST_NAME = 60
 
 
 def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str | None = None) -> Path:
-    """What ``Posterior.report`` does."""
+    """Write a report, as ``Posterior.report`` does."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
     if title is not None and not isinstance(title, str):
@@ -34,7 +35,7 @@ def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str 
     for package in ("matplotlib", "jinja2"):
         require(package, "reports")
     target = Path(path).absolute()
-    _check_place(target)  # before the work, not after it
+    _check_place(target)  # before the work begins
     with one_blas_thread():
         page = render(posterior, title)
     write_whole(target, page)
@@ -42,7 +43,7 @@ def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str 
 
 
 def render(posterior: Posterior, title: str | None = None) -> str:
-    """The page."""
+    """The page as HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(HERE, encoding="utf-8")
@@ -87,8 +88,8 @@ def _listed(names: list[str], most: int) -> str:
 
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
-    """One for each row of the table of models."""
-    found = posterior.top_models(TOP_MODELS)
+    """The rows of the table of models."""
+    best = posterior.top_models(TOP_MODELS)
     return [
         {
             "probability": _model_probability(row["probability"]),
@@ -97,7 +98,7 @@ def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
             "size": row["size"],
             "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
         }
-        for (_, row), members in zip(found.iterrows(), shown_models(posterior, TOP_MODELS).members)
+        for (_, row), members in zip(best.iterrows(), shown_models(posterior, TOP_MODELS).members)
     ]
 
 
@@ -110,7 +111,7 @@ def _model_probability(value: float) -> str:
 
 
 def _mean_size(posterior: Posterior) -> str:
-    """With as many digits as the error leaves, two at most."""
+    """The mean size with as many decimals as its error allows, at most two."""
     error = posterior.mean_size_mcse
     if not np.isfinite(error) or error == 0:
         return f"{posterior.mean_size:.1f}"
@@ -119,7 +120,7 @@ def _mean_size(posterior: Posterior) -> str:
 
 
 def _facts(posterior: Posterior) -> list[tuple[str, str]]:
-    """The few numbers to know first."""
+    """The most important numbers."""
     problem = posterior.problem
     cumulated = np.cumsum(posterior.sizes)
     low, high = (int(np.searchsorted(cumulated, level)) for level in (0.05, 0.95))
@@ -135,9 +136,9 @@ def _facts(posterior: Posterior) -> list[tuple[str, str]]:
 
 
 def settings(posterior: Posterior) -> list[tuple[str, str]]:
-    """All that is needed to say how this came about."""
+    """The settings that are needed to reproduce the result."""
     problem = posterior.problem
-    found: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Any]] = [
         ("Prior on coefficients", problem.slab),
         ("Prior on models", problem.model_prior),
         ("Prior on the noise", problem.noise),
@@ -158,7 +159,7 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Report made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]
     shown: dict[str, str] = {}
-    for name, value in found:
+    for name, value in rows:
         if value is not None and str(value):
             shown.setdefault(name, str(value))
     return list(shown.items())
@@ -175,15 +176,15 @@ def _check_place(target: Path) -> None:
     if os.path.isdir(target):
         raise OutputError(f"{target} is a directory; give the name of a file in it, such as 'report.html'")
     if not os.path.isdir(target.parent):
-        raise OutputError(f"the directory {target.parent} does not exist; make it first")
+        raise OutputError(f"the directory {target.parent} does not exist; create it first")
 
 
 def write_whole(target: Path, text: str) -> None:
-    """Write a file so that there is never half of it: beside it first, then under its name."""
+    """Write a file under a temporary name and then rename it, so that it is never incomplete."""
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with open(beside, "xb") as file:
-            file.write(text.encode("utf-8", "replace"))  # names may hold halves of characters
+            file.write(text.encode("utf-8", "replace"))  # names may contain lone surrogates
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)

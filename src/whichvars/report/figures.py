@@ -1,4 +1,4 @@
-"""The plots of a report as pictures inside the page."""
+"""The plots of a report, embedded in the page as pictures."""
 
 import base64
 import io
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
-from whichvars.plots.drawing import NothingToDrawError, off_screen, require, settle
+from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SETTINGS = {
-    "svg.fonttype": "none",  # text stays text: small, and drawn with whatever letters the reader's machine has
-    "svg.hashsalt": "whichvars",  # the same picture gives the same file
-    "font.sans-serif": ["DejaVu Sans"],  # which comes with matplotlib
+    "svg.fonttype": "none",  # keep text as text, which is small and drawn with the fonts of the reader's machine
+    "svg.hashsalt": "whichvars",  # so that the same picture gives the same file
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib
     "figure.dpi": 100,
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
@@ -33,17 +33,17 @@ PIXELS = 120  # per inch, of what is drawn as pixels
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot with what is said about it."""
+    """A plot with its title, caption and alternative text."""
 
     title: str
     caption: str
-    alt: str  # what it shows, for those who cannot see it
+    alt: str  # alternative text for readers who cannot see the picture
     source: str  # data: address
     width: int  # in CSS pixels
 
 
 def results(posterior: Posterior) -> list[Picture]:
-    """What was learnt."""
+    """The plots of the results."""
     p = posterior.problem.p
     exact = posterior.models.exact
     error = "" if exact else " Error bars are ± 2 Monte Carlo standard errors."
@@ -69,7 +69,7 @@ def results(posterior: Posterior) -> list[Picture]:
     wanted += [
         (
             "The most probable variables" if rows < p else "Inclusion probabilities",
-            f"The upright strokes are the prior probabilities: what was believed before seeing the data.{error}",
+            f"The vertical strokes are the prior probabilities, before seeing the data.{error}",
             f"Inclusion probabilities, the most probable first. {_top(posterior, 10)}",
             plots.plot_inclusion,
             {"top": rows},
@@ -86,7 +86,7 @@ def results(posterior: Posterior) -> list[Picture]:
             "The best models",
             "Each column is a model, the best one on the left; coloured cells are the variables in it. Rows that are "
             f"filled all the way are in every good model; rows that fill each other's gaps stand in for one another.{of_models}",
-            f"Which variables the best models hold. The best one holds {_best(posterior)}.",
+            f"The variables in the best models. The best one contains {_best(posterior)}.",
             plots.plot_models,
             {"variables": 20},
         ),
@@ -112,7 +112,7 @@ def results(posterior: Posterior) -> list[Picture]:
 
 
 def trust(posterior: Posterior) -> list[Picture]:
-    """How far to trust it."""
+    """The plots of the diagnostics."""
     wanted = [
         (
             "Agreement of the replicates",
@@ -151,7 +151,7 @@ def trust(posterior: Posterior) -> list[Picture]:
         ),
         (
             "What the sampler learned",
-            "The learned odds of adding a variable against its posterior odds: in theory they settle on the line.",
+            "The learned odds of adding a variable against its posterior odds: in theory they converge to the line.",
             "Learned odds against posterior odds.",
             plots.plot_adaptation,
             {},
@@ -170,7 +170,7 @@ def trust(posterior: Posterior) -> list[Picture]:
 def _draw(
     posterior: Posterior, wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
 ) -> Iterator[Picture]:
-    """Those of the plots that there is something for."""
+    """Draw the plots for which the posterior has data."""
     with _own_style():
         for title, caption, alt, plot, settings in wanted:
             try:
@@ -182,7 +182,7 @@ def _draw(
 
 @contextmanager
 def _own_style() -> Iterator[None]:
-    """Whatever style the user's own plots have, a report looks the same."""
+    """Make a report look the same whatever style the user has set."""
     require("matplotlib", "plots")
     import matplotlib
 
@@ -190,7 +190,7 @@ def _own_style() -> Iterator[None]:
         name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")
     }
     with off_screen(), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
-        # letters that this machine's font lacks: the reader's machine draws them
+        # characters that are missing in this machine's font are drawn by the reader's machine
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
 
@@ -201,12 +201,12 @@ def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) 
 
     figure = plot(posterior, **settings).get_figure(root=True)
     assert figure is not None
-    settle(figure)
+    fix_layout(figure)
     figure.dpi = PIXELS
     out = io.BytesIO()
-    # not savefig, which draws everything twice, the first time for the layout alone
+    # savefig would draw everything twice, the first time only for the layout
     FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})
-    # not a setting: matplotlib would look for every one of them at every word
+    # as a setting, matplotlib would search for every font at every word
     code = base64.b64encode(out.getvalue().replace(*FONTS)).decode("ascii")
     return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
 

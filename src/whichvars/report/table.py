@@ -1,5 +1,5 @@
-"""The table of variables: all of it as data for the page's script, the first rows as text for print and for
-readers without scripts."""
+"""The table of variables: all rows as data for the page's script, and the first rows as text for printing and for
+browsers without scripts."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25
-LONGEST_BAR = 5  # em; the script has it too
+# in em; the same number is in the script
+LONGEST_BAR = 5
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Column:
 
     label: str
     kind: str  # name, probability, error, count, number
-    values: list[Any]  # str, or float with None where there is none
+    values: list[Any]  # str, or float and None for missing values
     about: str = ""
     notes: list[str] = field(
         default_factory=list
@@ -29,7 +30,7 @@ class Column:
 
 
 class Cell(NamedTuple):
-    """A value as it is shown."""
+    """A value as it is displayed."""
 
     kind: str
     text: str
@@ -38,7 +39,7 @@ class Cell(NamedTuple):
 
 
 def columns(posterior: Posterior) -> list[Column]:
-    """The columns, their rows sorted by falling probability."""
+    """The columns, with rows sorted by descending probability."""
     problem = posterior.problem
     order = np.argsort(-posterior.pip, kind="stable")
     out = [
@@ -63,7 +64,7 @@ def columns(posterior: Posterior) -> list[Column]:
                 "Effective draws",
                 "count",
                 _numbers(ess, 0),
-                "effective sample size: so many independent draws would be as accurate",
+                "effective sample size: the number of independent draws that would be as accurate",
             ),
         ]
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
@@ -85,10 +86,10 @@ def columns(posterior: Posterior) -> list[Column]:
 
 def coefficient_errors(posterior: Posterior) -> np.ndarray:
     """Monte Carlo standard errors of the means of coefficients given that they are in, (columns,), in the units of the
-    data; NaN if exact, with a single replicate, or where a replicate never had the variable.
+    data; NaN if exact, with a single replicate, or if a replicate never had the variable.
 
-    A mean given inclusion is Σ w b / Σ w over the models that have it. To first order its error is that of an average over
-    models of (b − mean) / Σ w, which replicates differ in.
+    A mean given inclusion is Σ w b / Σ w over the models with the variable. To first order its error is that of an average
+    of (b − mean) / Σ w over models, which is estimated from differences between replicates.
     """
     problem, kept = posterior.problem, posterior.kept
     P = len(problem.columns_used)
@@ -114,7 +115,7 @@ def _numbers(values: np.ndarray, digits: int) -> list[float | None]:
 
 
 def _probabilities(values: np.ndarray) -> list[float | None]:
-    """Rounded, but what is neither impossible nor certain stays so."""
+    """Rounded probabilities; only those that are exactly 0 or 1 are shown as such."""
     least = 1e-5
     return [v if v in (0, 1) else round(min(max(v, least), 1 - least), 5) for v in values.tolist()]
 
@@ -124,14 +125,14 @@ def _significant(values: np.ndarray, digits: int) -> list[float | None]:
 
 
 def as_json(table: list[Column]) -> str:
-    """For a script element: no `<` in it, so that no name can end the element."""
+    """JSON for a script element, without `<`, so that no name can end the element."""
     data = [{"kind": c.kind, "values": c.values} | ({"notes": c.notes} if c.notes else {}) for c in table]
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def first_rows(table: list[Column], rows: int = FIRST_ROWS) -> list[list[Cell]]:
-    """The first rows as they are shown; the page's script writes the others in the same way."""
+    """The first rows as they are displayed; the page's script formats the others in the same way."""
     return [
         [
             Cell(
@@ -148,7 +149,7 @@ def _bar(kind: str, value: Any) -> str:
 
 
 def with_error(value: str, error: float | None, least: float = 0.001) -> str:
-    """A number as it is written, with ± two standard errors, rounded up to the last digit that is written.
+    """A formatted number with ± two standard errors, rounded up to its last digit.
 
     >>> with_error("0.997", 0.0011), with_error(">0.999", 1e-9), with_error("0.997", 0.0), with_error("0.5", float("nan"))
     ('0.997 ± 0.003', '>0.999 ± 0.001', '0.997', '0.5')

@@ -1,4 +1,4 @@
-"""What a posterior says, in plain words."""
+"""The results of a posterior in plain words."""
 
 from dataclasses import dataclass
 
@@ -35,9 +35,9 @@ class Verdict:
     """Whether the probabilities can be relied on."""
 
     sound: bool
-    mark: str  # in a word or two
-    clause: str  # to end the opening sentence; of one that is not sound, to begin it
-    sentences: tuple[str, ...]  # in full
+    mark: str  # a word or two
+    clause: str  # ends the opening sentence, or begins it if the result is not sound
+    sentences: tuple[str, ...]  # the full explanation
 
 
 def number(n: int) -> str:
@@ -49,7 +49,7 @@ def number(n: int) -> str:
 
 
 def within(difference: float) -> str:
-    """A bound of two decimals, rounded up, without the nought before the point.
+    """A bound with two decimals, rounded up, without the zero before the point.
 
     >>> within(0.0012), within(0.0101), within(0.2), within(1.0)
     ('.01', '.02', '.20', '1')
@@ -74,19 +74,19 @@ def by_level(posterior: Posterior) -> list[tuple[str, list[str]]]:
     names: dict[str, list[str]] = {words: [] for _, words in LEVELS}
     for j in order[: int((posterior.pip >= LEVELS[-1][0]).sum())]:
         names[in_words(posterior.pip[j])].append(posterior.problem.names[j])
-    return [(words, found) for words, found in names.items() if found]
+    return [(words, some) for words, some in names.items() if some]
 
 
 def stand_ins(posterior: Posterior) -> list[tuple[list[str], float, float]]:
-    """Sets of variables of which the data cannot say which is needed, but that one is; with its probability and the
-    Monte Carlo error of that."""
+    """Sets of variables of which one is needed, though the data cannot say which; with the probability of that and its
+    Monte Carlo error."""
     clusters = posterior.clusters(level=LEVELS[0][0])
     clusters = clusters[clusters["size"] > 1]
     return list(zip(clusters["variables"], clusters["probability"], clusters["mcse"]))
 
 
 def answer(posterior: Posterior) -> str:
-    """The answer in a sentence; where it is not to be trusted, that first, and then no more than what the numbers are."""
+    """The result in a sentence. If it should not be trusted, this is said first, and the numbers are not interpreted."""
     levels, sets, opinion = by_level(posterior), stand_ins(posterior), verdict(posterior)
     if not opinion.sound:
         return f"{opinion.clause}. {_so_far(levels)}."
@@ -119,7 +119,7 @@ def answer(posterior: Posterior) -> str:
 
 
 def _so_far(levels: list[tuple[str, list[str]]]) -> str:
-    """How many variables have which probabilities, without a word on what that means."""
+    """The numbers of variables by probability, without interpretation."""
     if not levels:
         return "So far, no variable has an inclusion probability of .1 or more"
     counts = [f"{number(len(names))} of {SO_FAR[words]}" for words, names in levels]
@@ -132,7 +132,7 @@ def _so_far(levels: list[tuple[str, list[str]]]) -> str:
 
 
 def verdict(posterior: Posterior) -> Verdict:
-    """Whether the probabilities can be relied on, and why: what ``explain`` says but for the answer itself."""
+    """Whether the probabilities can be relied on, and why: what ``explain`` says, without the result itself."""
     why = trust(posterior)
     sound = posterior.converged
     if posterior.models.exact:
@@ -145,7 +145,7 @@ def verdict(posterior: Posterior) -> Verdict:
         return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences)
     if spread is None:
         return Verdict(True, "Accurate", "there was a single run, with nothing to compare it with", sentences)
-    return Verdict(True, "Converged", f"the sampler agrees with itself to within {within(spread)}", sentences)
+    return Verdict(True, "Converged", f"independent runs agree to within {within(spread)}", sentences)
 
 
 def _spread(posterior: Posterior) -> float | None:
@@ -168,6 +168,6 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
 
 
 def sources(posterior: Posterior) -> tuple[str, list[str]]:
-    """A paragraph for a paper, and what to cite."""
+    """A paragraph for a paper, and references."""
     paragraph, _, references = posterior.methods().partition("\n\nReferences\n")
     return paragraph, [SOFTWARE, *(line.removeprefix("- ") for line in references.splitlines())]

@@ -26,7 +26,7 @@ from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.propose.moves import draw_excluded, draw_included
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
-from whichvars.samplers.references import BROWN
+from whichvars.samplers.references import BROWN_1998
 
 ADD, DELETE, SWAP = range(3)
 
@@ -55,7 +55,7 @@ class AddDeleteSwap:
     memo_slots: int = 1 << 18
 
     words = "Metropolis–Hastings moves that add, delete or swap variables"
-    references = (BROWN,)
+    references = (BROWN_1998,)
     invariant_law = "posterior"
     chains = 1
 

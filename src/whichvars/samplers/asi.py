@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, clear
-from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
+from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import entry, inlined, kernel
@@ -43,9 +43,9 @@ from whichvars._kernels.propose.informed import (
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.contract import Run, check_between
-from whichvars.samplers.references import SCALED
+from whichvars.samplers.references import GRIFFIN_2021
 
-GAP = 1e-3  # ζ counts as so far below its upper bound at least: or its logit could never come back from there
+GAP = 1e-3  # ζ counts as at least so far below its upper bound, as its logit could not come back from the bound itself
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ASI:
     memo_slots: int = 1 << 18
 
     words = "adaptively scaled individual adaptation"
-    references = (SCALED,)
+    references = (GRIFFIN_2021,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:
@@ -183,5 +183,5 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
             end_iteration(target, chain, tally)
         if changes.ints[ITERATION] == scans[NEXT_SCAN]:
             add_scan(target, chain, own.averages)
-            scans[NEXT_SCAN] += scans[EVERY]
+            scans[NEXT_SCAN] += scans[SCAN_INTERVAL]
     return iterations

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
 
 SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
-RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
-MODELS = 1 << 14  # best models kept per chain
+KEPT_RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
+KEPT_MODELS = 1 << 14  # best models kept per chain
 
 
 @dataclass
@@ -55,11 +55,11 @@ class Unit:
 
 @dataclass
 class Run:
-    """One replicate: its units, what they learn together, and where they meet next (None: never)."""
+    """One replicate: its units, what they learn together, and the iteration of its next barrier."""
 
     units: list[Any]  # Unit, or what a sampler has in its place
     shared: Any = None
-    barrier: int | None = None  # iteration at which all units wait for one another
+    barrier: int | None = None  # iteration at which all units wait for one another; None: never
     iterations: int = 0  # of each unit, warm-up included
     warmup: int = 0
     finished: bool = False  # set by a sampler whose length is not a number of draws
@@ -141,8 +141,10 @@ class Estimate:
 
 def as_rows(models: list[np.ndarray], p: int) -> sparse.csr_array:
     """Models given by their variables as the rows of a sparse matrix of booleans, (models, p)."""
-    starts = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
-    variables = np.concatenate([np.sort(m) for m in models]) if models else np.zeros(0)
+    lengths = np.array([len(m) for m in models], np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    variables = np.concatenate(models) if models else np.zeros(0)
+    variables = variables[np.lexsort((variables, np.repeat(np.arange(len(models)), lengths)))]
     return sparse.csr_array(
         (np.ones(len(variables), bool), variables.astype(np.int64), starts), shape=(len(models), p)
     )
@@ -186,7 +188,7 @@ def check_between(
 
 
 def batches_for(p: int) -> int:
-    """Rows of batch counts (4 bytes a variable each), half of which at least are in use: fewer where p is large."""
+    """Rows of batch counts, fewer where p is large: each takes 4 bytes a variable. At least half of them are in use."""
     return 64 if p <= 5_000 else 32 if p <= 100_000 else 16
 
 
@@ -203,7 +205,9 @@ def new_unit(
     unit = Unit(
         chain=new_chain(problem.target(capacity), capacity),
         memo=new_memo(memo_slots),
-        tally=new_tally(problem.p, capacity, MODELS, max(64, RECORDS // chains), batches_for(problem.p)),
+        tally=new_tally(
+            problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // chains), batches_for(problem.p)
+        ),
         rng=stream(seed, index),
     )
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)

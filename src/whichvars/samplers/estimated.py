@@ -28,19 +28,19 @@ from whichvars.problem.problem import Problem
 from whichvars.samplers import contract as runs
 from whichvars.samplers.contract import Run, Unit, batches_for, make_room, new_unit
 
-ITERATION_TIME = 500.0  # nanoseconds: of the cheapest there are
-FIRST_STAGE = 128  # iterations of each chain before π̂ is estimated for the first time
+ITERATION_TIME = 500.0  # nanoseconds of the cheapest iterations
+FIRST_STAGE_OF_LEARNING = 128  # iterations of each chain before π̂ is estimated for the first time
 
 
 @by_reference
-class Own(NamedTuple):
-    """What one chain moves by and counts, beside its tally."""
+class InformedState(NamedTuple):
+    """What one chain proposes with, and what it counts beside its tally."""
 
     informed: Informed
     changes: Changes
     averages: Averages
-    memory: np.ndarray  # (4, p) int32: room for a move that is under way
-    ints: np.ndarray  # and where it stands
+    memory: np.ndarray  # (4, p) int32: memory for a move that takes several steps
+    ints: np.ndarray  # which of these steps comes next
     floats: np.ndarray
 
 
@@ -54,7 +54,7 @@ class Learned:
 
 
 def check(settings: Any) -> None:
-    """The settings that such samplers have in common."""
+    """Check the settings that such samplers have in common."""
     check_chains(settings)
     if settings.adapt not in ("warmup", "always"):
         raise DataError(
@@ -72,7 +72,7 @@ def check_chains(settings: Any) -> None:
 
 
 def first_estimate(problem: Problem) -> np.ndarray:
-    """Of every variable the share that the prior expects in the model, (p,)."""
+    """The share of variables that the prior expects in the model, for every variable, (p,)."""
     p = problem.p
     share = float(problem.model_prior.size_distribution(p, problem.max_size) @ np.arange(p + 1)) / p
     return regular(np.full(problem.p, min(share, 0.5)))
@@ -95,7 +95,7 @@ def init(
     units = []
     for index, start in enumerate(starts):
         unit = new_unit(problem, seed, index, start, memo_slots, len(starts))
-        unit.own = Own(
+        unit.own = InformedState(
             new_informed(first_estimate(problem)),
             new_changes(),
             _new_averages(problem, unit),
@@ -104,11 +104,11 @@ def init(
             np.zeros(4),
         )
         units.append(unit)
-    return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE)
+    return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE_OF_LEARNING)
 
 
 def _new_averages(problem: Problem, unit: Unit) -> Averages:
-    """With the next scan as many iterations after the current one as a scan of the current model is worth."""
+    """Empty averages. The next scan comes after as many iterations as take the time of a scan of the current model."""
     groups, columns = batches_for(problem.p) // 2, int(unit.chain.ints[COLUMNS])
     return new_averages(problem.target(0), len(unit.chain.slot), groups, columns, ITERATION_TIME)
 
@@ -147,7 +147,7 @@ def merge(problem: Problem, run: Run) -> None:
     if weight > 0:
         for unit in run.units:
             set_estimate(unit.own.informed, regular(sums / weight))
-    run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+    run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
 
 
 def _start_scans_anew(problem: Problem, run: Run) -> None:
@@ -159,7 +159,7 @@ def _start_scans_anew(problem: Problem, run: Run) -> None:
 
 
 def begin_counting(problem: Problem, run: Run, adapt: str) -> None:
-    """Warm-up is over: its scans no longer count, but for π̂."""
+    """Warm-up is over: its scans no longer count, except for π̂."""
     merge(problem, run)
     run.shared.counting = True
     if adapt == "warmup":

@@ -11,7 +11,7 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
    with probability r_j/(Z + λ).
 
 P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
-(``_kernels/products/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
+(``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
@@ -28,11 +28,10 @@ import numpy as np
 
 from whichvars._kernels.chain import COLUMNS, LOG_PROPOSAL, PENDING, SIZE, accept, change, clear
 from whichvars._kernels.count.averages import scan_cost
-from whichvars._kernels.count.known import Known, end_stage_of_draws, meet_model, new_known
+from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge, make_flip
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.products.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.propose.informed import (
     ENTER,
     ZETA,
@@ -42,12 +41,13 @@ from whichvars._kernels.propose.informed import (
     set_estimate,
 )
 from whichvars._kernels.propose.moves import draw_included
-from whichvars._kernels.scan.rate_table import HITS, LOOKUPS
+from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
+from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
-from whichvars.samplers.estimated import FIRST_STAGE, check_chains, first_estimate, regular
+from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     KNOWN_MODELS,
@@ -65,16 +65,16 @@ EVENT, MOVE = 250.0, 600.0  # nanoseconds: an event, beside its scan, and a move
 MOST_MOVES = 4000
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
-# places in Own.ints, one row a chain
+# places in HybridState.ints, one row a chain
 # moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
 LEFT, KIND, STAYED = range(3)
-FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
-# places in Own.counts: m, and how often each kind of move was tried
+GIBBS_FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
+# places in HybridState.counts: m, and how often each kind of move was tried
 MOVES = 0
 
 
 @by_reference
-class Own(NamedTuple):
+class HybridState(NamedTuple):
     informed: Informed
     stand_ins: StandIns
     ints: np.ndarray  # (chains, 3)
@@ -145,7 +145,7 @@ class Hybrid:
         "weighted tempered Gibbs sampling in continuous time, interrupted at random times by "
         "Metropolis–Hastings moves of an adaptively scaled sampler"
     )
-    references = (papers.TEMPERED, papers.SCALED)
+    references = (papers.ZANELLA_2019, papers.GRIFFIN_2021)
     invariant_law = "the posterior, in continuous time"
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class Hybrid:
         unit = new_jump_unit(
             problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
         )
-        unit.own = Own(
+        unit.own = HybridState(
             informed=new_informed(first_estimate(problem)),
             stand_ins=no_stand_ins(problem.p),
             ints=np.zeros((self.chains, 3), np.int64),
@@ -172,12 +172,12 @@ class Hybrid:
             held=np.zeros(self.chains),
             means=np.zeros(problem.p),
         )
-        run = Run([unit], Stage(), barrier=FIRST_STAGE)
+        run = Run([unit], Stage(), barrier=FIRST_STAGE_OF_LEARNING)
         self._choose(problem, unit, 5.0, 1.0)
         return run
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        own: Own = run.units[unit].own
+        own: HybridState = run.units[unit].own
         swaps = float(self.swaps) if len(own.stand_ins.others) else 0.0  # a whole number would compile anew
         settings = own, swaps, run.shared.learning
         take_turns(problem, run.units[unit], advance, iterations * self.chains, *settings)
@@ -185,12 +185,12 @@ class Hybrid:
     def merge(self, problem: Problem, run: Run) -> None:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
         unit: JumpUnit = run.units[0]
-        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+        run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit.own.visits[:] = visits_with_known(unit.own)
         unit.own.held[:] = 0
         end_stage_of_draws(unit.own.known, unit.own.means)
         if not run.shared.learning:
-            unit.settle()
+            unit.end_stage()
             return
         sums, weights = unit.totals()
         if weights.sum() > 0:
@@ -200,12 +200,12 @@ class Hybrid:
             stand_ins = find_stand_ins(problem.target(0).design, estimate, FOR_STAND_INS * time_so_far)
             unit.own = unit.own._replace(stand_ins=stand_ins)
         new = float(weights.sum()) - run.shared.weight
-        lookups, hits = unit.table.ints[LOOKUPS], unit.table.ints[HITS]
+        lookups, hits = unit.table.ints[RATE_LOOKUPS], unit.table.ints[RATE_HITS]
         if new > 0 and lookups > 0:
             rate = max(unit.events / new - float(unit.floats[LAMBDA]), 1e-3)
             self._choose(problem, unit, rate, 1 - hits / lookups)
         unit.forget()
-        unit.events, unit.table.ints[LOOKUPS], unit.table.ints[HITS] = 0, 0, 0
+        unit.events, unit.table.ints[RATE_LOOKUPS], unit.table.ints[RATE_HITS] = 0, 0, 0
         unit.sums[:], unit.weights[:] = 0.5 * sums, 0.5 * weights
         run.shared.weight = float(unit.weights.sum())
 
@@ -222,7 +222,7 @@ class Hybrid:
         if run.iterations > 0:
             self.merge(problem, run)
         run.warmup, run.shared.learning = run.iterations, False
-        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+        run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.own.counts[1:] = 0
@@ -246,7 +246,7 @@ class Hybrid:
         }
 
 
-def visits_with_known(own: Own) -> np.ndarray:
+def visits_with_known(own: HybridState) -> np.ndarray:
     """Draws by chain that had each variable in, (chains, p), those of known models by their exact weights."""
     visits = own.visits.copy()
     for row, held in zip(visits, own.held):
@@ -325,7 +325,7 @@ def count_stay(chain, tally, own, c):
     times = own.ints[c, STAYED]
     own.ints[c, STAYED] = 0
     if times > 0:
-        known = meet_model(own.known, chain)
+        known = note_visited_model(own.known, chain)
         if tally.ints[COUNTING] > 0:
             count_draws(chain, tally, times)
             own.visited[c] += times
@@ -371,9 +371,9 @@ def _advance(
                         count_stay(chain, tally, own, c)
                         done += 1
                     continue
-                state[c, KIND] = FLIP
+                state[c, KIND] = GIBBS_FLIP
         kind = state[c, KIND]
-        if kind == FLIP:
+        if kind == GIBBS_FLIP:
             if not make_flip(target, chain, memo, look_up_flip(target, chain, table)):
                 return done, events
         else:

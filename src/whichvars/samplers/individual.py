@@ -31,18 +31,18 @@ from whichvars._kernels.propose.adapt import (
     ADD,
     DELETE,
     Adaptation,
+    add_to_logits,
     learned_probabilities,
     merge_adaptations,
     new_adaptation,
     new_shared,
-    nudge,
 )
 from whichvars._kernels.propose.bernoulli import draw_successes, draw_successes_one_by_one
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
-from whichvars.samplers.references import INDIVIDUAL
+from whichvars.samplers.references import GRIFFIN_2014
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class IndividualAdaptation:
     additions: str = "buckets"
 
     words = "individual adaptation, an adaptive Metropolis–Hastings sampler"
-    references = (INDIVIDUAL,)
+    references = (GRIFFIN_2014,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:
@@ -240,9 +240,9 @@ def learn(chain, adaptation, log_ratio, step, tau, w):
     """Step 3. `log_ratio` is the log of the ratio of step 2, `step` is φ_i."""
     forward, reverse = directions(log_ratio, tau, w)
     for i in range(chain.ints[ADDED]):
-        nudge(adaptation, chain.added[i], step * forward, step * reverse)
+        add_to_logits(adaptation, chain.added[i], step * forward, step * reverse)
     for i in range(chain.ints[DELETED]):
-        nudge(adaptation, chain.deleted[i], step * reverse, step * forward)
+        add_to_logits(adaptation, chain.deleted[i], step * reverse, step * forward)
 
 
 @entry

@@ -28,9 +28,9 @@ from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_include
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
-from whichvars.samplers.references import LAMNISOS
+from whichvars.samplers.references import LAMNISOS_2013
 
-BOUND = 12.0  # of |logit ω|
+LARGEST_LOGIT_OMEGA = 12.0  # bound of |logit ω|
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Lamnisos:
     memo_slots: int = 1 << 16
 
     words = "an adaptive Metropolis–Hastings sampler"
-    references = (LAMNISOS,)
+    references = (LAMNISOS_2013,)
     invariant_law = "posterior"
     chains = 1
 
@@ -158,8 +158,8 @@ def propose(target, chain, rng, swap, max_changes, omega):
 
 
 @inlined
-def bounded_logit(logit):
-    return min(max(logit, -BOUND), BOUND)
+def bounded_logit_omega(logit):
+    return min(max(logit, -LARGEST_LOGIT_OMEGA), LARGEST_LOGIT_OMEGA)
 
 
 @entry
@@ -201,7 +201,7 @@ def _advance(
         acceptance = acceptance_of(log_ratio)
         iteration = changes.ints[ITERATION]
         if iteration <= freeze:
-            logit[0] = bounded_logit(logit[0] + phi0 * math.pow(iteration, -decay) * (acceptance - aim))
+            logit[0] = bounded_logit_omega(logit[0] + phi0 * math.pow(iteration, -decay) * (acceptance - aim))
         note_proposal(changes, counting, ints[ADDED] + ints[DELETED], acceptance, verdict == ACCEPTED)
         if counting:
             end_iteration(target, chain, tally)

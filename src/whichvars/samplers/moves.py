@@ -12,7 +12,7 @@ import numpy as np
 from whichvars._kernels.chain import ADDED, DELETED, PENDING
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import by_reference, inlined, kernel
-from whichvars._kernels.propose.adapt import Adaptation, new_adaptation, nudge
+from whichvars._kernels.propose.adapt import Adaptation, add_to_logits, new_adaptation
 from whichvars._kernels.propose.bernoulli import Buckets
 from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes, note_proposal
 from whichvars.errors import ArgumentTypeError, DataError
@@ -47,7 +47,7 @@ class MoveState(NamedTuple):
     adaptation: Adaptation
     logit: np.ndarray  # (1,): of ω, for Lamnisos
     changes: Changes
-    # where learning is deferred:
+    # used where learning is deferred:
     steps: np.ndarray  # (p, 3): steps of A_j and D_j, and 1 if there are any
     waiting: np.ndarray  # (p,) int32: variables that have such steps
     pooled: np.ndarray  # (2,): number of variables waiting; step of logit ω
@@ -99,10 +99,10 @@ def new_move_state(problem: Problem, sampler: Any, deferred: bool = False) -> Mo
 def stack_move_states(states: list[MoveState]) -> MoveState:
     """One move state whose arrays have the rung as leading dimension."""
 
-    def stack(parts: list[Any]) -> Any:
-        if isinstance(parts[0], tuple):
-            return type(parts[0])(*(stack([p[i] for p in parts]) for i in range(len(parts[0]))))
-        return np.ascontiguousarray(np.stack(parts)) if isinstance(parts[0], np.ndarray) else parts[0]
+    def stack(items: list[Any]) -> Any:
+        if isinstance(items[0], tuple):
+            return type(items[0])(*(stack([p[i] for p in items]) for i in range(len(items[0]))))
+        return np.ascontiguousarray(np.stack(items)) if isinstance(items[0], np.ndarray) else items[0]
 
     return stack(states)
 
@@ -147,13 +147,14 @@ def defer(chain, state, move, log_ratio, rate):
         return
     forward, reverse = individual.directions(log_ratio, move.tau, move.w)
     for i in range(chain.ints[ADDED]):
-        _wait(state, chain.added[i], rate * forward, rate * reverse)
+        _add_deferred_step(state, chain.added[i], rate * forward, rate * reverse)
     for i in range(chain.ints[DELETED]):
-        _wait(state, chain.deleted[i], rate * reverse, rate * forward)
+        _add_deferred_step(state, chain.deleted[i], rate * reverse, rate * forward)
 
 
 @inlined
-def _wait(state, j, add_step, delete_step):
+def _add_deferred_step(state, j, add_step, delete_step):
+    """Add to the steps of variable j that are to be learned later."""
     if state.steps[j, 2] == 0.0:
         state.waiting[int(state.pooled[0])] = j
         state.pooled[0] += 1.0
@@ -169,15 +170,15 @@ def _at_most_one(step):
 
 @kernel
 def learn_deferred(state, move):
-    """Learn what was gathered: the sum of the steps, at most 1 each, as none of them knew of the others."""
+    """Learn what was gathered. Each sum of steps is bounded by 1, as no step took the others into account."""
     for i in range(int(state.pooled[0])):
         j = state.waiting[i]
-        nudge(state.adaptation, j, _at_most_one(state.steps[j, 0]), _at_most_one(state.steps[j, 1]))
+        add_to_logits(state.adaptation, j, _at_most_one(state.steps[j, 0]), _at_most_one(state.steps[j, 1]))
         state.steps[j, 0] = 0.0
         state.steps[j, 1] = 0.0
         state.steps[j, 2] = 0.0
     if move.code == LAMNISOS:
-        state.logit[0] = lamnisos.bounded_logit(state.logit[0] + _at_most_one(state.pooled[1]))
+        state.logit[0] = lamnisos.bounded_logit_omega(state.logit[0] + _at_most_one(state.pooled[1]))
     state.pooled[0] = 0.0
     state.pooled[1] = 0.0
 
@@ -187,7 +188,7 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
     """One iteration of one chain at its own temperature; False, and nothing done, where it needs more room
     first.
 
-    counting: add the chain's change to the tally; noting: add to the counts of changes.
+    counting: whether to add the chain's change to the tally; noting: whether to add to the counts of changes.
     """
     ints = chain.ints
     if ints[PENDING] == 0:
@@ -211,6 +212,6 @@ def step(target, chain, memo, tally, rng, state, move, counting, noting):
         elif move.code == INDIVIDUAL:
             individual.learn(chain, state.adaptation, log_ratio, rate, move.tau, move.w)
         elif move.code == LAMNISOS:
-            state.logit[0] = lamnisos.bounded_logit(state.logit[0] + rate * (acceptance - move.tau))
+            state.logit[0] = lamnisos.bounded_logit_omega(state.logit[0] + rate * (acceptance - move.tau))
     note_proposal(state.changes, noting, ints[ADDED] + ints[DELETED], acceptance, verdict == ACCEPTED)
     return True

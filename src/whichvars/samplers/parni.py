@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from whichvars._kernels.chain import BREAKDOWNS, NEEDED, SIZE, change, clear
-from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, add_scan
+from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
-from whichvars._kernels.decide import take
+from whichvars._kernels.decide import accept_and_count
 from whichvars._kernels.evaluate import evaluate
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
@@ -37,10 +37,10 @@ from whichvars._kernels.propose.informed import (
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
 from whichvars.samplers.contract import Run, check_between
-from whichvars.samplers.references import NEIGHBOURHOODS
+from whichvars.samplers.references import LIANG_2022
 
 # places in Own.ints
-PHASE, COUNT, INDEX, FLIPPED = range(4)
+PHASE, COUNT, NEXT_NEIGHBOUR, FLIPPED = range(4)
 BEGIN, VISIT, RETURN = range(3)  # phases
 # places in Own.floats
 LOGIT_OMEGA, LOG_RATIO = range(2)
@@ -84,7 +84,7 @@ class PARNI:
     memo_slots: int = 1 << 18
 
     words = "a pointwise adaptive random neighbourhood sampler with informed proposals"
-    references = (NEIGHBOURHOODS,)
+    references = (LIANG_2022,)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:
@@ -142,8 +142,8 @@ def visit(target, chain, memo, tally, rng, own, counting):
     """Step 2; False where the chain needs more room, to be called again then."""
     ints, floats = own.ints, own.floats
     omega = 1.0 / (1.0 + math.exp(-floats[LOGIT_OMEGA]))
-    while ints[INDEX] < ints[COUNT]:
-        j = own.memory[NEIGHBOURS, ints[INDEX]]
+    while ints[NEXT_NEIGHBOUR] < ints[COUNT]:
+        j = own.memory[NEIGHBOURS, ints[NEXT_NEIGHBOUR]]
         clear(chain)
         change(target, chain, j)
         log_r = evaluate(target, chain, memo)
@@ -153,13 +153,13 @@ def visit(target, chain, memo, tally, rng, own, counting):
         log_r += own.informed.values[j, LOG_ODDS] if present else -own.informed.values[j, LOG_ODDS]
         weight = omega * math.exp(min(log_r, 0.0))
         z = weight + (1.0 - omega)
-        ints[INDEX] += 1
+        ints[NEXT_NEIGHBOUR] += 1
         if rng.random() * z < weight:
             reverse = omega * math.exp(min(-log_r, 0.0)) + (1.0 - omega)
             floats[LOG_RATIO] += math.log(z) - math.log(reverse)
             own.memory[FLIPS, ints[FLIPPED]] = j
             ints[FLIPPED] += 1
-            take(target, chain, tally, counting)
+            accept_and_count(target, chain, tally, counting)
     return True
 
 
@@ -173,8 +173,8 @@ def go_back(target, chain, memo, tally, own, counting):
     if chain.ints[NEEDED] > 0:
         return False
     if possible:
-        take(target, chain, tally, counting)
-    else:  # the model it came from was sound in another order of its columns
+        accept_and_count(target, chain, tally, counting)
+    else:  # by rounding: the model that it came from was sound with its columns in another order
         chain.ints[BREAKDOWNS] += 1
     return True
 
@@ -192,7 +192,7 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
     for done in range(iterations):
         if ints[PHASE] == BEGIN:
             ints[COUNT] = draw_neighbourhood(chain, own.informed, rng, own.memory[NEIGHBOURS])
-            ints[INDEX] = 0
+            ints[NEXT_NEIGHBOUR] = 0
             ints[FLIPPED] = 0
             floats[LOG_RATIO] = 0.0
             ints[PHASE] = VISIT
@@ -216,5 +216,5 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
             end_iteration(target, chain, tally)
         if changes.ints[ITERATION] == scans[NEXT_SCAN]:
             add_scan(target, chain, own.averages)
-            scans[NEXT_SCAN] += scans[EVERY]
+            scans[NEXT_SCAN] += scans[SCAN_INTERVAL]
     return iterations

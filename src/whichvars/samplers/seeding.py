@@ -6,7 +6,7 @@ import numpy as np
 
 from whichvars.errors import ArgumentTypeError, DataError
 
-POOL = 4  # words of 32 bits, as NumPy has it if nothing else is said
+POOL_SIZE = 4  # words of 32 bits: NumPy's default
 
 
 def replicate_seeds(
@@ -20,8 +20,10 @@ def replicate_seeds(
     """
     if seed is not None and not isinstance(seed, (int, np.integer, np.random.SeedSequence)):
         raise ArgumentTypeError(f"seed must be a whole number or None, not {seed!r}")
-    if isinstance(seed, np.random.SeedSequence) and seed.pool_size != POOL:
-        raise DataError(f"seed: a SeedSequence must have the usual pool_size of {POOL}, not {seed.pool_size}")
+    if isinstance(seed, np.random.SeedSequence) and seed.pool_size != POOL_SIZE:
+        raise DataError(
+            f"seed: a SeedSequence must have the usual pool_size of {POOL_SIZE}, not {seed.pool_size}"
+        )
     if isinstance(seed, (int, np.integer)) and seed < 0:
         raise DataError(f"seed must be at least 0, not {seed}")
     root = (
@@ -35,7 +37,7 @@ def replicate_seeds(
 def plain_entropy(seed: np.random.SeedSequence) -> int | list[int]:
     """The entropy of a seed sequence as numbers of Python, which can be stored."""
     entropy: Any = seed.entropy
-    return int(entropy) if isinstance(entropy, (int, np.integer)) else [int(part) for part in entropy]
+    return int(entropy) if isinstance(entropy, (int, np.integer)) else [int(word) for word in entropy]
 
 
 def plain_seed(seed: Any) -> Any:

@@ -49,7 +49,7 @@ from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, as_rows, ch
 from whichvars.samplers.estimated import ITERATION_TIME
 from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.moves import MoveState, learn_deferred, new_move_state, read_move, step
-from whichvars.samplers.references import INDIVIDUAL, PARTICLES
+from whichvars.samplers.references import GRIFFIN_2014, SCHAFER_2013
 from whichvars.samplers.seeding import stream
 from whichvars.samplers.starts import prior_draws
 
@@ -134,7 +134,7 @@ class SequentialMonteCarlo:
     memo_slots: int = 1 << 18
 
     words = "sequential Monte Carlo from the prior to the posterior"
-    references = (INDIVIDUAL, PARTICLES)
+    references = (GRIFFIN_2014, SCHAFER_2013)
     invariant_law = "posterior"
     by_draws = False
     chains = 1
@@ -164,7 +164,7 @@ class SequentialMonteCarlo:
         ):
             groups.append(self._new_group(problem, seed, index, [models[i] for i in share]))
         run = Run(groups, Population(new_shared(groups[0].state.adaptation), rng))
-        # a model without mass (rank deficient, say) has likelihood zero: it leaves at once
+        # a model without mass (rank deficient, say) has likelihood zero and is lost at the first resampling
         alive = np.concatenate([np.isfinite(g.values[:, 0]) for g in groups])
         if not alive.any():
             raise DataError(
@@ -194,11 +194,11 @@ class SequentialMonteCarlo:
             wanted = model.astype(np.int64)
             while True:
                 target = problem.target(len(group.chain.slot))
-                found = set_model(target, group.chain, group.memo, wanted, len(wanted))
+                has_mass = set_model(target, group.chain, group.memo, wanted, len(wanted))
                 if not group.chain.ints[NEEDED]:
                     break
                 self._make_room(group)
-            group.values[i] = group.chain.floats[[LOG_MARGINAL, LOG_PRIOR]] if found else (-np.inf, 0.0)
+            group.values[i] = group.chain.floats[[LOG_MARGINAL, LOG_PRIOR]] if has_mass else (-np.inf, 0.0)
         return group
 
     def _make_room(self, group: ParticleGroup) -> None:
@@ -272,14 +272,14 @@ class SequentialMonteCarlo:
 
     def _counts(self, run: Run) -> dict[tuple[int, ...], tuple[float, float, float]]:
         """Members of each distinct particle → log marginal, log prior, number."""
-        found: dict[tuple[int, ...], tuple[float, float, float]] = {}
+        counts: dict[tuple[int, ...], tuple[float, float, float]] = {}
         for group in run.units:
             for i, size in enumerate(group.sizes):
                 key = tuple(sorted(group.members[i, :size].tolist()))
                 marginal, prior = group.values[i].tolist()
-                before = found.get(key, (marginal, prior, 0.0))
-                found[key] = (*before[:2], before[2] + 1)
-        return found
+                before = counts.get(key, (marginal, prior, 0.0))
+                counts[key] = (*before[:2], before[2] + 1)
+        return counts
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         groups: list[ParticleGroup] = run.units
@@ -295,8 +295,8 @@ class SequentialMonteCarlo:
         return out
 
     def _rao_blackwell(self, problem: Problem, run: Run) -> RaoBlackwell:
-        """Conditional inclusion probabilities, averaged over as many of the particles, evenly spaced, as scans are
-        worth the iterations made."""
+        """Conditional inclusion probabilities, averaged over evenly spaced particles: over as many as can be scanned in about
+        the time that the iterations took."""
         groups: list[ParticleGroup] = run.units
         chain, memo = groups[0].chain, groups[0].memo
         models = [g.members[i, :size].astype(np.int64) for g in groups for i, size in enumerate(g.sizes)]
@@ -361,8 +361,8 @@ class SequentialMonteCarlo:
 
 
 def _spread(pip: np.ndarray) -> bool:
-    """Whether the posterior is wide enough that many distinct particles are to be expected: over 7 bits of
-    entropy, by variable."""
+    """Whether the posterior is wide enough that many distinct particles are to be expected: whether the entropies of
+    all variables sum to more than 7 bits."""
     inside = pip[(pip > 0) & (pip < 1)]
     return float(-(inside * np.log2(inside) + (1 - inside) * np.log2(1 - inside)).sum()) > 7.0
 

@@ -44,7 +44,7 @@ def starting_models(
             rng = stream(seed, _PATH, chain)
             by_prior = start == "prior" or (start == "mixed" and (chain + seed.spawn_key[-1]) % 2 == 0)
             out.append(
-                _settle(problem, prior_draw(problem, rng) if by_prior else screening_draw(problem, rng))
+                _make_allowed(problem, prior_draw(problem, rng) if by_prior else screening_draw(problem, rng))
             )
         return out
     if not isinstance(start, Sequence) and not isinstance(start, np.ndarray):
@@ -62,7 +62,7 @@ def starting_models(
 
 
 def prior_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """A draw from the model prior; under heredity, one that ``_settle`` may still have to cut to max_size."""
+    """A draw from the model prior; under heredity, one that ``_make_allowed`` may still have to cut to max_size."""
     if isinstance(problem.model_prior, ConditionalPrior):
         return problem.model_prior.draw(rng, problem.p)
     return problem.model_prior.draw(rng, problem.p, problem.max_size)
@@ -100,7 +100,7 @@ def _check_parents(problem: Problem, model: np.ndarray) -> None:
         )
 
 
-def _settle(problem: Problem, model: np.ndarray) -> np.ndarray:
+def _make_allowed(problem: Problem, model: np.ndarray) -> np.ndarray:
     """`model`, with the parents of its variables where there is heredity, and without its last variables where
     it is larger than the slab allows or collinear."""
     width = np.diff(problem.offsets)

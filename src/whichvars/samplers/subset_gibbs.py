@@ -50,8 +50,8 @@ from whichvars._kernels.scan.subset_scan import (
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
-from whichvars.samplers.estimated import FIRST_STAGE, check_chains
-from whichvars.samplers.references import SUBSETS, TEMPERED
+from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains
+from whichvars.samplers.references import JANKOWIAK_2023, ZANELLA_2019
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     FLIP,
@@ -66,11 +66,13 @@ from whichvars.samplers.tempered_gibbs import (
     take_turns,
 )
 
-ANCHORS = 100  # where not given, at most
+ANCHORS = 100  # most anchors that are chosen if their number is not given
 
 
 @dataclass
-class Stage:
+class Learning:
+    """Whether anchors are still being chosen, as they are in warm-up."""
+
     learning: bool = True
 
 
@@ -117,7 +119,7 @@ class SubsetGibbs:
         "a variant of subset weighted tempered Gibbs sampling, in continuous time, in which variables leave "
         "the model at the rates that they have where all variables are looked at,"
     )
-    references = (SUBSETS, TEMPERED)
+    references = (JANKOWIAK_2023, ZANELLA_2019)
     invariant_law = "the posterior, in continuous time, times the uniform law of the subset"
 
     def __post_init__(self) -> None:
@@ -154,7 +156,7 @@ class SubsetGibbs:
         unit = new_jump_unit(problem, seed, starts, self.memo_slots, 0, self.floor / problem.p)
         unit.own = new_subset(problem.target(0), self.chains, n_anchors, size, len(unit.scan.pivot))
         _choose_anchors(problem, unit)
-        return Run([unit], Stage(), barrier=FIRST_STAGE)
+        return Run([unit], Learning(), barrier=FIRST_STAGE_OF_LEARNING)
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         own = run.units[unit].own
@@ -205,13 +207,13 @@ def _choose_anchors(problem: Problem, unit: JumpUnit) -> None:
     """The variables of the largest mean p_j; where nothing is known of them, by their correlation with y."""
     own: Subset = unit.own
     mean = np.divide(own.scores, own.seen, out=np.zeros(problem.p), where=own.seen > 0)
-    best = np.lexsort((-correlations(problem), -mean))
+    best = np.lexsort((-correlations_with_response(problem), -mean))
     set_anchors(own, best[: len(own.anchors)], unit.rng)
     for chain in unit.chains:
         chain.ints[SCANNED] = 0
 
 
-def correlations(problem: Problem) -> np.ndarray:
+def correlations_with_response(problem: Problem) -> np.ndarray:
     """The absolute correlation of each variable with y, up to a factor: of its best column, (p,)."""
     design = problem.target(0).design
     squares = np.where(design.diagonal > 0, design.diagonal, np.inf)
@@ -224,7 +226,7 @@ def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights,
 
 
 @inlined
-def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset, learning):
+def next_subset_event(target, chain, tally, rng, work, floats, sums, weights, c, subset, learning):
     """Steps 1 to 3 for chain c. The flip is left as a proposal. Returns FLIP, DRAW, or ROOM where the chain
     needs room first."""
     needed = find_subset_rates(target, chain, work, subset, c, floats[KAPPA])
@@ -262,7 +264,7 @@ def next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset
 
 @inlined
 def _add(chain, marks, subset, sums, weight):
-    """Step 2. `marks` is room for one number a variable of the model: whether it is in S."""
+    """Step 2. `marks` has one number for each variable of the model, to note whether it is in S."""
     size, position, members = chain.ints[SIZE], chain.position, subset.members
     for q in range(size):
         marks[q] = 0.0
@@ -291,7 +293,9 @@ def _advance(target, chain, memo, tally, rng, work, floats, sums, weights, c, su
     events = 0
     while done < steps:
         if ints[PENDING] == 0:
-            event = next_event(target, chain, tally, rng, work, floats, sums, weights, c, subset, learning)
+            event = next_subset_event(
+                target, chain, tally, rng, work, floats, sums, weights, c, subset, learning
+            )
             if event == ROOM:
                 return done, events
             events += 1

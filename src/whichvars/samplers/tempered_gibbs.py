@@ -52,26 +52,26 @@ from whichvars._kernels.count.tally import (
 from whichvars._kernels.decide import make_flip
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.scan.rate_table import (
-    HITS,
     HOLDING,
-    LOOKUPS,
     MARGINAL,
     N_AVAILABLE,
     PRIOR,
+    RATE_HITS,
+    RATE_LOOKUPS,
     TOTAL,
     RateTable,
     choose_flip,
+    end_stage_of_rates,
     find_entry,
     find_rates,
     new_rate_table,
     read_entries,
-    settle_entries,
 )
-from whichvars._kernels.scan.scan_work import STEEPEST, Scan, new_scan
+from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, Scan, new_scan
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import (
-    MODELS,
-    RECORDS,
+    KEPT_MODELS,
+    KEPT_RECORDS,
     RaoBlackwell,
     Run,
     batches_for,
@@ -79,23 +79,23 @@ from whichvars.samplers.contract import (
     place_chain,
 )
 from whichvars.samplers.estimated import check_chains
-from whichvars.samplers.references import TEMPERED
+from whichvars.samplers.references import ZANELLA_2019
 from whichvars.samplers.seeding import stream
 
 # steps of one chain before the next one's turn, from round to round twice as many
 FIRST_TURN, TURN = 64, 2048
-KEPT_BYTES = 64 << 20  # of the rows of Z that scans keep
-ROW_BYTES = 32 << 20  # of the rows of XᵀX that they keep
-CACHE_BYTES = 16 << 20  # of products of columns
-KNOWN_MODELS = 1 << 20  # that are told from new ones (9 bytes each)
-FIRST_STAGE = 256  # iterations
+GIBBS_Z_BYTES = 64 << 20  # for rows of Z that scans keep
+ROW_BYTES = 32 << 20  # for rows of XᵀX that scans keep
+CACHE_BYTES = 16 << 20  # for products of columns
+KNOWN_MODELS = 1 << 20  # models that can be remembered as known (9 bytes each)
+FIRST_STAGE_OF_GIBBS = 256  # iterations before models met so far are known for the first time
 
 # places in JumpUnit.floats
 LAMBDA = 0
 KAPPA = 1
 BEST = 2  # the highest log posterior of a model that any of the chains was at
 
-# what an event was
+# what happened in an event: the chain needs more room first, a draw, a flip
 ROOM, DRAW, FLIP = range(3)
 
 
@@ -110,13 +110,12 @@ class JumpUnit:
     scan: Scan
     table: RateTable
     floats: np.ndarray
-    sums: (
-        np.ndarray
-    )  # (chains, p): holding times · conditional inclusion probabilities, beside those in the table
+    # (chains, p): holding times · conditional inclusion probabilities, without those that the table holds
+    sums: np.ndarray
     weights: np.ndarray  # (chains,): holding times
     own: Any = None
-    turn: int = 0  # whose turn it is
-    left: int = FIRST_TURN  # steps left of it
+    turn: int = 0  # the chain whose turn it is
+    left: int = FIRST_TURN  # steps left of this turn
     length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
     events: int = 0  # since ``weights`` were last set to 0
 
@@ -133,20 +132,20 @@ class JumpUnit:
         read_entries(self.table, sums, weights)
         return sums, weights
 
-    def settle(self) -> None:
+    def end_stage(self) -> None:
         """The end of a stage: models met so far are known from now on."""
-        settle_entries(self.table, self.sums, self.weights)
+        end_stage_of_rates(self.table, self.sums, self.weights)
 
     def forget(self) -> None:
         """The same, and all sums are 0 again."""
-        self.settle()
+        self.end_stage()
         self.sums[:] = 0
         self.weights[:] = 0
 
     def start_counting(self) -> None:
         """Warm-up is over: the first draws are the models that chains are at, but for those without mass."""
         values = [float(chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR]) for chain in self.chains]
-        least = min(max(float(self.floats[BEST]) - STEEPEST, -np.inf), max(values))
+        least = min(max(float(self.floats[BEST]) - LARGEST_LOG_ODDS, -np.inf), max(values))
         start_counting_draws(self.tally, [c for c, value in zip(self.chains, values) if value >= least])
 
     def make_room(self, problem: Problem, c: int) -> None:
@@ -156,7 +155,7 @@ class JumpUnit:
         self.chains[c].ints[SCANNED] = 0
         target = problem.target(capacity)
         if capacity > self.scan.inverse_factor.shape[0]:
-            self.scan = new_scan(target, capacity, KEPT_BYTES, ROW_BYTES)
+            self.scan = new_scan(target, capacity, GIBBS_Z_BYTES, ROW_BYTES)
         if capacity > self.tally.record_models.shape[1]:
             self.tally = grow_tally(self.tally, target, capacity)
 
@@ -185,9 +184,9 @@ def new_jump_unit(
     return JumpUnit(
         chains=chains,
         memo=memo,
-        tally=new_tally(p, capacity, MODELS, RECORDS, batches_for(p)),
+        tally=new_tally(p, capacity, KEPT_MODELS, KEPT_RECORDS, batches_for(p)),
         rng=stream(seed, 0),
-        scan=new_scan(problem.target(capacity), capacity, KEPT_BYTES, ROW_BYTES),
+        scan=new_scan(problem.target(capacity), capacity, GIBBS_Z_BYTES, ROW_BYTES),
         table=new_rate_table(p, r, table_bytes, KNOWN_MODELS if exact_weights else 0),
         floats=np.array([1.0, kappa, -np.inf]),
         sums=np.zeros((r, p)),
@@ -196,8 +195,7 @@ def new_jump_unit(
 
 
 def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
-    """`steps` steps in all, the chains taking turns, however the steps are divided into
-    calls."""
+    """Make `steps` steps in all, the chains taking turns. The result does not depend on how steps are divided into calls."""
     while steps > 0:
         c = unit.turn
         chain = unit.chains[c]
@@ -264,7 +262,7 @@ class TemperedGibbs:
     exact_weights: bool = True
 
     words = "weighted tempered Gibbs sampling in continuous time"
-    references = (TEMPERED,)
+    references = (ZANELLA_2019,)
     invariant_law = "the posterior times the total rate of its flips"
 
     def __post_init__(self) -> None:
@@ -277,7 +275,7 @@ class TemperedGibbs:
         unit = new_jump_unit(
             problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
         )
-        return Run([unit], barrier=FIRST_STAGE)
+        return Run([unit], barrier=FIRST_STAGE_OF_GIBBS)
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         take_turns(problem, run.units[unit], advance, iterations * self.chains)
@@ -287,18 +285,18 @@ class TemperedGibbs:
         far."""
         unit: JumpUnit = run.units[0]
         if unit.tally.ints[COUNTING]:
-            unit.settle()
+            unit.end_stage()
         else:
             unit.floats[LAMBDA] = mean_rate(unit) / self.draw_every
             unit.forget()
             unit.events = 0
-        run.barrier = max(FIRST_STAGE, 2 * run.iterations)
+        run.barrier = max(FIRST_STAGE_OF_GIBBS, 2 * run.iterations)
 
     def begin_counting(self, problem: Problem, run: Run) -> None:
         unit: JumpUnit = run.units[0]
         unit.forget()
         unit.events = 0
-        run.warmup, run.barrier = run.iterations, max(FIRST_STAGE, 2 * run.iterations)
+        run.warmup, run.barrier = run.iterations, max(FIRST_STAGE_OF_GIBBS, 2 * run.iterations)
         unit.start_counting()
 
     def averages(self, run: Run) -> RaoBlackwell:
@@ -320,7 +318,7 @@ def describe_jumps(unit: JumpUnit) -> dict[str, Any]:
         "mean_rate": mean_rate(unit),
         "draw_rate": float(unit.floats[LAMBDA]),
         "draws": int(unit.tally.ints[NOW]),
-        "rate_table_hits": float(unit.table.ints[HITS] / max(unit.table.ints[LOOKUPS], 1)),
+        "rate_table_hits": float(unit.table.ints[RATE_HITS] / max(unit.table.ints[RATE_LOOKUPS], 1)),
     }
 
 
@@ -339,7 +337,7 @@ def has_no_mass(chain, floats):
     """Whether the chain's model is so much less probable than another one that no time is spent in it. A chain can be there
     all the same, on its way from one model to the next."""
     note_best(chain, floats)
-    return chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR] < floats[BEST] - STEEPEST
+    return chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR] < floats[BEST] - LARGEST_LOG_ODDS
 
 
 @inlined

@@ -39,7 +39,14 @@ from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new
 from whichvars._kernels.propose.changes import describe_changes
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import MODELS, RECORDS, Run, batches_for, check_between, place_chain
+from whichvars.samplers.contract import (
+    KEPT_MODELS,
+    KEPT_RECORDS,
+    Run,
+    batches_for,
+    check_between,
+    place_chain,
+)
 from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.moves import (
     MoveState,
@@ -49,7 +56,7 @@ from whichvars.samplers.moves import (
     stack_move_states,
     step,
 )
-from whichvars.samplers.references import INDIVIDUAL, LADDER
+from whichvars.samplers.references import GRIFFIN_2014, MIASOJEDOW_2013
 from whichvars.samplers.seeding import stream
 
 # bounds of ρ: neighbouring temperatures differ by a factor of .9991 at most, .011 at least
@@ -59,9 +66,9 @@ HISTORY = 256  # temperatures kept along the run
 
 # places in Ladder.ints
 RUNG = 0  # the next rung to move, m when all have
-ITERATION = 1
+LADDER_ITERATION = 1
 TRIPS = 2  # round trips: top, bottom, top again
-MOVED = 3  # moves already made on that rung
+RUNG_MOVES = 3  # moves already made on that rung
 LADDERS = 4  # how many learn together
 N_INTS = 5
 
@@ -87,7 +94,9 @@ class Ladder(NamedTuple):
     rho: np.ndarray  # (m − 1,)
     tried: np.ndarray  # (m − 1,) int64: exchanges tried, after warm-up
     exchanged: np.ndarray  # (m − 1,): sum of their acceptance probabilities
-    heading: np.ndarray  # (m,) int64, by slot: 1 came last from the bottom, −1 from the top, 0 from neither
+    # (m,) int64, by slot: the end of the ladder at which the chain was last. 1 is the bottom, −1 the top; 0 where it has not
+    # been at the top yet
+    last_end: np.ndarray
 
 
 def chain_of_slot(stack: Chain, s: int) -> Chain:
@@ -227,7 +236,7 @@ class ParallelTempering:
     memo_slots: int = 1 << 18
 
     words = "parallel tempering with a ladder of temperatures that adapts"
-    references = (INDIVIDUAL, LADDER)
+    references = (GRIFFIN_2014, MIASOJEDOW_2013)
     invariant_law = "posterior"
 
     def __post_init__(self) -> None:
@@ -273,7 +282,7 @@ class ParallelTempering:
             stack=stack_chains(chains),
             memo=memo,
             tally=new_tally(
-                problem.p, capacity, MODELS, max(64, RECORDS // self.chains), batches_for(problem.p)
+                problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // self.chains), batches_for(problem.p)
             ),
             rng=stream(seed, index),
             ladder=ladder,
@@ -286,7 +295,7 @@ class ParallelTempering:
         return move_state_of_rung(unit.moves, k)
 
     def _next_barrier(self, iteration: int) -> int:
-        """As for individual adaptation: more often while learning steps are large."""
+        """The next barrier. As for individual adaptation, barriers are more frequent while learning steps are large."""
         decay = getattr(self.move, "decay", 0.55)
         rate = getattr(self.move, "phi0", 1.0) * (self.chains * max(iteration, 1)) ** -decay
         return iteration + int(min(max(40 / (self.chains * rate), 1), self.merge_every))
@@ -377,11 +386,11 @@ def exchange(stack, chains, tally, rng, ladder, iteration, aim, decay, freeze, c
         ladder.slot[k] = high
         ladder.slot[k + 1] = low
         if k == 0:
-            ladder.heading[high] = 1 if ladder.heading[high] == -1 else ladder.heading[high]
+            ladder.last_end[high] = 1 if ladder.last_end[high] == -1 else ladder.last_end[high]
         if k + 1 == m - 1:
-            if ladder.heading[low] == 1 and counting:
+            if ladder.last_end[low] == 1 and counting:
                 ladder.ints[TRIPS] += 1
-            ladder.heading[low] = -1
+            ladder.last_end[low] = -1
     if iteration <= freeze:
         rate = math.pow(ladder.ints[LADDERS] * iteration, -decay)
         rho = ladder.rho[k] + rate * (acceptance - aim)
@@ -398,21 +407,23 @@ def advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps
 def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations):
     """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room.
 
-    chains: those of the stack, by slot; states: those of the moves, by rung."""
+    `chains` are those of the stack, by slot; `states` are those of the moves, by rung.
+    """
     counting = tally.ints[COUNTING] == 1
     m = ladder.slot.shape[0]
     for done in range(iterations):
-        while ladder.ints[RUNG] < m:  # step 1; goes on where it was left when a chain needed room
+        # step 1, continued where it was interrupted when a chain needed room
+        while ladder.ints[RUNG] < m:
             k = ladder.ints[RUNG]
             chain, state = chains[ladder.slot[k]], states[k]
-            while ladder.ints[MOVED] < steps:
+            while ladder.ints[RUNG_MOVES] < steps:
                 if not step(target, chain, memo, tally, rng, state, move, counting and k == m - 1, counting):
                     return done
-                ladder.ints[MOVED] += 1
-            ladder.ints[MOVED] = 0
+                ladder.ints[RUNG_MOVES] += 1
+            ladder.ints[RUNG_MOVES] = 0
             ladder.ints[RUNG] += 1
         ladder.ints[RUNG] = 0
-        ladder.ints[ITERATION] += 1
+        ladder.ints[LADDER_ITERATION] += 1
         if m > 1:
             exchange(
                 stack,
@@ -420,7 +431,7 @@ def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, step
                 tally,
                 rng,
                 ladder,
-                ladder.ints[ITERATION],
+                ladder.ints[LADDER_ITERATION],
                 aim,
                 move.decay,
                 move.freeze,

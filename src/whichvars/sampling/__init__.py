@@ -1,1 +1,1 @@
-"""Who advances replicates, and until when: ``sample``, ``exact``, stopping, checkpoints, threads and clusters."""
+"""Running samplers: ``sample`` and ``exact``, rules for stopping, checkpoints, threads and clusters."""

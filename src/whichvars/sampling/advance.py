@@ -1,4 +1,4 @@
-"""How a replicate is advanced: so many iterations at a time that one can look at it, ask it to stop and move it in between."""
+"""Advancing a replicate in chunks, between which it can be inspected, stopped or moved to another worker."""
 
 import time
 from collections.abc import Iterable
@@ -12,39 +12,39 @@ from whichvars.samplers.contract import Run, Sampler
 from whichvars.sampling.compiling import clock
 
 CHUNK_SECONDS = 0.2
-# iterations of a replicate whose time is limited, while it is not known how long they take
+# iterations of the first chunk if time is limited, as their speed is not known yet
 FIRST_STEPS = 32
 
 
 def cpu_clock() -> float:
-    """CPU seconds of this thread."""
+    """CPU time of this thread in seconds."""
     return time.thread_time()
 
 
 class Spent(NamedTuple):
-    """What advancing a replicate took that the thread which asked for it cannot see."""
+    """Time that was spent outside the calling thread to advance a replicate."""
 
     cpu_seconds: float  # in other threads
-    compiling: float = 0.0  # seconds in which other processes compiled before they could do it
+    compiling: float = 0.0  # seconds that other processes spent compiling first
 
 
 class Pace:
-    """How many iterations to make between two looks at the clock: those of about CHUNK_SECONDS, or a fixed number."""
+    """The number of iterations in a chunk: as many as take about CHUNK_SECONDS, or a fixed number."""
 
     def __init__(self, chunk: int | None) -> None:
         self.fixed = chunk is not None
         self.steps = chunk or 1000
-        self.rate: float | None = None  # iterations a second on the clock, as far as is known
+        self.rate: float | None = None  # iterations per second of wall time; None before the first chunk
 
     def within(self, seconds: float | None) -> int:
-        """Iterations to make next, where no more than so many seconds are left."""
+        """The number of iterations to make next if only `seconds` are left."""
         if self.fixed or seconds is None:
             return self.steps
         most = FIRST_STEPS if self.rate is None else int(self.rate * seconds)
         return max(1, min(self.steps, most))
 
     def note(self, steps: int, cpu: float, wall: float) -> None:
-        """So many iterations took so many CPU seconds, and so many on the clock."""
+        """Record that `steps` iterations took `cpu` seconds of CPU time and `wall` seconds of wall time."""
         if not self.fixed:
             self.rate = steps / max(wall, 1e-6)
             wanted = steps * CHUNK_SECONDS / max(cpu, 1e-6)
@@ -54,7 +54,7 @@ class Pace:
 def advance_run(
     problem: Problem, sampler: Sampler, run: Run, iterations: int, pool: ThreadPoolExecutor | None, width: int
 ) -> float:
-    """Advance all units of a replicate, with a barrier wherever ``run.barrier`` says; returns CPU seconds
+    """Advance all units of a replicate, which wait for each other at every ``run.barrier``; returns the CPU seconds
     spent in other threads."""
     elsewhere = 0.0
 
@@ -79,7 +79,7 @@ def advance_run(
 
 
 def shares(units: int, width: int) -> list[range]:
-    """Units divided among `width` threads.
+    """Divide the units among `width` threads.
 
     >>> shares(5, 2)
     [range(0, 5, 2), range(1, 5, 2)]
@@ -88,16 +88,16 @@ def shares(units: int, width: int) -> list[range]:
 
 
 def end_steps(problem: Problem, sampler: Sampler, run: Run, steps: int) -> bool:
-    """All units have made `steps` iterations; whether they met at a barrier."""
+    """Record that all units have made `steps` iterations, and merge them at a barrier; returns whether it was one."""
     run.iterations += steps
-    meets = run.iterations == run.barrier
-    if meets:
+    at_barrier = run.iterations == run.barrier
+    if at_barrier:
         sampler.merge(problem, run)
-    return meets
+    return at_barrier
 
 
 def advance_for(problem: Problem, sampler: Sampler, run: Run, end: int, seconds: float, pace: Pace) -> None:
-    """Advance a replicate to iteration `end`, or for about so many seconds, compiling not counted."""
+    """Advance a replicate to iteration `end`, or for about `seconds`, not counting the time spent compiling."""
     deadline = clock() + seconds
     while run.iterations < end and not run.finished:
         cpu, wall = cpu_clock(), clock()

@@ -1,7 +1,7 @@
 """A line in a terminal or notebook that says, from the first second, that kernels are being compiled.
 
-On the first run of a version this takes half a minute in which nothing else is to be seen. A thread of its own looks at
-what Numba says of its work (``compiling.work``), as the main thread may be the one that compiles.
+On the first run of a version this takes half a minute, in which nothing else would be displayed. A separate thread watches
+the compiler (``compiling.work``), as the main thread may be the one that compiles.
 """
 
 import contextvars
@@ -13,21 +13,27 @@ from typing import Any, NamedTuple
 from whichvars._kernels.jit import cache_directory
 from whichvars.sampling import compiling
 
-EVERY = 0.2  # seconds between two looks
-PATIENCE = 0.5  # seconds of compiling that are not worth a word
-LOWERING = 0.067  # seconds for each function, on the machine of the table
-LONG = 0.8  # seconds that one function more does not take
-LEAST_NEW = 0.2  # share of a sampler's functions that it does not share with others, roughly
+# seconds between two checks
+EVERY = 0.2
+# seconds of compiling before anything is displayed
+PATIENCE = 0.5
+# seconds to lower one function, on the machine on which EFFORTS were measured
+LOWERING = 0.067
+# A function that takes this many seconds longer than expected includes optimising a whole kernel.
+LONG = 0.8
+# share of a sampler's functions that no other sampler uses, roughly
+LEAST_NEW = 0.2
 
 
 class Effort(NamedTuple):
-    """What is compiled for a sampler."""
+    """The work of compiling a sampler."""
 
     functions: int
     optimising: float  # CPU seconds, after the functions were lowered one by one
 
 
-EFFORTS = {  # measured with an empty cache directory; rough, as it changes with every version
+# measured with an empty cache directory; only rough, as it changes with every version
+EFFORTS = {
     "exact": Effort(38, 1.3),
     "Hybrid": Effort(162, 9.0),
     "AddDeleteSwap": Effort(124, 6.2),
@@ -43,29 +49,29 @@ EFFORTS = {  # measured with an empty cache directory; rough, as it changes with
 
 
 class Forecast:
-    """How long compiling will still take: as long as it took on another machine, by how fast this one is so far."""
+    """Predicts how long compiling will still take, from the time it took on another machine and the speed of this one."""
 
     def __init__(self, effort: Effort, kept: int) -> None:
-        """`kept`: functions that are on the disk already, for whichever sampler."""
+        """`kept`: number of functions that are on disk already, for any sampler."""
         self.functions = max(effort.functions - kept, round(LEAST_NEW * effort.functions))
         self.optimising = effort.optimising
-        self.done, self.at = 0, 0.0  # functions, and the seconds after which there were so many
-        self.lowered = 0.0  # seconds of them without those of optimising
+        self.done, self.at = 0, 0.0  # functions done, and the seconds after which they were
+        self.lowered = 0.0  # seconds spent on them without optimising
 
     def left(self, seconds: float, done: int) -> float:
-        """Seconds left after so many, in which so many functions were done; below zero where it was too hopeful."""
+        """Seconds left when `done` functions took `seconds`; negative if the prediction was too optimistic."""
         if done > self.done:
             self._note(seconds, done)
         work = LOWERING * max(self.functions - self.done, 0) + self.optimising
         return work / self._speed() - (seconds - self.at)
 
     def _speed(self) -> float:
-        """In units of the other machine; at first it is taken to be the same."""
+        """The speed relative to the other machine; at first it is assumed to be the same."""
         return (1 + LOWERING * self.done) / (1 + self.lowered)
 
     def _note(self, seconds: float, done: int) -> None:
         took, expected = seconds - self.at, LOWERING * (done - self.done) / self._speed()
-        if took > expected + LONG / self._speed():  # a whole was optimised meanwhile
+        if took > expected + LONG / self._speed():  # a whole kernel was optimised meanwhile
             self.optimising = max(self.optimising - (took - expected) * self._speed(), 0.0)
             took = expected
         self.lowered += took
@@ -73,7 +79,7 @@ class Forecast:
 
 
 def compiling_words(what: str, left: float | None) -> str:
-    """What the line says.
+    """The text of the line.
 
     >>> compiling_words("the sampler", 7.3), compiling_words("the sampler", 43.0)
     ('compiling the sampler, once per version, about 7 s left', 'compiling the sampler, once per version, about 45 s left')
@@ -86,29 +92,29 @@ def compiling_words(what: str, left: float | None) -> str:
     return f"{words}, about {5 * round(left / 5) if left > 20 else round(left)} s left"
 
 
-# by the names of samplers, with what was compiled before: once in a process, as pilots and runs follow one another
+# by name of the sampler, with the work done before; kept for the whole process, as several runs may follow one another
 _forecasts: dict[str, tuple[Forecast, compiling.Work]] = {}
 
 
 class Announcer:
-    """Says so while anything is compiled within it, if `mode` is True and there is a terminal or notebook to say it in."""
+    """Displays a line while anything is compiled inside this context, if `mode` is True and in a terminal or notebook."""
 
     def __init__(self, mode: bool | Callable[..., None], name: str) -> None:
-        """`name`: of the sampler's class, or "exact"."""
+        """`name`: the name of the sampler's class, or "exact"."""
         self.what = "the enumeration" if name == "exact" else "the sampler"
         self.name = name
         self.notebook = in_notebook()
         self.show = mode is True and (sys.stderr.isatty() or self.notebook)
-        self.lock = threading.Lock()  # of what follows: two lines must not be drawn at the same time
+        self.lock = threading.Lock()  # for `line` and `bar`, which must not be drawn at the same time
         self.line: Any = None
-        self.bar: Any = None  # a progress bar that makes way
+        self.bar: Any = None  # a progress bar, which is hidden while the line is displayed
         self.over = threading.Event()
         self.thread: threading.Thread | None = None
 
     def __enter__(self) -> "Announcer":
         if self.show:
             self.before = compiling.work()
-            # in this context, by which a notebook knows whose output it is
+            # a notebook needs the context to know to which cell the output belongs
             run = contextvars.copy_context().run
             self.thread = threading.Thread(target=run, args=(self._watch,), daemon=True)
             self.thread.start()
@@ -118,16 +124,16 @@ class Announcer:
         self.stop()
 
     def stop(self) -> None:
-        """No more of it."""
+        """Remove the line and stop watching."""
         self.over.set()
         if self.thread is not None:
             self.thread.join()
             self.thread = None
         with self.lock:
-            self._hush()
+            self._hide()
 
     def draw(self, bar: Any, report: Any) -> None:
-        """Have a bar drawn, unless there is something else to say."""
+        """Draw a progress bar, unless the line is displayed."""
         with self.lock:
             if self.line is None:
                 self.bar = bar
@@ -138,14 +144,14 @@ class Announcer:
             self.look()
 
     def look(self) -> None:
-        """See whether anything is compiled, and say so."""
+        """Display the line if anything is being compiled, and hide it otherwise."""
         work = compiling.work()
         left = self._left(work) if work.busy else None
         with self.lock:
             if not work.busy:
-                self._hush()
+                self._hide()
             elif work.seconds - self.before.seconds >= PATIENCE:
-                self._say(compiling_words(self.what, left))
+                self._display(compiling_words(self.what, left))
 
     def _left(self, work: compiling.Work) -> float | None:
         if self.name not in _forecasts:
@@ -156,27 +162,27 @@ class Announcer:
         forecast, before = _forecasts[self.name]
         return forecast.left(work.seconds - before.seconds, work.finished - before.finished)
 
-    def _say(self, words: str) -> None:
+    def _display(self, words: str) -> None:
         if self.line is None:
             if self.bar is not None:
                 self.bar.pause()
             self.line = _NotebookWords() if self.notebook else _TerminalWords()
         self.line.say(words)
 
-    def _hush(self) -> None:
+    def _hide(self) -> None:
         if self.line is not None:
             self.line.stop()
             self.line = None
 
 
 def _kept() -> int:
-    """Compiled functions on the disk."""
+    """The number of compiled functions on disk."""
     directory = cache_directory()
     return 0 if directory is None else sum(1 for _ in directory.rglob("*.nbi"))
 
 
 def in_notebook() -> bool:
-    """Whether a notebook's kernel runs this. That its package is loaded is not enough: distributed loads it too."""
+    """Whether this runs in a notebook. That ipykernel is loaded is not enough, as distributed loads it too."""
     if "ipykernel" not in sys.modules:
         return False
     from IPython import get_ipython
@@ -185,7 +191,7 @@ def in_notebook() -> bool:
 
 
 class _TerminalWords:
-    """On standard error."""
+    """A line on standard error."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -204,7 +210,7 @@ class _TerminalWords:
 
 
 class _NotebookWords:
-    """In the output of a notebook's cell."""
+    """A line in the output of a notebook cell."""
 
     def __init__(self) -> None:
         from IPython.display import display

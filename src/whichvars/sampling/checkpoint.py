@@ -1,19 +1,18 @@
-"""Runs on disk: written while they go on, so that a run that was killed can be gone on with.
+"""Checkpoints: runs are saved while they are sampled, so that a run that was killed can be continued.
 
 A checkpoint is a directory:
 
-- ``run.npz``, written once: the problem, the settings, the seeds, and by which version;
-- ``replicate-0.npz``, …: each replicate with all that it will ever look at again: chains and the order of their
-  factors, memo, tables, what was learned, counts, random generators;
-- ``lock``, held by the process that runs.
+- ``run.npz``, written once: the problem, the settings, the seeds, and the version of whichvars;
+- ``replicate-0.npz``, …: the complete state of each replicate, that is chains and the order of their factors, memo,
+  tables, adapted parameters, counts and random generators;
+- ``lock``, which is locked by the process that samples.
 
-Replicates have nothing to do with one another, so each is written on its own: between two chunks it is copied by the
-thread that runs it, and written by a thread that does nothing else, while sampling goes on. Any set of such files is a
-state of the run. A replicate without a file starts anew, which its seed does to the last bit. Files take the place of
-older ones only when they are whole.
+Replicates are independent, so each is saved on its own: between two chunks the thread that advances it copies it, and
+another thread writes the copy while sampling continues. Any set of such files is a valid state of the run. A replicate
+without a file starts again from its seed, which gives the same bits. A file replaces an older one only when it is complete.
 
-Products of columns that chains and scans keep (``GramCache``, ``KeptRows``) are not written: they are a shortcut, and
-the same bits come of computing them again. Nor are the entries of a ``RateTable`` that are not in use.
+Products of columns that chains and scans keep (``GramCache``, ``KeptRows``) are not saved: computing them again gives the
+same bits. Unused entries of a ``RateTable`` are not saved either.
 """
 
 import contextlib
@@ -48,37 +47,39 @@ from whichvars.problem.problem import Problem
 from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget
 
 RUN, LOCK = "run.npz", "lock"
-SHARE = 0.02  # of the processors' time that writing may take, whatever `every` says
-MOST_ZEROS = 64 << 30  # bytes of zeros that a replicate may hold; they take no memory until they are used
+# largest share of the CPU time that writing may take, whatever `every` is
+SHARE = 0.02
+# bytes of zeros that a replicate may contain; they take no memory until they are used
+MOST_ZEROS = 64 << 30
 
 
 class NoProducts(NamedTuple):
-    """Stands for a ``GramCache``."""
+    """Saved in place of a ``GramCache``."""
 
     columns: int
     places: int
 
 
 class NoRows(NamedTuple):
-    """Stands for ``KeptRows``."""
+    """Saved in place of ``KeptRows``."""
 
     columns: int
     places: int
 
 
-# --- what is written
+# --- what is saved
 
 
 def classes() -> dict[str, type]:
-    """Everything that replicates are made of: the named tuples and dataclasses of the samplers and kernels."""
-    found: dict[str, type] = {c.__name__: c for c in (Plan, Settings, Replicate, NoProducts, NoRows)}
+    """All classes that replicates consist of: the named tuples and dataclasses of the samplers and kernels."""
+    known: dict[str, type] = {c.__name__: c for c in (Plan, Settings, Replicate, NoProducts, NoRows)}
     for package in (_kernels, samplers):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, cls in vars(importlib.import_module(module.name)).items():
-                own = inspect.isclass(cls) and cls.__module__ == module.name
-                if own and (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
-                    found[f"{module.name.removeprefix('whichvars.')}.{name}"] = cls
-    return found
+                defined_here = inspect.isclass(cls) and cls.__module__ == module.name
+                if defined_here and (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
+                    known[f"{module.name.removeprefix('whichvars.')}.{name}"] = cls
+    return known
 
 
 def version() -> str:
@@ -86,18 +87,18 @@ def version() -> str:
 
 
 def layout() -> str:
-    """A word that changes when what replicates are made of changes."""
-    made_of = {
+    """A hash that changes whenever the fields of these classes change."""
+    names = {
         name: [f.name for f in dataclasses.fields(cls)]
         if dataclasses.is_dataclass(cls)
         else list(cls._fields)  # type: ignore[attr-defined]
         for name, cls in sorted(classes().items())
     }
-    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:16]
 
 
 def problem_fingerprint(problem: Problem) -> str:
-    """SHA-256 of a problem; what it keeps for speed, and extends as models grow, is left out."""
+    """SHA-256 of a problem, without the table that is kept for speed and extended as models grow."""
     state = problem.__getstate__()
     target = state["_target"]
     slab = target.slab._replace(table=np.zeros((0, 0, 0)))
@@ -105,13 +106,13 @@ def problem_fingerprint(problem: Problem) -> str:
 
 
 def needed(value: Any) -> Any:
-    """The tree without what nobody will look at: every ``GramCache``, all ``KeptRows``, and the unused part of every
+    """A state without what need not be saved: every ``GramCache``, all ``KeptRows``, and the unused rows of every
     ``RateTable``."""
 
     def used(table: Any) -> Any:
         rows = int(table.ints[ENTRIES])
-        parts = {"rows": table.rows, "probabilities": table.probabilities}
-        return table._replace(**{name: storage.Leading(part, rows) for name, part in parts.items()})
+        arrays: dict[str, Any] = {"rows": table.rows, "probabilities": table.probabilities}
+        return table._replace(**{name: storage.Leading(array, rows) for name, array in arrays.items()})
 
     value = _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
     value = _replace(value, KeptRows, lambda rows: NoRows(len(rows.place), len(rows.held)))
@@ -119,15 +120,15 @@ def needed(value: Any) -> Any:
 
 
 def with_products(value: Any) -> Any:
-    """The tree with empty ones in their places."""
+    """A state that was read, with empty caches where ``needed`` left them out."""
 
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
             place=np.full(n.columns, -1, np.int32),
-            rent=np.zeros(n.columns, np.int32),
+            computed=np.zeros(n.columns, np.int32),
             kept=np.full(n.places, -1, np.int64),
             values=np.zeros((n.columns, n.places)),
-            hand=np.zeros(1, np.int64),
+            next_place=np.zeros(1, np.int64),
         )
 
     value = _replace(value, NoRows, lambda n: empty_rows(n.columns, n.places))
@@ -135,7 +136,7 @@ def with_products(value: Any) -> Any:
 
 
 def _replace(value: Any, cls: type, make: Any) -> Any:
-    """A tree with instances of `cls` replaced; what is mutable is copied, arrays are not."""
+    """A nested structure with all instances of `cls` replaced. Lists and dataclasses are copied, arrays are not."""
 
     def inner(item: Any) -> Any:
         return _replace(item, cls, make)
@@ -159,7 +160,7 @@ def _replace(value: Any, cls: type, make: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Passing(os.PathLike[str]):
-    """A directory that is of no use when the run is done: its end is not written."""
+    """A directory that is deleted when the run is done, so that its final state need not be written."""
 
     path: Path
 
@@ -168,10 +169,10 @@ class Passing(os.PathLike[str]):
 
 
 class Checkpoint:
-    """A directory in which a run is kept, locked until ``close``.
+    """The directory of a run, locked until ``close``.
 
-    Failing to write while sampling is going on ends nothing: there is a warning, the last files stand, and it is tried
-    again when the next ones are due.
+    If writing fails during sampling, there is a warning, the last files stay, and writing is tried again when the next
+    files are due.
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: str | float = "30s") -> None:
@@ -182,19 +183,19 @@ class Checkpoint:
         self.due: dict[int, float] = {}
         self.written: dict[int, tuple[int, int]] = {}
         self.started = time.process_time()
-        self.spent = 0.0  # seconds of a processor, in all
-        self.last = 0.0  # and on the last file
+        self.spent = 0.0  # CPU seconds spent on writing
+        self.last = 0.0  # CPU seconds spent on the last file
         self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
         self._lock = _lock(self.directory)
         self.known = classes()
-        for name in ("run", "replicate-*"):  # what a process that was killed was writing
-            for left in self.directory.glob(f".{name}.npz.*.tmp"):
-                left.unlink()
+        for name in ("run", "replicate-*"):  # files that a killed process did not finish
+            for unfinished in self.directory.glob(f".{name}.npz.*.tmp"):
+                unfinished.unlink()
         self._writer = ThreadPoolExecutor(1)
 
     def close(self) -> None:
-        """Wait for what is being written, and give the lock back."""
+        """Wait until all files are written, and release the lock."""
         self._writer.shutdown()
         self._lock.close()
 
@@ -208,7 +209,7 @@ class Checkpoint:
         return (self.directory / RUN).exists()
 
     def begin(self, problem: Problem, settings: Settings) -> None:
-        """Write what does not change; a run that is already there must be given up first."""
+        """Write what does not change during a run. The directory must not contain another run."""
         self.token = uuid.uuid4().hex
         self._write_run(problem, settings)
 
@@ -225,7 +226,7 @@ class Checkpoint:
         try:
             storage.save(self.directory / RUN, "run", content, known)
         except TypeError as error:
-            raise ArgumentTypeError(f"this run cannot be kept in a checkpoint: {error}") from error
+            raise ArgumentTypeError(f"this run cannot be saved in a checkpoint: {error}") from error
         except OSError as error:
             raise OutputError(f"cannot write a checkpoint to {self.directory}: {error.strerror}") from error
 
@@ -239,47 +240,47 @@ class Checkpoint:
         if (content["version"], content["layout"]) != (version(), layout()):
             raise DataError(
                 f"the checkpoint in {self.directory} was made by another version of whichvars, {content['version']}; this is "
-                f"{version()}. Go on with the version it was made by, or start again in another directory"
+                f"{version()}. Continue with the version that made it, or start again in another directory"
             )
         self.token = content["token"]
         return content["problem"], content["settings"], content["fingerprint"]
 
     def change_settings(self, problem: Problem, settings: Settings) -> None:
-        """The same run, made longer."""
+        """Save the settings of a run that is extended."""
         self._write_run(problem, settings)
 
     def replicates(self) -> dict[int, Replicate]:
-        """All replicates that were written."""
-        found = {}
+        """All replicates that were saved."""
+        replicates = {}
         for path in self.directory.glob("replicate-*.npz"):
             match = re.fullmatch(r"replicate-(\d+)\.npz", path.name)
             if match:
-                found[int(match[1])] = self._read(path, int(match[1]))
-        return found
+                replicates[int(match[1])] = self._read(path, int(match[1]))
+        return replicates
 
     def _read(self, path: Path, index: int) -> Replicate:
         try:
             content = storage.load(path, "replicate", self.known, MOST_ZEROS)
         except DataError as error:
             raise DataError(
-                f"{error}; without this file its replicate starts anew, and the others go on"
+                f"{error}; if you remove this file, its replicate starts again and the others continue"
             ) from error
         if content["token"] != self.token or content["index"] != index:
-            raise DataError(f"{path} belongs to another run; without it its replicate starts anew")
+            raise DataError(f"{path} belongs to another run; if you remove it, its replicate starts again")
         replicate: Replicate = with_products(content["replicate"])
         self.written[index] = _moment(replicate)
         return replicate
 
     def start_clock(self, replicates: int) -> None:
-        """Have the replicates' files fall due one after the other."""
+        """Schedule the first files of the replicates, one after the other."""
         self.started, now = time.process_time(), time.monotonic()
         self.due = {i: now + self.every * (i + 1) / replicates for i in range(replicates)}
 
     def write_if_due(self, index: int, replicate: Replicate, others: Iterable[int] = ()) -> None:
-        """Where it is time, copy a replicate that no thread is working on, and have it written meanwhile.
+        """If a file is due, copy a replicate that no thread is working on; another thread writes the copy.
 
-        Only one copy is kept: while it is being written, the next replicate has to wait. The one that has been due
-        for longest goes first, so each waits for a turn of all at most; `others` are those that will come again soon.
+        There is memory for one copy only: while it is being written, other replicates have to wait. The replicate that
+        has been due for longest goes first. `others` are the replicates that are still being advanced.
         """
         now = time.monotonic()
         if now < self.due[index] or any(self.due[i] < self.due[index] for i in others):
@@ -300,12 +301,11 @@ class Checkpoint:
         )
 
     def _affordable(self) -> bool:
-        """Whether all that was spent on writing, and what one more file will take, is no more than its share of the time
-        that the process got."""
+        """Whether one more file keeps the time spent on writing below its share of the CPU time of the process."""
         return self.spent + self.last <= SHARE * (time.process_time() - self.started)
 
     def _is_written(self, index: int, wait: bool = False) -> bool:
-        """Whether the last file is; an error of the thread that wrote it is raised here."""
+        """Whether the last file has been written; an error of the thread that wrote it is raised here."""
         pending = self._pending.get(index)
         if pending is not None and (wait or pending.done()):
             del self._pending[index]
@@ -313,7 +313,7 @@ class Checkpoint:
         return index not in self._pending
 
     def write(self, index: int, replicate: Replicate) -> bool:
-        """Write a replicate now; False, and a warning, if that cannot be done."""
+        """Write a replicate now; returns False, with a warning, if that is not possible."""
         self._is_written(index, wait=True)
         if self.written.get(index) == _moment(replicate):
             return True
@@ -334,14 +334,16 @@ class Checkpoint:
             self._room_taken.release()
 
     def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float) -> bool:
-        clock = time.thread_time()  # while it waits for the disk, others can use the processor
+        clock = (
+            time.thread_time()
+        )  # not wall time: other threads can use the CPU while this one waits for the disk
         try:
             storage.write(self._path(index), prepared, quick=True)
         except OSError as error:
             self.due[index] = time.monotonic() + self.every
             warnings.warn(
                 f"the checkpoint of replicate {index} could not be written to {self.directory}: {error.strerror or error}. "
-                f"Sampling goes on; {self._left(index)}, and it is tried again in {self.every:g} seconds",
+                f"Sampling continues; {self._previous(index)}, and writing is tried again in {self.every:g} seconds",
                 CheckpointWarning,
                 stacklevel=2,
             )
@@ -355,9 +357,9 @@ class Checkpoint:
     def _path(self, index: int) -> Path:
         return self.directory / f"replicate-{index}.npz"
 
-    def _left(self, index: int) -> str:
+    def _previous(self, index: int) -> str:
         kept = self._path(index).exists()
-        return "the one written before stands" if kept else "there is none of it yet"
+        return "the previous checkpoint is kept" if kept else "there is no previous checkpoint"
 
 
 def _moment(replicate: Replicate) -> tuple[int, int]:
@@ -366,21 +368,21 @@ def _moment(replicate: Replicate) -> tuple[int, int]:
 
 def parse_every(every: str | float) -> float:
     """Seconds between two checkpoints."""
-    found = parse_budget(every)
-    if found.seconds is None:
+    seconds = parse_budget(every).seconds
+    if seconds is None:
         raise DataError(f'every={every!r} has no unit: give a time such as "30s", or a number of seconds')
-    return found.seconds
+    return seconds
 
 
 # --- the lock
 
 
 def _lock(directory: Path) -> IO[str]:
-    """Make the directory and lock it. The system gives the lock back when its process ends, however it ends, so none
-    is left behind by a run that was killed."""
+    """Create the directory and lock it. The operating system releases the lock when the process ends for any reason, so a
+    run that was killed leaves no lock behind."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        stream = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115 - stays open while the run goes on
+        stream = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115 - stays open during the run
     except OSError as error:
         raise OutputError(
             f"cannot write a checkpoint to {directory}: {error.strerror}; name another directory"
@@ -417,7 +419,7 @@ else:
 
 @contextlib.contextmanager
 def locked(directory: str | os.PathLike[str] | None, every: str | float) -> Iterator[Checkpoint | None]:
-    """The checkpoint in a directory, or None where there is to be none."""
+    """The checkpoint in a directory, or None without a directory."""
     if directory is None:
         yield None
         return

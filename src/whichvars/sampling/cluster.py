@@ -1,8 +1,8 @@
-"""A run on a Dask cluster, seen from the client: who advances what, and what to do when somebody is lost.
+"""A run on a Dask cluster, seen from the client: which worker advances which replicate, and what happens when one is lost.
 
-The client has every replicate as it was at the start of its round, and takes the state at its end from the answer of the
-worker (``workers.py``). Dask itself gives the task of a worker that died to another one; where that one does not have
-what the task goes by, it says so and is asked again with all of it.
+The client keeps the state of every replicate at the start of its round, and receives the state at the end of the round in
+the worker's reply (``workers.py``). When a worker dies, Dask gives its task to another one. If that worker does not have
+the state that the task starts from, it says so, and the client sends the request again with the complete state.
 """
 
 import logging
@@ -33,23 +33,29 @@ from whichvars.sampling.workers import (
     unpack,
 )
 
-OVERHEAD_SHARE = 0.05  # of a round that sending may take before rounds are made longer
-PAYS = 2.0  # times what a round of units costs in sending must be saved by dividing it
-PATIENCE = 10.0  # seconds to wait for a scheduler, and for its first worker
-WITHOUT_WORKERS = 60.0  # seconds after which a cluster that has lost all workers is given up
-LOOK = 5.0  # seconds between two looks at who is there
-TRIES = 20  # of one round, each with a worker or the data of a run lost
+# share of a round that sending may take before rounds are made longer
+OVERHEAD_SHARE = 0.05
+# units are divided among workers if that saves at least this many times the seconds it costs in sending
+LEAST_GAIN = 2.0
+# seconds to wait for a scheduler, and for its first worker
+PATIENCE = 10.0
+# seconds after which a cluster without any workers is given up
+WITHOUT_WORKERS = 60.0
+# seconds between two updates of the list of workers
+UPDATE_SECONDS = 5.0
+# attempts at one round, if a worker or the data are lost each time
+TRIES = 20
 
 
 class Holder(NamedTuple):
-    """Which worker has a replicate, or a part of it, and as it was when."""
+    """The worker that has a replicate or some of its units, and the moment of the state that it has."""
 
     worker: str
     moment: tuple[int, int]
 
 
 class DaskPool:
-    """The client's side of a run: it has every replicate as it was at the start of its round."""
+    """The client's side of a run. It keeps the state of every replicate at the start of its round."""
 
     def __init__(
         self,
@@ -63,29 +69,31 @@ class DaskPool:
     ) -> None:
         self.cluster, self.round_seconds, self.spread = cluster, round_seconds, spread
         self.problem, self.sampler, self.replicates = problem, sampler, replicates
-        self.site = WorkerState(problem, sampler, chunk)
+        self.worker_state = WorkerState(problem, sampler, chunk)
         self.token = uuid.uuid4().hex
         self.lock, self.sending = threading.Lock(), threading.Lock()
         self.given_up = False
         self.stack = ExitStack()
         self.threads: dict[str, int] = {}  # of each worker
-        self.looked = 0.0
-        self.alone: float | None = None  # since when there are no workers
-        self.settled: set[str] = set()
+        self.updated = 0.0
+        self.without_workers_since: float | None = None
+        self.with_data: set[str] = set()  # workers that were sent the problem and the sampler
         self.busy: Counter[str] = Counter()
         self.pending: set[Any] = set()
         self.holders: dict[tuple[int, ...], Holder] = {}
-        self.speed: dict[int, float] = {}  # iterations a second of a whole replicate on one thread
-        self.overhead: float | None = None  # seconds of a round of a whole replicate that are not advancing
+        self.speed: dict[int, float] = {}  # iterations per second of a whole replicate on one thread
+        self.overhead: float | None = (
+            None  # seconds of a round of a whole replicate that are not spent sampling
+        )
         self.overhead_of_units: dict[int, float] = {}
 
-    # --- beginning and end
+    # --- opening and closing
 
     def __enter__(self) -> "DaskPool":
         import dask
 
         cluster = self.cluster
-        with self.stack:  # closes what was opened if something goes wrong
+        with self.stack:  # closes whatever was opened if there is an error
             if isinstance(cluster, str):
                 self.stack.enter_context(_quiet())
                 self.client = self.stack.enter_context(_connect(cluster))
@@ -96,14 +104,14 @@ class DaskPool:
                     f"the client is {self.client.status}, not running; connect a new one to the scheduler"
                 )
             self.address = self.client.scheduler.address
-            # states are part of the tasks, so that the scheduler can give these to another worker
+            # tasks contain the states, so that the scheduler can give them to another worker
             limit = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
             self.stack.enter_context(dask.config.set(limit))
             self._wait_for_workers(PATIENCE)
-            self._look()
+            self._update_workers()
             self._check_software()
-            self.stack.callback(self._leave)
-            self._settle_all()
+            self.stack.callback(self._forget_run)
+            self._send_data()
             self.pool = self.stack.enter_context(ThreadPoolExecutor(max(2, 2 * sum(self.threads.values()))))
             self.stack.callback(self.give_up)
             self.stack = self.stack.pop_all()
@@ -113,56 +121,58 @@ class DaskPool:
         self.stack.close()
 
     def _check_software(self) -> None:
-        """Every worker must have the same software. What is sent for that needs no whichvars there, but the same Python."""
+        """Raise an error unless every worker has the same software.
+
+        The check itself works without whichvars on the worker, but it needs the same version of Python.
+        """
         ours = software()
         versions = self.client.get_versions()
         python = ours["python"].rsplit(".", 1)[0]
-        for who, found in [("the scheduler", versions["scheduler"]), *versions["workers"].items()]:
-            theirs = ".".join(found["host"]["python"].split(".")[:3])
+        for name, info in [("the scheduler", versions["scheduler"]), *versions["workers"].items()]:
+            theirs = ".".join(info["host"]["python"].split(".")[:3])
             if theirs.rsplit(".", 1)[0] != python:
                 raise ClusterError(
-                    f"{who} has Python {theirs}, here it is {ours['python']}; use the same everywhere"
+                    f"{name} has Python {theirs}, but this process has {ours['python']}; use the same version everywhere"
                 )
-        for worker, found in self.client.run(_look_at_software).items():
-            if isinstance(found, str):
+        for worker, installed in self.client.run(_installed_software).items():
+            if isinstance(installed, str):
                 raise ClusterError(
-                    f"worker {worker} cannot import whichvars {ours['whichvars']} ({found}); install it on every worker"
+                    f"worker {worker} cannot import whichvars {ours['whichvars']} ({installed}); install it on every worker"
                 )
-            different = differences(found, ours)
+            different = differences(installed, ours)
             if different:
                 raise ClusterError(
-                    f"worker {worker} has other software than this process: {different}. The numbers could differ: install "
+                    f"worker {worker} has different software from this process: {different}. Results could differ: install "
                     "the same versions on every worker"
                 )
 
-    def _settle_all(self) -> None:
-        """Send the data to every worker: from here once, and from worker to worker."""
-        self.data = self.client.scatter(self.site, hash=False)
+    def _send_data(self) -> None:
+        """Send the data to every worker: once from the client, then from worker to worker."""
+        self.scattered = self.client.scatter(self.worker_state, hash=False)
         futures = {
             worker: self.client.submit(
-                _set_up, self.token, self.data, workers=[worker], allow_other_workers=True, pure=False
+                _set_up, self.token, self.scattered, workers=[worker], allow_other_workers=True, pure=False
             )
             for worker in self.threads
         }
         for worker, future in futures.items():
             try:
-                settled = self._result(future, worker)
-                self.settled.add(settled)
+                self.with_data.add(self._result(future, worker))
             except ClusterError:
                 raise
             except _losses():
-                continue  # it has gone; who comes in its place is sent the data with a round
-        if not self.settled:
-            raise ClusterError(f"the data could be sent to none of the workers of {self.address}")
+                continue  # the worker is lost; one that replaces it is sent the data with its first round
+        if not self.with_data:
+            raise ClusterError(f"the data could not be sent to any worker of {self.address}")
 
-    def _leave(self) -> None:
-        """Have the workers forget the run, those that can be reached."""
+    def _forget_run(self) -> None:
+        """Make all workers that can be reached forget the run."""
         if self.client.status == "running":
             with suppress(OSError, TimeoutError, *_losses()):
                 self.client.run(forget, self.token, on_error="ignore")
 
     def give_up(self) -> None:
-        """No thread waits for a round any longer."""
+        """Cancel all pending rounds, so that no thread waits for them any longer."""
         self.given_up = True
         with self.lock:
             pending = list(self.pending)
@@ -170,36 +180,39 @@ class DaskPool:
             with suppress(OSError, TimeoutError, *_losses()):
                 self.client.cancel(pending, force=True)
 
-    # --- who is there
+    # --- workers
 
     @property
     def width(self) -> int:
         return max(1, min(self.replicates, self._slots()))
 
     def _slots(self) -> int:
-        """Threads of all workers."""
-        if time.monotonic() - self.looked > LOOK:
-            self._look()
+        """The number of threads of all workers together."""
+        if time.monotonic() - self.updated > UPDATE_SECONDS:
+            self._update_workers()
         return sum(self.threads.values())
 
-    def _look(self) -> None:
-        """See which workers there are; a scheduler that is too busy to say so is not taken for one that has gone."""
+    def _update_workers(self) -> None:
+        """Update the list of workers. A scheduler that is too busy to answer in time does not count as lost."""
         if self.client.status != "running":
             raise self._lost()
         try:
-            found = self.client.sync(self.client.scheduler.ncores, callback_timeout=PATIENCE)
+            threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=PATIENCE)
         except TimeoutError:
             return
-        except Exception as error:  # whatever comes out of a connection that is being closed
+        except Exception as error:  # a connection that is being closed may raise anything
             raise self._lost() from error
         with self.lock:
-            self.threads, self.looked = dict(found), time.monotonic()
-            self.settled = {worker for worker in self.settled if worker in self.threads}
+            self.threads, self.updated = dict(threads), time.monotonic()
+            self.with_data = {worker for worker in self.with_data if worker in self.threads}
             if self.threads:
-                self.alone = None
-            elif self.alone is None:
-                self.alone = time.monotonic()
-        if self.alone is not None and time.monotonic() - self.alone > WITHOUT_WORKERS:
+                self.without_workers_since = None
+            elif self.without_workers_since is None:
+                self.without_workers_since = time.monotonic()
+        if (
+            self.without_workers_since is not None
+            and time.monotonic() - self.without_workers_since > WITHOUT_WORKERS
+        ):
             raise ClusterError(
                 f"the scheduler at {self.address} has had no workers for {WITHOUT_WORKERS:g} seconds"
             )
@@ -209,15 +222,15 @@ class DaskPool:
             self.client.wait_for_workers(1, timeout=seconds)
         except TimeoutError:
             raise ClusterError(
-                f"the scheduler at {self.address} has no workers, {seconds:g} seconds after it was asked; start some with: "
+                f"the scheduler at {self.address} still has no workers after {seconds:g} seconds; start some with: "
                 f"dask worker {self.address}"
             ) from None
 
     def _lost(self) -> ClusterError:
-        return ClusterError(f"the scheduler at {self.address} cannot be reached any longer")
+        return ClusterError(f"the scheduler at {self.address} can no longer be reached")
 
     def _reserve(self, preferred: str | None) -> str | None:
-        """The worker that is to be asked next: the preferred one, unless it is busy while others are not."""
+        """The worker to ask next: the preferred one, unless it is busier than others."""
         with self.lock:
             workers = sorted(
                 self.threads, key=lambda w: (self.busy[w] // self.threads[w], w != preferred, self.busy[w], w)
@@ -246,31 +259,31 @@ class DaskPool:
 
     def _advance_whole(self, index: int, run: Run, end: int, limit: float) -> Spent:
         started, before = time.perf_counter(), run.iterations
-        answer, moved = self._round((index,), run, end, limit)
+        reply, moved = self._round((index,), run, end, limit)
         vars(run).update(vars(moved))
-        overhead = time.perf_counter() - started - answer.wall_seconds - answer.compiling
+        overhead = time.perf_counter() - started - reply.wall_seconds - reply.compiling
         with self.lock:
             self.overhead = overhead if self.overhead is None else 0.7 * self.overhead + 0.3 * overhead
-        self.speed[index] = (run.iterations - before) / max(answer.wall_seconds, 1e-6)
-        return Spent(answer.cpu_seconds, _compiling_elsewhere(answer))
+        self.speed[index] = (run.iterations - before) / max(reply.wall_seconds, 1e-6)
+        return Spent(reply.cpu_seconds, _compiling_elsewhere(reply))
 
     def _steps(self, run: Run, end: int) -> int:
-        """Iterations that units can make on their own."""
+        """Iterations that the units can make before they exchange what they have learned."""
         return (end if run.barrier is None else min(end, run.barrier)) - run.iterations
 
     def _width_of_units(self, index: int, run: Run, end: int, limit: float) -> int:
-        """Among how many workers to divide the units of a replicate for the next round."""
+        """The number of workers among which to divide the units of a replicate in the next round."""
         spread, units = self.spread, len(run.units)
         if spread is False or units == 1:
             return 1
         width = min(units, max(self._slots() // self.replicates, 2 if spread else 1))
         if spread or width == 1:
             return width
-        if index not in self.speed:  # it has yet to be seen how fast it is
+        if index not in self.speed:  # its speed is not known yet
             return 1
         seconds = min(limit * width, self._steps(run, end) / max(self.speed[index], 1e-9))
         cost = self.overhead_of_units.get(index, self.overhead or 0.0)
-        return width if seconds * (1 - 1 / width) > PAYS * cost else 1
+        return width if seconds * (1 - 1 / width) > LEAST_GAIN * cost else 1
 
     def _advance_units(self, index: int, run: Run, end: int, limit: float, width: int) -> Spent:
         started = time.perf_counter()
@@ -282,63 +295,63 @@ class DaskPool:
         groups = [tuple(share) for share in shares(len(run.units), width)]
 
         def advance(group: tuple[int, ...]) -> tuple[Reply, Run]:
-            part = replace(run, units=[u if i in group else None for i, u in enumerate(run.units)])
-            return self._round((index, *group), part, run.iterations + steps, limit)
+            subset = replace(run, units=[u if i in group else None for i, u in enumerate(run.units)])
+            return self._round((index, *group), subset, run.iterations + steps, limit)
 
-        rounds = [self.pool.submit(advance, group) for group in groups]
-        answers = []
-        for group, found in zip(groups, [future.result() for future in rounds]):
-            answers.append(found[0])
+        futures = [self.pool.submit(advance, group) for group in groups]
+        replies = []
+        for group, (reply, advanced) in zip(groups, [future.result() for future in futures]):
+            replies.append(reply)
             for unit in group:
-                run.units[unit] = found[1].units[unit]
+                run.units[unit] = advanced.units[unit]
         if end_steps(self.problem, self.sampler, run, steps):
-            for group in groups:  # what was learned was shared out: no worker has it yet
+            for group in groups:  # the units have exchanged what they learned: no worker has the new states
                 self.holders.pop((index, *group), None)
-        work = sum(answer.wall_seconds for answer in answers)
+        work = sum(reply.wall_seconds for reply in replies)
         self.speed[index] = steps / max(work, 1e-6)
-        slowest = max(answer.wall_seconds + answer.compiling for answer in answers)
+        slowest = max(reply.wall_seconds + reply.compiling for reply in replies)
         self.overhead_of_units[index] = time.perf_counter() - started - slowest
-        return Spent(sum(answer.cpu_seconds for answer in answers), max(map(_compiling_elsewhere, answers)))
+        return Spent(sum(reply.cpu_seconds for reply in replies), max(map(_compiling_elsewhere, replies)))
 
     def _round(self, key: tuple[int, ...], run: Run, end: int, limit: float) -> tuple[Reply, Run]:
-        """Have one worker advance a replicate or a part of it, however often it takes."""
+        """Have a worker advance a replicate or some of its units; try again if the worker is lost."""
         moment, holder = moment_of(run), self.holders.pop(key, None)
         preferred = holder.worker if holder and holder.moment == moment else None
         has_it = preferred is not None
         for _ in range(TRIES):
             worker = self._reserve(preferred)
             try:
-                expected = has_it and worker == preferred and worker in self.settled
-                order = Request(self.token, key, moment, None if expected else pack(run), end, limit)
-                answer = self._ask(order, worker)
+                expected = has_it and worker == preferred and worker in self.with_data
+                request = Request(self.token, key, moment, None if expected else pack(run), end, limit)
+                reply = self._ask(request, worker)
             finally:
                 self._release(worker)
-            if answer is not None and answer.state is not None:
-                moved = unpack(answer.state)
-                self.settled.add(answer.worker)
-                self.holders[key] = Holder(answer.worker, moment_of(moved))
-                return answer, moved
-            if answer is not None and not expected:
-                self.settled.discard(answer.worker)  # it has not even the data
-            has_it, preferred = False, None if answer is None else answer.worker
-            self._look()
+            if reply is not None and reply.state is not None:
+                moved = unpack(reply.state)
+                self.with_data.add(reply.worker)
+                self.holders[key] = Holder(reply.worker, moment_of(moved))
+                return reply, moved
+            if reply is not None and not expected:  # the state was sent, so the worker lacks the data
+                self.with_data.discard(reply.worker)
+            has_it, preferred = False, None if reply is None else reply.worker
+            self._update_workers()
         raise ClusterError(
-            f"replicate {key[0]} could not be advanced on {self.address}: workers are lost again and again"
+            f"replicate {key[0]} could not be advanced on {self.address}: workers were lost in {TRIES} attempts"
         )
 
-    def _ask(self, order: Request, worker: str | None) -> Reply | None:
-        """The answer of a worker, by preference the one named; None if what it needed was lost on the way."""
-        site = None if worker in self.settled else self.data
+    def _ask(self, request: Request, worker: str | None) -> Reply | None:
+        """The reply of a worker, preferably of the one named; None if the worker or the data were lost."""
+        state = None if worker in self.with_data else self.scattered
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         try:
             future = self.client.submit(
-                _run_round, pickle.dumps(order, protocol=5), site, pure=False, **where
+                _run_round, pickle.dumps(request, protocol=5), state, pure=False, **where
             )
             with self.lock:
                 self.pending.add(future)
             try:
-                answer: Reply = self._result(future, worker)
-                return answer
+                reply: Reply = self._result(future, worker)
+                return reply
             finally:
                 with self.lock:
                     self.pending.discard(future)
@@ -354,24 +367,24 @@ class DaskPool:
             return None
 
     def _send_again(self) -> None:
-        """Where the data of the run went with the worker that was to keep them for newcomers."""
+        """Scatter the data again if they were lost together with the worker that kept them for new workers."""
         with self.sending:
-            if self.data.status != "finished":
+            if self.scattered.status != "finished":
                 self._wait_for_workers(WITHOUT_WORKERS)
-                self.data = self.client.scatter(self.site, hash=False)
+                self.scattered = self.client.scatter(self.worker_state, hash=False)
 
     def _result(self, future: Any, worker: str | None) -> Any:
-        """The result of a task, with a look now and then whether there is anybody to work at it.
+        """The result of a task. While waiting, check regularly that there are still workers.
 
-        A task that prefers a worker which has gone is given up: should all others have gone too, Dask would not give it
-        to one that comes.
+        A task that prefers a worker which is lost is cancelled: if all other workers were lost too, Dask would not give
+        it to a new one.
         """
         import distributed
 
         done = threading.Event()
         future.add_done_callback(lambda _: done.set())
-        while not done.wait(LOOK):
-            self._look()
+        while not done.wait(UPDATE_SECONDS):
+            self._update_workers()
             if worker is not None and worker not in self.threads:
                 future.cancel(force=True)
         try:
@@ -380,7 +393,7 @@ class DaskPool:
             raise ClusterError(f"a worker of {self.address} cannot import what it needs: {error}") from error
         except distributed.scheduler.KilledWorker as error:
             raise ClusterError(
-                f"workers of {self.address} died one after the other at the same task; have they enough memory? {error}"
+                f"several workers of {self.address} died during the same task; do they have enough memory? {error}"
             ) from error
         except Exception as error:
             if self.client.status != "running":
@@ -388,16 +401,19 @@ class DaskPool:
             raise
 
 
-def _compiling_elsewhere(answer: Reply) -> float:
-    """Seconds of compiling for an answer; those of a worker in this process, the clock here has left out already."""
-    return 0.0 if answer.process == process() else answer.compiling
+def _compiling_elsewhere(reply: Reply) -> float:
+    """Seconds that another process spent compiling. Compiling in this process is already left out by its clock."""
+    return 0.0 if reply.process == process() else reply.compiling
 
 
-def _travelling() -> tuple[Any, Any, Any]:
-    """What workers are asked to call. Functions inside a function travel whole and not by their names, and orders as bytes: the
-    scheduler reads every task, and so need not have whichvars; a worker that does not have it can say so."""
+def _remote_functions() -> tuple[Any, Any, Any]:
+    """The functions that workers call.
 
-    def look_at_software() -> Any:
+    Nested functions are pickled by value and not by name, and requests are sent as bytes. The scheduler, which unpickles
+    every task, therefore does not need whichvars, and a worker without whichvars can report that.
+    """
+
+    def installed_software() -> Any:
         try:
             from whichvars.sampling.workers import software
 
@@ -405,26 +421,26 @@ def _travelling() -> tuple[Any, Any, Any]:
         except ImportError as error:
             return str(error)
 
-    def set_up(token: str, site: Any) -> Any:
+    def set_up(token: str, state: Any) -> Any:
         from whichvars.sampling import workers
 
-        return workers.set_up(token, site)
+        return workers.set_up(token, state)
 
-    def run_round(order: bytes, site: Any) -> Any:
+    def run_round(request: bytes, state: Any) -> Any:
         import pickle
 
         from whichvars.sampling import workers
 
-        return workers.run_round(pickle.loads(order), site)
+        return workers.run_round(pickle.loads(request), state)
 
-    return look_at_software, set_up, run_round
+    return installed_software, set_up, run_round
 
 
-_look_at_software, _set_up, _run_round = _travelling()
+_installed_software, _set_up, _run_round = _remote_functions()
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """What is raised where a scheduler, a worker or data have gone."""
+    """The exceptions that are raised when a scheduler, a worker or data are lost."""
     import distributed
 
     return (CancelledError, distributed.CancelledError, distributed.comm.CommClosedError)
@@ -442,7 +458,7 @@ def _connect(address: str) -> Any:
 
 
 class _quiet:
-    """Within it, distributed's loggers say nothing below an error: what a user must know is raised or warned of."""
+    """Silence distributed's loggers below critical errors: what a user must know is raised or warned about."""
 
     def __enter__(self) -> None:
         self.logger = logging.getLogger("distributed")

@@ -1,14 +1,15 @@
-"""A clock that stands still while Numba compiles, and what it compiles at the moment.
+"""A clock that stops while Numba compiles, and a record of what has been compiled.
 
-Kernels are compiled, or read from where compiled ones are kept, when they are first called, in whichever thread that
-happens: minutes after an installation, a second in every new process. No time that a run is given should go into that.
+Kernels are compiled, or read from the cache on disk, when they are first called, in whichever thread calls them. This
+takes up to minutes after an installation and about a second in every new process. It should not use up the time budget
+of a run.
 
-Numba tells of it by events (``numba.core.event``). That of its lock, "numba:compiler_lock", begins when a thread wants to
-compile, so that waiting for another thread that compiles is in it, and so is reading from disk, which "numba:compile"
-leaves out. Nothing takes the lock once kernels are there. Where there are no such events, as with
-``NUMBA_DISABLE_JIT=1`` or in a Numba that has others, this is a clock like any other.
+Numba reports its work by events (``numba.core.event``). The event of its lock, "numba:compiler_lock", begins when a thread
+wants to compile. It therefore includes waiting for another thread that compiles, and also reading from disk, which
+"numba:compile" leaves out. Nothing takes the lock once kernels are in memory. Without such events, as with
+``NUMBA_DISABLE_JIT=1`` or in a version of Numba with other events, this is an ordinary clock.
 
-"numba:compile" is what users are told of (``work``): what is only read from disk is there soon.
+Users are told about "numba:compile" only (``work``), as reading from disk does not take long.
 """
 
 import os
@@ -22,29 +23,29 @@ _BORN = uuid.uuid4().hex
 
 
 class Work(NamedTuple):
-    """What was compiled so far."""
+    """The work of the compiler so far."""
 
-    busy: bool  # a thread is at it now
+    busy: bool  # whether a thread is compiling now
     seconds: float
-    finished: int  # functions, of which some were compiled for the sake of others
+    finished: int  # number of functions, including those that were compiled because others call them
 
 
 class Meter:
     """Adds up the time in which at least one thread compiles.
 
-    An end may get lost, where an interrupt comes between Numba's lock and its event. So a thread that asks for the time is
-    not taken to be compiling, nor is one that has ended.
+    The end of a compilation can be missed if an interrupt comes between Numba's lock and its event. A thread that asks for
+    the time is therefore assumed not to be compiling, and so is a thread that has ended.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.depths: dict[threading.Thread, int] = {}  # of compilations within compilations, by thread
+        self.depths: dict[threading.Thread, int] = {}  # nested compilations of each thread
         self.since = 0.0  # when the first of these threads began
-        self.total = 0.0  # seconds, but for those since then
+        self.total = 0.0  # seconds before `since`
         self.finished = 0
 
     def begin(self) -> None:
-        """The thread that calls begins to compile, or to wait for its turn."""
+        """Record that the calling thread begins to compile, or to wait for its turn."""
         me = threading.current_thread()
         with self.lock:
             if not self.depths:
@@ -52,37 +53,37 @@ class Meter:
             self.depths[me] = self.depths.get(me, 0) + 1
 
     def end(self) -> None:
-        """It is done with what it began last."""
+        """Record that the calling thread has finished the compilation that it began last."""
         me = threading.current_thread()
         with self.lock:
             self.finished += 1
             if self.depths.get(me, 0) > 1:
                 self.depths[me] -= 1
             else:
-                self._leave(me)
+                self._remove(me)
 
-    def _leave(self, *threads: threading.Thread) -> None:
-        left = [self.depths.pop(thread, 0) for thread in threads]
-        if any(left) and not self.depths:
+    def _remove(self, *threads: threading.Thread) -> None:
+        depths = [self.depths.pop(thread, 0) for thread in threads]
+        if any(depths) and not self.depths:
             self.total += time.monotonic() - self.since
 
     def clock(self) -> float:
-        """Seconds on the monotonic clock, without those in which anything was compiled."""
+        """Seconds on the monotonic clock, without the time in which anything was compiled."""
         me = threading.current_thread()
         with self.lock:
-            self._leave(*[thread for thread in self.depths if thread is me or not thread.is_alive()])
+            self._remove(*[thread for thread in self.depths if thread is me or not thread.is_alive()])
             return (self.since if self.depths else time.monotonic()) - self.total
 
     def work(self) -> Work:
-        """What was compiled so far, by all threads; as for ``clock``, not by the one that asks now."""
-        self.clock()  # takes lost ends away
+        """The work of all threads so far; as in ``clock``, the calling thread is not compiling now."""
+        self.clock()  # removes threads whose end was missed
         with self.lock:
             since = time.monotonic() - self.since if self.depths else 0.0
             return Work(bool(self.depths), self.total + since, self.finished)
 
 
 def listen(meter: Meter, kind: str = KIND) -> bool:
-    """Have Numba tell a meter of its compilations from now on; False if it cannot."""
+    """Make Numba report its compilations to a meter from now on; False if that is impossible."""
     try:
         from numba.core import event
 
@@ -94,23 +95,18 @@ def listen(meter: Meter, kind: str = KIND) -> bool:
                 meter.end()
 
         event.register(kind, Listener())
-    except (
-        ImportError,
-        AttributeError,
-        ValueError,
-    ):  # no such module, no such function, no such kind of event
-        return False
+    except (ImportError, AttributeError, ValueError):
+        return False  # this version of Numba has no such module, function or kind of event
     return True
 
 
 def process() -> str:
-    """A word for this process: those of two machines differ too."""
+    """An identifier of this process, which is unique among all machines."""
     return f"{_BORN}-{os.getpid()}"
 
 
 _meter = Meter()
-# once and for good: Numba goes through its list of listeners without a lock, and one that came while others go could be
-# passed over
+# Listeners are never removed: Numba iterates over them without a lock, so that one could be skipped.
 listen(_meter)
 clock = _meter.clock
 _worker = Meter()

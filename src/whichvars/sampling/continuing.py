@@ -1,4 +1,4 @@
-"""``resume()`` and ``extend()``: going on with a run that is kept in a checkpoint."""
+"""``resume()`` and ``extend()``, which continue a run from its checkpoint."""
 
 import os
 from collections.abc import Callable
@@ -23,24 +23,24 @@ def resume(
     every: str | float = "30s",
     executor: Executor | None = None,
 ) -> Posterior:
-    """Go on with a run that was killed or interrupted.
+    """Continue a run that was killed or interrupted.
 
-    The directory holds all that is needed, the data too. The result is that of a run that was never stopped, bit for bit
-    (but for times), on the same machine and with the same versions of packages. A run that is already done gives its
-    result again.
+    The directory contains all that is needed, including the data. Except for times, the result is the same, bit for bit, as
+    that of an uninterrupted run on the same machine with the same versions of packages. If the run was already done, its
+    result is returned again.
 
     Parameters
     ----------
     directory : path
         The directory given as `checkpoint` to ``sample``.
     threads : int
-        Threads; all cores if not given. Results do not depend on it.
+        Number of threads. The default is one for each core. Results do not depend on it.
     progress : bool or callable
         As for ``sample``.
     every : str or float
         Time between two checkpoints.
     executor : executor
-        Where the work is done, as for ``sample``; it need not be where the run began.
+        Where the replicates are advanced, as for ``sample``; it need not be the executor with which the run began.
 
     Returns
     -------
@@ -59,10 +59,10 @@ def resume(
     True
     """
     _check_exists(directory)
-    who = executor_of(executor, threads)
+    executor = executor_of(executor, threads)
     with Checkpoint(directory, every) as saver:
         problem, settings, _ = saver.read_run()
-        return carry_out(problem, settings, saver, saver.replicates(), who, None, progress)
+        return carry_out(problem, settings, saver, saver.replicates(), executor, None, progress)
 
 
 def extend(
@@ -75,28 +75,29 @@ def extend(
     every: str | float = "30s",
     executor: Executor | None = None,
 ) -> Posterior:
-    """A longer run: more draws of every replicate, or more replicates, added to what was counted already.
+    """Extend a run by more draws of every replicate, or by more replicates.
 
     The state of the run is taken from its checkpoint, so the run must have been made with
-    ``sample(..., checkpoint=directory)``, and the directory must still be there; it is extended as well. A run of
-    10,000 draws extended by 5,000 gives the numbers of one of 15,000 draws with the same `warmup`, bit for bit.
+    ``sample(..., checkpoint=directory)``, and the directory must still exist; it is extended as well. A run of 10,000 draws
+    extended by 5,000 gives the same results, bit for bit, as one of 15,000 draws with the same `warmup`.
 
     Parameters
     ----------
     posterior : Posterior
-        What ``sample`` or ``resume`` gave, in this session or loaded from a file.
+        The result of ``sample`` or ``resume``, from this session or loaded from a file.
     draws : int
-        Iterations to count in addition, per replicate. Where replicates have counted different numbers of draws, all go to
-        the largest of them and so many more. `budget` and `target_mcse` no longer apply.
+        Additional iterations to count per replicate. If replicates have counted different numbers of draws, all of them
+        continue to the largest number plus this. `budget` and `target_mcse` no longer apply.
     replicates : int
-        Replicates to add, of the same length, which is that of the longest where a `budget` ended the run. The only way to extend ``SequentialMonteCarlo``, which has no draws.
+        Replicates to add. They have the same length as the others, or as the longest if a `budget` ended the run. This is
+        the only way to extend ``SequentialMonteCarlo``, which has no draws.
     threads, progress, every, executor
         As for ``resume``.
 
     Returns
     -------
     Posterior
-        A new one; the old one does not change.
+        A new posterior; the old one does not change.
 
     Examples
     --------
@@ -117,27 +118,27 @@ def extend(
     directory = posterior.settings.get("checkpoint")
     if directory is None:
         raise DataError(
-            "the state of this run was not kept; sample with checkpoint=DIRECTORY, and it can be extended"
+            "the state of this run was not saved; a run can be extended if it is sampled with checkpoint=DIRECTORY"
         )
     if draws is None and replicates is None:
-        raise DataError("give draws= or replicates=, what to add")
+        raise DataError("give draws= or replicates= to add")
     _check_exists(directory)
-    who = executor_of(executor, threads)
+    executor = executor_of(executor, threads)
     with Checkpoint(directory, every) as saver:
         problem, settings, _ = saver.read_run()
-        found = saver.replicates()
-        settings = _longer(settings, found, draws, replicates)
+        saved = saver.replicates()
+        settings = _longer(settings, saved, draws, replicates)
         saver.change_settings(problem, settings)
-        return carry_out(problem, settings, saver, found, who, None, progress)
+        return carry_out(problem, settings, saver, saved, executor, None, progress)
 
 
 def _check_exists(directory: Any) -> None:
     if not Path(directory).is_dir():
-        raise DataError(f"there is no directory {directory} with a checkpoint")
+        raise DataError(f"there is no directory {directory}")
 
 
 def _longer(
-    settings: Settings, found: dict[int, Replicate], draws: int | None, replicates: int | None
+    settings: Settings, saved: dict[int, Replicate], draws: int | None, replicates: int | None
 ) -> Settings:
     """The settings of a run with more draws or replicates."""
     sampler, plan, asked = settings.sampler, settings.plan, dict(settings.asked)
@@ -145,12 +146,12 @@ def _longer(
         if not getattr(sampler, "by_draws", True):
             raise DataError(f"{type(sampler).__name__} has no draws; extend it by replicates=")
         more = -(-whole_number(draws, "draws", 1) // sampler.chains)
-        counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
+        counted = [r.run.iterations - r.run.warmup for r in saved.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=0) + more, seconds=None, target=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None, "target_mcse": None}
     elif plan.seconds is not None:
-        # its time is over: others can only be made as long as those that are there
-        counted = [r.run.iterations - r.run.warmup for r in found.values() if r.counting]
+        # its time is over, so that new replicates are made as long as the longest of the old ones
+        counted = [r.run.iterations - r.run.warmup for r in saved.values() if r.counting]
         plan = plan._replace(draws=max(counted, default=plan.draws), seconds=None)
         asked |= {"draws": plan.draws * sampler.chains, "budget": None}
     if replicates is not None:

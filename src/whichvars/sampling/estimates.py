@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.special import logsumexp, softmax
 
-from whichvars._kernels.count.averages import GROUP, LENGTH, SCANS
+from whichvars._kernels.count.averages import GROUP, GROUP_LENGTH, SCANS
 from whichvars._kernels.count.tally import (
     BATCH,
     BATCH_LENGTH,
@@ -21,7 +21,7 @@ from whichvars._kernels.count.tally import (
     STAGE_START,
     THIN,
     Tally,
-    settle,
+    count_up_to_now,
 )
 from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.models import KeptModels, standard_error
@@ -40,7 +40,7 @@ def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
     """PIPs of one replicate, the variance of each by batch means, and the degrees of freedom; all its chains
     together."""
     for unit in run.units:
-        settle(unit.chain, unit.tally)
+        count_up_to_now(unit.chain, unit.tally)
     tallies = [unit.tally for unit in run.units]
     first = tallies[0].ints
     n, complete, length = int(first[NOW]), int(first[BATCH]), int(first[BATCH_LENGTH])
@@ -66,7 +66,7 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
     mean = total / scans
     squares, complete, groups = np.zeros_like(mean), 0, 0
     for a in parts:
-        length = int(a.ints[LENGTH])
+        length = int(a.ints[GROUP_LENGTH])
         for group in a.groups[: a.ints[GROUP]]:
             squares += (group - length * mean) ** 2
             complete += length
@@ -110,7 +110,7 @@ def model_weights(tally: Tally) -> np.ndarray:
     """How many draws each model of the table stands for, (models,), the current stage included; ``tally`` says how."""
     n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
     counts = (tally.model_count[:n] - tally.model_before[:n]).astype(float)
-    known = tally.model_met[:n] < stage
+    known = tally.model_first_stage[:n] < stage
     if known.any():
         counts[known] = counts[known].sum() * softmax(_log_laws(tally)[known])
     return tally.model_weight[:n] + counts
@@ -163,7 +163,7 @@ def known_models(tallies: list[Tally]) -> KnownModels | None:
 def _longest_stage(tally: Tally) -> KnownModels | None:
     """Of the stages in which something was known, the last of those with the most draws."""
     n, stage = int(tally.ints[MODELS]), int(tally.ints[STAGE])
-    known = tally.model_met[:n] < stage
+    known = tally.model_first_stage[:n] < stage
     stages = [tuple(row) for row in tally.stages[1 : min(stage, MOST_STAGES)].tolist()]
     if known.any():
         held = float((tally.model_count[:n] - tally.model_before[:n])[known].sum())

@@ -1,4 +1,4 @@
-"""Exact answers for small p: every model is visited."""
+"""Exact results for small p, by enumeration of all models."""
 
 import warnings
 from math import comb
@@ -19,12 +19,14 @@ from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
 
 MAX_MODELS = 1 << 25
-KEPT = 1 << 20  # most models kept for averages
-ROUNDED = 1e-13  # by how much weights may miss a sum of one
+# most models that are kept for averages
+KEPT = 1 << 20
+# by how much the sum of the weights may differ from one before they are normalised again
+ROUNDED = 1e-13
 
 
 def count_models(p: int, max_size: int) -> int:
-    """Models of at most max_size of p variables; counting ends when there are more than 2⁶².
+    """The number of models with at most max_size of p variables; counting stops above 2⁶².
 
     >>> count_models(10, 10), count_models(100, 2)
     (1024, 5051)
@@ -38,7 +40,7 @@ def count_models(p: int, max_size: int) -> int:
 
 
 def number_of_models(problem: Problem) -> int:
-    """Models that a problem allows, as far as it was worth counting."""
+    """The number of models that a problem allows, or an upper bound if counting them would take long."""
     prior = problem.model_prior
     if isinstance(prior, ConditionalPrior) and problem.p <= 40:
         return prior.count_models(problem.max_size)
@@ -57,18 +59,18 @@ def exact(
     ----------
     problem : Problem
     keep : int
-        How many of the best models the result keeps.
+        Number of best models that the result keeps.
     max_models : int
-        Refuse to visit more than this (2²⁵ models take about a minute and 1 GB).
+        Refuse to visit more models than this (2²⁵ models take about a minute and 1 GB).
     progress : bool
-        Say in a terminal or notebook when this has to be compiled first, which happens once per version.
+        Display a line in a terminal or notebook while the enumeration is being compiled, once per version.
 
     Returns
     -------
     Posterior
         With Monte Carlo errors of zero and a ``log_evidence``: log Σ_γ p(y | γ) p(γ) relative to p(y | null
-        model). Where the slab needs full rank, models without it count as of likelihood zero; the prior is
-        not renormalised over the others.
+        model). If the slab needs full rank, models without it get likelihood zero; the prior is not renormalised
+        over the other models.
 
     Examples
     --------
@@ -121,10 +123,10 @@ def exact(
     log_total = logsumexp(log_posterior)
     weight = np.exp(log_posterior - log_total)
     total_weight = weight.sum()
-    if abs(total_weight - 1) > ROUNDED:  # a `log_total` of millions is itself known to nine decimals only
+    if abs(total_weight - 1) > ROUNDED:  # a `log_total` of millions is itself accurate to nine decimals only
         weight /= total_weight
     order = np.argsort(-weight, kind="stable")
-    # what has a weight too small for a number stands in the order of its log posterior
+    # models whose weight underflows to zero are sorted by their log posterior
     mass = np.count_nonzero(weight)
     order[mass:] = order[mass:][np.argsort(-log_posterior[order[mass:]], kind="stable")]
     best = order[:keep]
@@ -135,7 +137,7 @@ def exact(
         frequency=weight[best],
         exact=True,
     )
-    kept = _keep(parent, last, weight, order)  # before the next call uses `weight` up
+    kept = _keep(parent, last, weight, order)  # before `weight` is overwritten below
     pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
     trie_marginals(parent, last, weight, np.zeros(n, np.int32), pip, sizes)
     posterior = Posterior(
@@ -158,7 +160,7 @@ def exact(
 
 
 def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.ndarray) -> KeptModels:
-    """The models, best first, that hold 1 − 1e-12 of the mass, or the best KEPT of them; none without any."""
+    """The best models, in descending order, that together have 1 − 1e-12 of the mass; at most KEPT, all of positive weight."""
     order = order[: np.count_nonzero(weight)]
     order = order[: 1 + int(np.searchsorted(np.cumsum(weight[order]), 1 - 1e-12))][:KEPT]
     node, members = order.astype(np.int64), []
@@ -173,8 +175,9 @@ def _keep(parent: np.ndarray, last: np.ndarray, weight: np.ndarray, order: np.nd
 
 
 def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:
+    """The members of the model at a node of the tree of models."""
     members = []
     while node > 0:
         members.append(int(last[node]))
         node = int(parent[node])
-    return tuple(sorted(members))  # under heredity, not the order in which they were added
+    return tuple(sorted(members))  # under heredity they are not added in ascending order

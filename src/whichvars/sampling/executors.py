@@ -1,13 +1,13 @@
-"""Who advances the replicates of a run: threads of this process, or the workers of a Dask cluster.
+"""Executors, which decide where the replicates of a run are advanced: in threads of this process, or by a Dask cluster.
 
-An executor is asked to ``start`` and gives a pool, a context manager with
+``executor.start(...)`` returns a pool, a context manager with
 
-    width                                   replicates that can be advanced at the same time
-    advance(index, run, end, seconds)       advance one of them some way towards iteration `end`, for no longer
-                                            than `seconds` if given; returns what was ``Spent`` elsewhere
-    give_up()                               have those who advance something stop as soon as they can
+    width                                   the number of replicates that can be advanced at the same time
+    advance(index, run, end, seconds)       advance one replicate towards iteration `end`, for no longer than
+                                            `seconds` if given; returns the time ``Spent`` elsewhere
+    give_up()                               stop whatever is being advanced as soon as possible
 
-Results do not depend on the executor: how far a pool goes at a time, and where, changes no bit (``workers.py``).
+Results do not depend on the executor: neither the place nor the number of iterations at a time changes a bit of them.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ ROUND_SECONDS, LONGEST_ROUND = 3.0, 15.0  # seconds
 
 
 class Pool(Protocol):
-    """What a run is advanced by."""
+    """Something that advances the replicates of a run."""
 
     @property
     def width(self) -> int: ...
@@ -33,7 +33,7 @@ class Pool(Protocol):
 
 
 class Executor(Protocol):
-    """What ``sample`` asks of `executor`."""
+    """What ``sample`` expects of its argument `executor`."""
 
     def start(
         self, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None
@@ -51,7 +51,7 @@ class Threads:
 
 
 class ThreadPool:
-    """Each replicate in the thread that calls; where threads are left over, its units in others."""
+    """Advances each replicate in the calling thread, or its units in several threads if there are enough."""
 
     def __init__(
         self, threads: int, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None
@@ -77,16 +77,16 @@ class ThreadPool:
         return Spent(elsewhere)
 
     def give_up(self) -> None:
-        """A chunk is over soon enough."""
+        """Nothing to do: chunks are short."""
 
 
 class DaskExecutor:
-    """The workers of a Dask cluster, as ``sample(..., executor=DaskExecutor(...))``.
+    """Sample on the workers of a Dask cluster: ``sample(..., executor=DaskExecutor(...))``.
 
-    The data are sent once to each worker. Each replicate is then advanced on a worker in rounds of a few seconds, one
-    thread each; where there are more workers than replicates, and where it pays, so are its chains. At the end of every
-    round the state comes back, so a worker that dies costs the round it was at. Numbers are those of a run on one machine,
-    bit for bit, for any number of workers.
+    The data are sent to each worker once. Each replicate is then advanced by one thread of a worker, in rounds of a few
+    seconds. If there are more workers than replicates, the chains of a replicate can be divided among several of them. The
+    state is sent back at the end of every round, so a worker that dies costs only its current round. The results are the
+    same as those of a run on one machine, bit for bit, for any number of workers.
 
     Every worker must have the same versions of whichvars, Python, numpy and numba as the client; this is checked.
 
@@ -97,8 +97,8 @@ class DaskExecutor:
     round_seconds : float
         Length of a round. Rounds become longer, up to 15 seconds, where sending states takes more than 5 % of the time.
     spread : bool or None
-        Whether chains of one replicate go to different workers. None: where rounds between two exchanges of what chains
-        learn are long enough for it.
+        Whether the chains of a replicate may be divided among several workers. None: if they can run for long enough before
+        they next have to exchange what they have learned.
 
     Examples
     --------

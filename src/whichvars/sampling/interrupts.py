@@ -1,4 +1,4 @@
-"""Being asked to stop: Ctrl-C, or SIGTERM as clusters send it."""
+"""Requests to stop a run: Ctrl-C, or the SIGTERM that schedulers of clusters send."""
 
 import signal
 import sys
@@ -11,16 +11,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Asked:
-    """How often somebody asked to stop."""
+    """The number of requests to stop so far."""
 
     times = 0
 
 
 @contextmanager
 def listen(active: bool) -> Iterator[Asked]:
-    """While this lasts, the first signal is only counted and the second raises KeyboardInterrupt.
+    """Inside this context, the first signal is only counted, and the second raises KeyboardInterrupt.
 
-    Nothing is changed where it is not `active`, or outside the main thread, where Python allows no handlers.
+    It does nothing unless `active`, nor outside the main thread, where Python does not allow signal handlers.
     """
     asked = Asked()
 

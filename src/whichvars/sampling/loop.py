@@ -1,5 +1,7 @@
-"""The loop of a run: replicates are advanced, each in a thread of its own, until they are long enough, accurate enough or out of time.
-It knows no algorithm, and leaves to an executor where replicates are advanced."""
+"""The main loop of a run: replicates are advanced in parallel until they are long enough, accurate enough or out of time.
+
+It works for every sampler, and an executor decides where replicates are advanced.
+"""
 
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -18,19 +20,19 @@ from whichvars.sampling.interrupts import Asked
 from whichvars.sampling.plan import Replicate, Settings
 from whichvars.sampling.progress import Progress
 
-# how many times as many draws there are from one look at the accuracy to the next
+# factor by which the number of draws grows from one check of the accuracy to the next
 GROWTH = 1.4
-# largest share of a time budget that warm-up takes
+# largest share of a time budget that is spent on warm-up
 WARMUP_SHARE = 0.2
-# Draws of each chain, and half as many of warm-up, that are made however small a budget is. Batch means then have at least 32
-# batches, and chains that take turns, of 64 steps at first, have all had some.
+# Draws of each chain that are made however small the budget is, after half as many iterations of warm-up. Batch means then
+# have at least 32 batches, and if chains take turns, of 64 steps at first, every chain has had some.
 LEAST_DRAWS = 512
-# turns of each replicate, where a budget is divided among more replicates than are advanced at the same time
+# turns of each replicate if a time budget is divided among more replicates than are advanced at the same time
 TURNS = 10
 
 
 class Loop:
-    """Has a pool advance all replicates, a chunk at a time, each in a thread of its own."""
+    """Advances all replicates, each in its own thread, a chunk at a time."""
 
     def __init__(
         self,
@@ -44,26 +46,26 @@ class Loop:
         self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
         self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
         self.pool, self.saver, self.asked = pool, saver, asked
-        self.lost: ClusterError | None = None  # why a cluster cannot go on
+        self.lost: ClusterError | None = None  # the error that ended the work of a cluster
         self.runs = [replicate.run for replicate in replicates]
         self.counting = [replicate.counting for replicate in replicates]
         self.cpu = [replicate.cpu_seconds for replicate in replicates]
-        self.own = [replicate.own_seconds for replicate in replicates]  # spent on each
+        self.own_seconds = [replicate.own_seconds for replicate in replicates]
         self.late = [replicate.late for replicate in replicates]
-        self.away = [0.0] * len(replicates)  # seconds of compiling in other processes
+        self.compiling_elsewhere = [0.0] * len(replicates)  # seconds, in other processes
         self.started = clock() - max(replicate.seconds for replicate in replicates)
         first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
         self.check = min(self.plan.draws, max(first, *(replicate.check for replicate in replicates)))
 
     def snapshot(self, index: int) -> Replicate:
-        """A replicate as it is now; not a copy."""
+        """The current state of a replicate, not copied."""
         return Replicate(
             self.runs[index],
             self.counting[index],
             self.check,
             self.spent(),
             self.cpu[index],
-            self.own[index],
+            self.own_seconds[index],
             self.late[index],
         )
 
@@ -75,7 +77,7 @@ class Loop:
             begin_counting(self.problem, self.runs[index], self.rao_blackwell)
 
     def has_counted(self, index: int) -> bool:
-        """Whether a replicate has anything to say yet."""
+        """Whether there are estimates from a replicate yet."""
         return self._counted(index) > 0 if self.by_draws else self.runs[index].finished
 
     def _counted(self, index: int) -> int:
@@ -85,34 +87,33 @@ class Loop:
     # --- time
 
     def spent(self) -> float:
-        """Seconds of sampling so far. Processes that compile do so at the same time: that of the slowest is left out."""
-        return clock() - self.started - max(self.away)
+        """Seconds of sampling so far. Other processes compile at the same time: the time of the slowest is left out."""
+        return clock() - self.started - max(self.compiling_elsewhere)
 
     def _time_left(self) -> float:
         return np.inf if self.plan.seconds is None else self.plan.seconds - self.spent()
 
     def _share(self) -> float:
-        """Seconds of the budget that can be spent on each replicate, so that all get the same."""
+        """Seconds of the budget for each replicate, if all get the same."""
         assert self.plan.seconds is not None
         return self.plan.seconds * min(1.0, self.pool.width / len(self.runs))
 
     def _warmup_left(self, index: int) -> float:
-        """Seconds that a replicate still has for its warm-up."""
+        """Seconds left for the warm-up of a replicate."""
         if self.plan.seconds is None:
             return np.inf
-        return min(WARMUP_SHARE * self._share() - self.own[index], self._time_left())
+        return min(WARMUP_SHARE * self._share() - self.own_seconds[index], self._time_left())
 
     def _least_warmup(self) -> int:
         return min(self.plan.warmup, LEAST_DRAWS // 2)
 
     def _least(self, index: int) -> int:
-        """Draws of each chain that a replicate makes even where its time is up. As many as in warm-up at least: turns that
-        chains take have become so long by then."""
+        """Draws of each chain that a replicate makes even if its time is up. There are at least as many as in warm-up, as
+        the turns that chains take have become that long by then."""
         return min(self.check, max(LEAST_DRAWS, self.runs[index].warmup))
 
     def _next(self, index: int) -> tuple[int, float | None]:
-        """The iteration towards which to advance a replicate, and seconds after which to stop on the way; None: as seems
-        fit."""
+        """The iteration towards which to advance a replicate next, and a limit in seconds, or None without a budget."""
         run, seconds = self.runs[index], None
         if not self.counting[index]:
             left = self._warmup_left(index)
@@ -125,10 +126,10 @@ class Loop:
             seconds = left if self.pool.width >= len(self.runs) else min(left, share / TURNS)
         return end, seconds
 
-    # --- what is to be done
+    # --- scheduling
 
     def _unfinished(self) -> list[int]:
-        """Replicates that have something to do before accuracy is looked at, or before a run whose time is up can end."""
+        """Replicates that must be advanced before the accuracy is checked, or before a run whose time is up can end."""
         in_time = self._time_left() > 0
         return [
             i
@@ -137,13 +138,14 @@ class Loop:
         ]
 
     def _waiting(self, order: list[int], working: Iterable[int]) -> list[int]:
-        """Those that nobody is working on, in this order; by the time spent on them where time is short."""
+        """Unfinished replicates that no thread is working on, in the given order, or by the time spent on them if there is
+        a budget."""
         unfinished, busy = set(self._unfinished()), set(working)
         waiting = [i for i in order if i in unfinished and i not in busy]
-        return waiting if self.plan.seconds is None else sorted(waiting, key=self.own.__getitem__)
+        return waiting if self.plan.seconds is None else sorted(waiting, key=self.own_seconds.__getitem__)
 
     def _reason_to_stop(self) -> str:
-        """Why nobody has anything to do; "" if it was for a look at the accuracy, after which all go on."""
+        """Why the run stops now that all replicates are done; "" if it goes on, up to the next check of the accuracy."""
         if any(not run.finished and self._counted(i) < self.check for i, run in enumerate(self.runs)):
             return "budget"
         accurate = self.plan.target is not None and self._is_accurate()
@@ -153,7 +155,7 @@ class Loop:
         return ""
 
     def run(self, bar: Progress) -> str:
-        """Why it stopped."""
+        """Run to the end, and return the reason for stopping."""
         with ThreadPoolExecutor(len(self.runs)) as outer:
             try:
                 return self._run(outer, bar)
@@ -199,27 +201,27 @@ class Loop:
         return stopped
 
     def _is_accurate(self) -> bool:
-        """Whether every inclusion probability is known to `target_mcse`. Called when all replicates have counted
-        equally many draws."""
+        """Whether the Monte Carlo error of every inclusion probability is at most `target_mcse`. Called when all replicates
+        have counted the same number of draws."""
         target, mcse = self.plan.target, combine_pips([look_at(self.sampler, run) for run in self.runs]).mcse
         return target is not None and bool(np.isfinite(mcse).any() and np.nanmax(mcse) <= target)
 
     def _advance(self, index: int) -> None:
-        """One chunk of one replicate, and a checkpoint of it where one is due."""
+        """Advance one replicate by one chunk, and write a checkpoint of it if one is due."""
         run, began, cpu = self.runs[index], clock(), cpu_clock()
         end, seconds = self._next(index)
         if end > run.iterations:
             self.late[index] |= seconds is None and self._time_left() <= 0
             spent = self.pool.advance(index, run, end, seconds)
             self.cpu[index] += spent.cpu_seconds
-            self.away[index] += spent.compiling
+            self.compiling_elsewhere[index] += spent.compiling
             began += spent.compiling
         now = clock()
-        self.own[index] += max(now - began, 0.0)
+        self.own_seconds[index] += max(now - began, 0.0)
         enough = run.iterations >= self._least_warmup() and self._warmup_left(index) <= 0
         if not self.counting[index] and (run.iterations == self.plan.warmup or enough):
             self._begin_counting(index)
-            self.own[index] += clock() - now
+            self.own_seconds[index] += clock() - now
         self.cpu[index] += cpu_clock() - cpu
         if self.saver is not None:
             self.saver.write_if_due(index, self.snapshot(index), self._unfinished())

@@ -1,4 +1,4 @@
-"""What a run is to do: its settings, its plan, its replicates, and the words for how long it may take."""
+"""The description of a run: its settings, its plan, its replicates, and budgets given as text."""
 
 import dataclasses
 import math
@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.samplers.contract import Run
+from whichvars.samplers.contract import Run, Sampler
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*", re.IGNORECASE)
+DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*", re.IGNORECASE)
 ADVICE = (
     'write "90s", "2m", "1h30m", a number of seconds, or on the command line a number of draws such as 1e7'
 )
 
 
 class Budget(NamedTuple):
-    """One of the two is None."""
+    """A time or a number of draws; the other one is None."""
 
     seconds: float | None
     draws: int | None
 
 
 def parse_budget(value: str | float) -> Budget:
-    """What a budget says.
+    """Read a budget of time or draws.
 
-    Text with units (ms, s, m or min, h, d) is a time, text without them a number of draws, and a number is a time
+    Text with units (ms, s, m or min, h, d) is a time, text without units is a number of draws, and a number is a time
     in seconds.
 
     Parameters
@@ -63,7 +63,7 @@ def parse_budget(value: str | float) -> Budget:
 
 def _seconds(text: str) -> float:
     total, place = 0.0, 0
-    while match := PART.match(text, place):
+    while match := DURATION.match(text, place):
         total += float(match[1]) * UNITS[match[2].lower()]
         place = match.end()
     if place < len(text) or not text.strip():
@@ -78,7 +78,7 @@ def _positive(number: float, value: object) -> float:
 
 
 class Plan(NamedTuple):
-    """Iterations of each chain, and what may end a run before they are done."""
+    """Iterations of each chain, and the limits that may end a run earlier."""
 
     warmup: int
     draws: int
@@ -89,16 +89,16 @@ class Plan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a run is to do."""
+    """All settings of a run."""
 
-    sampler: Any
+    sampler: Sampler
     plan: Plan
     entropy: Any  # of the seed
-    path: list[int]  # its spawn key; that of replicate i has i at its end
+    path: list[int]  # spawn key of the seed; replicate i appends i to it
     replicates: int
     start: Any
     rao_blackwell: bool
-    asked: dict[str, Any]  # as the posterior repeats it
+    asked: dict[str, Any]  # the user's arguments, for ``Posterior.settings``
     chosen: str = ""
 
     def seeds(self) -> list[np.random.SeedSequence]:
@@ -109,15 +109,15 @@ class Settings:
 
 @dataclasses.dataclass
 class Replicate:
-    """One replicate, and what the loop knows of it."""
+    """A replicate, and what the main loop records about it."""
 
     run: Run
     counting: bool = False
-    check: int = 0  # draws at which accuracy is looked at next
-    seconds: float = 0.0  # of sampling, of the whole run: wall time without compiling
+    check: int = 0  # draws after which the accuracy is checked next
+    seconds: float = 0.0  # spent sampling by the whole run: wall time without compiling
     cpu_seconds: float = 0.0
-    own_seconds: float = 0.0  # of sampling, of this replicate
-    late: bool = False  # whether it had to be advanced after the budget was over
+    own_seconds: float = 0.0  # spent sampling by this replicate
+    late: bool = False  # whether it had to be advanced after the budget was used up
 
 
 def whole_number(value: Any, name: str, least: int) -> int:

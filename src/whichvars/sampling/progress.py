@@ -1,4 +1,4 @@
-"""Progress of a run: rate, time left, how accurate it is by now, and whether its replicates agree."""
+"""Progress of a run: its speed, the time left, its accuracy so far, and whether the replicates agree."""
 
 import html
 import time
@@ -12,37 +12,43 @@ from whichvars.sampling.announcing import Announcer
 from whichvars.sampling.estimates import Look, combine_pips, look_at
 
 if TYPE_CHECKING:
-    from whichvars.samplers.contract import Run
+    from whichvars.samplers.contract import Run, Sampler
 
-OFTEN = 0.4  # seconds between two looks
-SHARE = 0.05  # most of the time that looking may take
-WIDE = 100  # columns of a terminal in which there is room for whole words
+# least seconds between two reports
+OFTEN = 0.4
+# largest share of the time that computing reports may take
+SHARE = 0.05
+# columns of a terminal that is wide enough for unabbreviated words
+WIDE = 100
 
 
 class Report(NamedTuple):
-    """What a progress callback is given."""
+    """The argument of a progress callback."""
 
     done: int  # iterations of all replicates and chains
-    total: int | None  # None where it is not known beforehand
-    fraction: float  # of the whole that is done, 0 to 1
+    total: int | None  # None if it is not known beforehand
+    fraction: float  # share of the run that is done, 0 to 1
     seconds: float  # wall time since the start
-    largest_mcse: float | None  # of any PIP, as the posterior would say now; None while it cannot be told
-    status: str  # anything else the sampler says
-    rate: float = 0.0  # iterations a second, compilation not counted
+    largest_mcse: float | None  # of any PIP, as the posterior would report it now; None if not known yet
+    status: str  # anything else that the sampler reports
+    rate: float = 0.0  # iterations per second, without the time for compiling
     seconds_left: float | None = None
     disagreement: float | None = None  # largest difference between two replicates' PIPs of one variable
     compiling: bool = False  # nothing is sampled yet, as kernels are being compiled
 
 
 class Progress:
-    """A line in a terminal or notebook, a callback, or nothing. The line appears only if the run takes longer
-    than a second, and vanishes when it is done. While kernels are compiled, that of the announcer is there instead."""
+    """A line in a terminal or notebook, a callback, or nothing.
+
+    The line appears only if the run takes longer than a second, and disappears when it is done. While kernels are being
+    compiled, the line of the announcer replaces it.
+    """
 
     def __init__(
         self,
         mode: bool | Callable[[Report], None],
         total: int | None,
-        sampler: Any = None,
+        sampler: "Sampler | None" = None,
         budget: float | None = None,
         announcer: Announcer | None = None,
     ) -> None:
@@ -52,7 +58,8 @@ class Progress:
         self.total, self.sampler, self.budget = total, sampler, budget
         self.started = time.monotonic()
         self.next_look = self.started + (0.0 if self.callback else 1.0)
-        self.first: tuple[float, int, float] | None = None  # when something was first done, and how much
+        # time, iterations and fraction when iterations were first reported
+        self.first: tuple[float, int, float] | None = None
         self.line: Any = None
         self.looks: dict[int, Look] = {}
 
@@ -64,7 +71,7 @@ class Progress:
             self.line.stop()
 
     def waiting(self, runs: list["Run"]) -> None:
-        """Called every second while nothing is finished: on a first run, kernels are being compiled."""
+        """Called every second until the first chunk is done: on a first run, kernels are being compiled."""
         if self.callback is not None and compiling.work().busy:
             done = self._done(runs)
             seconds = time.monotonic() - self.started
@@ -76,8 +83,8 @@ class Progress:
         return sum(run.iterations * getattr(self.sampler, "chains", len(run.units)) for run in runs)
 
     def update(self, runs: list["Run"], idle: list["Run"], spent: float | None = None) -> None:
-        """Called between chunks, with the seconds of the budget that are spent: of the wall time if not given. Only runs
-        that no thread is working on are looked at closely."""
+        """Called between chunks. `spent` is the part of the budget used so far in seconds, by default the wall time. Only
+        `idle` runs, which no thread is working on, are inspected closely."""
         if self.callback is None and not self.show:
             return
         now = time.monotonic()
@@ -109,9 +116,10 @@ class Progress:
 
     def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:
         assert self.first is not None
-        since, before, part = self.first
+        since, before, fraction_before = self.first
         elapsed = max(now - since, 1e-9)
-        left = elapsed * (1 - fraction) / (fraction - part) if fraction > part else None
+        progress = fraction - fraction_before
+        left = elapsed * (1 - fraction) / progress if progress > 0 else None
         error, apart = self._accuracy(len(runs))
         rate = (done - before) / elapsed
         return Report(
@@ -119,13 +127,13 @@ class Progress:
         )
 
     def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
-        """Largest error of a PIP and largest difference between replicates, once all have something to say."""
+        """Largest error of a PIP and largest difference between replicates, once all have estimates."""
         looks = list(self.looks.values())
         if len(looks) < replicates:
             return None, None
-        found = combine_pips(looks)
-        error = float(np.nanmax(found.mcse)) if np.isfinite(found.mcse).any() else None
-        apart = found.replicate_pips.max(axis=0) - found.replicate_pips.min(axis=0)
+        pips = combine_pips(looks)
+        error = float(np.nanmax(pips.mcse)) if np.isfinite(pips.mcse).any() else None
+        apart = pips.replicate_pips.max(axis=0) - pips.replicate_pips.min(axis=0)
         return error, float(apart.max()) if replicates > 1 else None
 
     def _draw(self, report: Report) -> None:
@@ -135,7 +143,7 @@ class Progress:
 
 
 def progress_words(report: Report, whole: bool = True) -> list[str]:
-    """What a progress line says, part by part.
+    """The parts of a progress line.
 
     >>> report = Report(600, 1000, 0.6, 9.0, 0.0123, "", 66.7, 6.0, 0.04)
     >>> progress_words(report)
@@ -146,7 +154,7 @@ def progress_words(report: Report, whole: bool = True) -> list[str]:
     parts = [f"{report.fraction:4.0%}"]
     if report.seconds_left is not None:
         parts.append(f"{_clock(report.seconds_left)} left")
-    if not report.status:  # samplers that say something else count otherwise
+    if not report.status:  # samplers with a status do not count iterations
         parts.append(_speed(report.rate) + (" iterations/s" if whole else "/s"))
     if report.largest_mcse is not None:
         parts.append(f"{'largest error' if whole else 'error'} {report.largest_mcse:.3g}")
@@ -169,7 +177,7 @@ def _speed(rate: float) -> str:
 
 
 class _TerminalLine:
-    """A bar and words on standard error."""
+    """A progress bar and text on standard error."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -187,12 +195,12 @@ class _TerminalLine:
         self.task = self.bar.add_task("", total=1.0, words="")
 
     def update(self, report: Report) -> None:
-        self.bar.start()  # if it is not there
+        self.bar.start()  # if it was paused
         words = "  ".join(progress_words(report, self.whole))
         self.bar.update(self.task, completed=report.fraction, words=words)
 
     def pause(self) -> None:
-        """Make way for something else, until the next report."""
+        """Hide the line until the next report."""
         self.bar.stop()
 
     def stop(self) -> None:
@@ -200,7 +208,7 @@ class _TerminalLine:
 
 
 class _NotebookLine:
-    """The same in the output of a notebook's cell, without widgets."""
+    """A progress bar and text in the output of a notebook cell, without widgets."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -216,7 +224,7 @@ class _NotebookLine:
         )
 
     def pause(self) -> None:
-        """There is room for both."""
+        """Nothing to do: a notebook shows both lines."""
 
     def stop(self) -> None:
         self.handle.update({"text/plain": "", "text/html": ""}, raw=True)

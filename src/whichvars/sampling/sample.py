@@ -1,8 +1,7 @@
-"""``sample()``: replicates × chunks, warm-up, stopping, progress, interrupt. Knows no algorithm, and leaves to an
-executor where replicates are advanced.
+"""``sample()``: it checks its arguments, starts or continues the replicates of a run, and combines their estimates.
 
-Results depend on the problem, the sampler's settings, the seed and the numbers of draws, warm-up iterations
-and replicates, and on `target_mcse`; not on threads, workers, chunks or timing, unless a `budget` of time runs out.
+Results depend on the problem, the sampler's settings, the seed, the numbers of draws, warm-up iterations and replicates,
+and on `target_mcse`. They do not depend on threads, workers, chunks or timing, unless a time `budget` runs out.
 """
 
 import os
@@ -32,11 +31,11 @@ from whichvars.sampling.loop import Loop
 from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget, whole_number
 from whichvars.sampling.progress import Progress, Report
 
-# draws, if not given
+# default number of draws
 DRAWS = 1_000_000
-# iterations of warm-up, where the number of draws is not known beforehand
+# most iterations of warm-up if the number of draws is not known beforehand
 ENOUGH_WARMUP = 100_000
-# draws at which accuracy is first looked at
+# draws after which the accuracy is first checked
 FIRST_CHECK = 20_000
 
 
@@ -65,49 +64,51 @@ def sample(
     ----------
     problem : Problem
     sampler : sampler object or "auto"
-        "auto": every model is looked at, and the answer is exact, where that takes about a second (up to 20
-        variables) and `draws` is not given; else ``Hybrid()``. ``posterior.explain()`` says which it was.
+        "auto" enumerates all models, which gives exact results, if that takes about a second (up to 20 variables) and
+        `draws` is not given. Otherwise it takes ``Hybrid()``. ``posterior.explain()`` says which it was.
     draws : int
-        Iterations counted per replicate, divided among its chains. A million if not given; with `budget`, as many
+        Iterations counted per replicate, divided among its chains. The default is a million, or with `budget` as many
         as there is time for.
     warmup : int
-        Iterations per replicate before counting starts. A tenth of `draws` if not given, 100,000 at most where
+        Iterations per replicate before counting starts. The default is a tenth of `draws`, and at most 100,000 if
         `budget` or `target_mcse` may end the run earlier.
     replicates : int
-        Independent runs. Monte Carlo errors and warnings of disagreement rest on them: at least 2, better 4.
+        Independent runs. Monte Carlo errors and warnings of disagreement are based on them: use at least 2, better 4.
     threads : int
-        Threads; all cores if not given. Results do not depend on it.
+        Number of threads. The default is one for each core. Results do not depend on it.
     seed : int, SeedSequence or None
-        Results repeat exactly with the same seed; None takes a new one each time.
+        The same seed gives exactly the same results; None takes a new seed each time.
     start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
-        Where chains start; "mixed" if not given: prior draws and draws by marginal correlation in turn.
+        Where chains start. The default, "mixed", alternates between draws from the prior and draws by marginal correlation.
     budget : str or float
-        Time to spend sampling, such as "90s", "2m" or a number of seconds: wall time, in which compiling does not count.
-        All replicates get the same share of it, on however few threads, and a fifth of it at most is warm-up. However
-        small it is, each chain makes 512 draws (or `draws`), without which errors could not be estimated; where that takes
-        longer, a warning says so. What is reached depends on the machine and does not repeat.
+        Time to spend sampling, such as "90s", "2m" or a number of seconds. This is wall time without the time for compiling.
+        All replicates get the same share of it, however few threads there are, and at most a fifth of it is spent on
+        warm-up. However small the budget is, each chain makes 512 draws (or `draws`), because errors could not be estimated
+        with fewer; if that takes longer than the budget, there is a warning. With a budget, results depend on the speed of
+        the machine and are not reproducible.
     target_mcse : float
-        Stop as soon as every inclusion probability has a Monte Carlo error below this, looked at after 20,000
-        draws and again whenever there are 1.4 times as many. Repeats exactly.
+        Stop as soon as the Monte Carlo error of every inclusion probability is below this. It is checked after 20,000
+        draws, and again whenever there are 1.4 times as many. Results are reproducible.
     rao_blackwell : bool
-        Average conditional inclusion probabilities along the run as well, where the sampler does not live by them
-        anyway. They take up to half of the time and are usually worth far more.
+        Also average conditional inclusion probabilities along the run, for samplers that do not do so anyway. This takes up
+        to half of the time, and usually reduces errors far more than the draws it replaces.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
-        second. While the sampler is being compiled, once per version, a line says so and about how long it will take;
-        a function is told by ``report.compiling``, every second from when chains are started.
+        second. While the sampler is being compiled, once per version, a line says so and estimates how long it will take;
+        a function sees ``report.compiling``, every second once the chains have been started.
     checkpoint : path
-        Directory in which the run is kept while it goes on, so that it can be killed at any moment: ``resume`` goes on
-        from there, and so does calling this function again with the same arguments. The numbers are the same, bit for
-        bit, as if nothing had happened. It stays when the run is done, for ``extend``. Not used where every model is
-        looked at.
+        Directory in which the state of the run is saved regularly, so that the run can be killed at any moment. ``resume``
+        continues it, and so does calling this function again with the same arguments. The results are the same, bit for
+        bit, as those of an uninterrupted run. The directory is kept when the run is done, for ``extend``. Not used if all
+        models are enumerated.
     every : str or float
-        Time between two checkpoints of a replicate; more where writing one would take over 2 % of it.
+        Time between two checkpoints of a replicate; more if writing one would take over 2 % of that time.
     chunk : int
-        Iterations between two looks at the clock; chosen by time if not given. Results do not depend on it.
+        Iterations between two looks at the clock; by default as many as take a fraction of a second. Results do not depend
+        on it.
     executor : executor
-        Where the work is done: in `threads` of this process if not given, or by the workers of a cluster, as in
-        ``executor=DaskExecutor("tcp://ADDRESS:8786")``. Results do not depend on it. Not used where every model is looked at.
+        Where the replicates are advanced: by default in `threads` of this process, or by the workers of a cluster with
+        ``executor=DaskExecutor("tcp://ADDRESS:8786")``. Results do not depend on it. Not used if all models are enumerated.
 
     Returns
     -------
@@ -130,11 +131,9 @@ def sample(
         "budget": budget, "target_mcse": target_mcse,
     }  # fmt: skip
     seconds = None if budget is None else _seconds(budget)
-    _plan(
-        1, draws, warmup, seconds, target_mcse
-    )  # what is wrong is wrong even where "auto" has no use for it
+    _plan(1, draws, warmup, seconds, target_mcse)  # checks the arguments even if "auto" does not need them
     replicates = whole_number(replicates, "replicates", 1)
-    who = executor_of(executor, threads)
+    executor = executor_of(executor, threads)
     chunk = None if chunk is None else whole_number(chunk, "chunk", 1)
     chosen = None
     if isinstance(sampler, str) and sampler == "auto":
@@ -147,8 +146,8 @@ def sample(
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(
-            f"{type(sampler).__name__} takes no draws, warmup, start, budget or target_mcse: its size is `particles` and `steps`, "
-            "and it starts from the prior"
+            f"{type(sampler).__name__} takes no draws, warmup, start, budget or target_mcse: its length is set by `particles` "
+            "and `steps`, and it starts from the prior"
         )
     plan = _plan(sampler.chains, draws, warmup, seconds, target_mcse) if by_draws else Plan(0, 1 << 62)
     seeds = replicate_seeds(seed, replicates)
@@ -156,17 +155,17 @@ def sample(
         sampler, plan, plain_entropy(seeds[0]), list(seeds[0].spawn_key[:-1]), replicates, start, rao_blackwell, asked, why
     )  # fmt: skip
     with locked(checkpoint, every) as saver:
-        found: dict[int, Replicate] = {}
+        saved: dict[int, Replicate] = {}
         if saver is not None and saver.exists():
             settings = _same_run(saver, problem, settings)
-            found = saver.replicates()
+            saved = saver.replicates()
         elif saver is not None:
             saver.begin(problem, settings)
-        return carry_out(problem, settings, saver, found, who, chunk, progress)
+        return carry_out(problem, settings, saver, saved, executor, chunk, progress)
 
 
 def _same_run(saver: Checkpoint, problem: Problem, settings: Settings) -> Settings:
-    """The settings of the run in a directory, if it is the one asked for."""
+    """The settings of the run in a directory; an error if it is another run than the one asked for."""
     _, before, data = saver.read_run()
     where = f"{saver.directory} holds the checkpoint of another run"
     advice = "name another directory, or remove this one"
@@ -176,16 +175,16 @@ def _same_run(saver: Checkpoint, problem: Problem, settings: Settings) -> Settin
         settings = replace(settings, entropy=before.entropy, path=before.path)
     known = {**saver.known, Settings.__name__: Settings}
     names = [f.name for f in fields(Settings) if f.name not in ("asked", "chosen")]
-    other = [
+    different = [
         name
         for name in names
         if storage.digest_of(getattr(before, name), known)
         != storage.digest_of(getattr(settings, name), known)
     ]
-    if other:
+    if different:
         words = {"plan": "draws, warmup, budget or target_mcse", "entropy": "seed", "path": "seed"}
-        differ = ", ".join(dict.fromkeys(words.get(name, name) for name in other))
-        raise DataError(f"{where}, which differs in {differ}: {advice}; resume() goes on with what is there")
+        differ = ", ".join(dict.fromkeys(words.get(name, name) for name in different))
+        raise DataError(f"{where}, which differs in {differ}: {advice}; resume() continues the run in it")
     return before
 
 
@@ -193,15 +192,15 @@ def carry_out(
     problem: Problem,
     settings: Settings,
     saver: Checkpoint | None,
-    found: dict[int, Replicate],
+    saved: dict[int, Replicate],
     executor: Executor,
     chunk: int | None,
     progress: bool | Callable[[Report], None],
 ) -> Posterior:
-    """Start a run, or go on with the replicates that were `found`, and say what came of it."""
+    """Start a run, or continue it from `saved` replicates, and return the posterior."""
     with Announcer(progress, type(settings.sampler).__name__) as announcer:
         with executor.start(problem, settings.sampler, settings.replicates, chunk) as pool:
-            loop, stopped = _advance_all(problem, settings, saver, found, pool, progress, announcer)
+            loop, stopped = _advance_all(problem, settings, saver, saved, pool, progress, announcer)
         return _conclude(problem, settings, saver, loop, stopped, announcer)
 
 
@@ -212,7 +211,7 @@ def executor_of(executor: Executor | None, threads: int | None) -> Executor:
     if isinstance(executor, type) or not hasattr(executor, "start"):
         raise ArgumentTypeError(f"executor must be an object such as DaskExecutor(address), not {executor!r}")
     if threads is not None:
-        raise DataError("threads are those of this process; with an executor, leave them out")
+        raise DataError("threads applies to this process only; leave it out if there is an executor")
     return executor
 
 
@@ -220,16 +219,16 @@ def _advance_all(
     problem: Problem,
     settings: Settings,
     saver: Checkpoint | None,
-    found: dict[int, Replicate],
+    saved: dict[int, Replicate],
     pool: Pool,
     progress: bool | Callable[[Report], None],
     announcer: Announcer,
 ) -> tuple[Loop, str]:
-    """Advance all replicates until there is a reason to stop; the loop that did it, and the reason."""
+    """Advance all replicates until there is a reason to stop; returns the loop and the reason."""
     sampler, plan = settings.sampler, settings.plan
     replicates = [
-        found[i]
-        if i in found
+        saved[i]
+        if i in saved
         else Replicate(
             sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
         )
@@ -260,32 +259,32 @@ def _conclude(
     stopped: str,
     announcer: Announcer,
 ) -> Posterior:
-    """What came of a run, with a warning of whatever is wrong with it."""
+    """The posterior of a run that has ended, with warnings about anything that is wrong with it."""
     sampler, runs = settings.sampler, loop.runs
     counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
-    go_on = f"; go on with whichvars.resume({str(saver.directory)!r})" if saver else ""
+    advice = f"; continue with whichvars.resume({str(saver.directory)!r})" if saver else ""
     if loop.lost is not None and (saver is not None or not counted):
-        kept_too = f"; what was done before its last round is kept{go_on}" if saver else ""
-        raise ClusterError(f"{loop.lost}{kept_too}") from loop.lost
-    if stopped == "interrupted":  # replicates that have counted nothing yet have nothing to say
+        kept = f"; all rounds but the last are saved{advice}" if saver else ""
+        raise ClusterError(f"{loop.lost}{kept}") from loop.lost
+    if stopped == "interrupted":  # replicates that have not counted any draws yet have no estimates
         if not counted:
-            raise KeyboardInterrupt(f"interrupted before anything was counted{go_on}")
+            raise KeyboardInterrupt(f"interrupted before any draws were counted{advice}")
         runs = counted
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
-    kept = {} if saver is None else {"checkpoint": str(saver.directory)}
+    where = {} if saver is None else {"checkpoint": str(saver.directory)}
     posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
     announcer.stop()  # warnings need a line of their own
     posterior = replace(
         posterior,
         warnings=(*posterior.warnings, *_shortcomings(settings, loop, stopped, len(runs))),
-        settings=settings.asked | kept,
+        settings=settings.asked | where,
         chosen=settings.chosen,
         stopped=stopped,
     )
     if stopped == "interrupted":
         why = "interrupted" if loop.lost is None else f"{loop.lost}: ended"
         warnings.warn(
-            f"{why} after {posterior.iterations:,} iterations; the result is what was counted until then{go_on}",
+            f"{why} after {posterior.iterations:,} iterations; the result is based on the draws until then{advice}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -294,21 +293,21 @@ def _conclude(
 
 
 def _shortcomings(settings: Settings, loop: Loop, stopped: str, replicates: int) -> list[str]:
-    """What is to be said of a run that has fewer replicates than asked for, or took longer than it was to."""
-    found = []
+    """Warnings about a run that has fewer replicates than asked for, or took longer than its budget."""
+    messages = []
     if replicates < settings.replicates:
         when = "the run was interrupted" if loop.lost is None else "the cluster was lost"
-        found.append(
-            f"only {replicates} of the {settings.replicates} replicates asked for {'is' if replicates == 1 else 'are'} in the "
-            f"answer: the others had counted nothing when {when}"
+        messages.append(
+            f"the result uses only {replicates} of the {settings.replicates} replicates asked for: the others had not counted "
+            f"any draws when {when}"
         )
     budget = settings.plan.seconds
     if budget is not None and stopped != "interrupted" and any(loop.late):
-        found.append(
-            f"the budget of {budget:g} seconds is too small for the draws without which errors cannot be estimated: they were "
-            f"made all the same, and the run took {loop.spent() - budget:.2g} seconds longer"
+        messages.append(
+            f"the budget of {budget:g} seconds is too small for the draws that are needed to estimate errors: these were made "
+            f"nevertheless, and the run took {loop.spent() - budget:.2g} seconds longer"
         )
-    return found
+    return messages
 
 
 def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: float | None) -> Plan:
@@ -323,16 +322,16 @@ def _plan(chains: int, draws: Any, warmup: Any, seconds: float | None, target: f
 
 
 def _seconds(budget: Any) -> float:
-    found = parse_budget(budget)
-    if found.seconds is None:
+    seconds = parse_budget(budget).seconds
+    if seconds is None:
         raise DataError(
             f'budget {budget!r} has no unit: give a time such as "90s", or the number of draws as draws='
         )
-    return found.seconds
+    return seconds
 
 
 def _warn_of_trouble(posterior: Posterior) -> None:
-    """Say what speaks against trusting a result, and what else there is to know of it."""
+    """Warn about all reasons to doubt a result."""
     reasons = doubts(posterior)
     for message in posterior.warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
@@ -342,7 +341,7 @@ def _warn_of_trouble(posterior: Posterior) -> None:
     if target is not None and posterior.stopped != "target_mcse" and worst > target and not reasons:
         warnings.warn(
             f"the run ended ({posterior.stopped}) with a largest Monte Carlo error of {worst:.3g}, above target_mcse = {target:g}; "
-            "give it more draws or a larger budget",
+            "use more draws or a larger budget",
             ConvergenceWarning,
             stacklevel=5,
         )

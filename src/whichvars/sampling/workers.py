@@ -1,13 +1,13 @@
-"""What one thread does with a replicate, in this process or on a worker of a cluster.
+"""What a worker of a cluster does: it keeps the data of a run and advances replicates on request.
 
-A worker keeps, by the token of a run, a ``WorkerState``: the problem and the sampler, sent once, and the replicates that it
-advanced last, so that the next round need not send them again. Whatever a worker is asked for comes as an ``Request``
-that says at which moment the replicate is expected to stand. Where the worker has it at no such moment (it never had
-it, or was started anew) it says so, and is sent the whole. A worker can therefore never go on from a wrong state, and
-whoever sends the orders must keep the state of every replicate at the start of its round.
+For every run, identified by a token, a worker keeps a ``WorkerState``: the problem and the sampler, which are sent once,
+and the replicates that it advanced last, so that the next round need not send them again. A ``Request`` names the moment
+(iterations and warm-up) at which the replicate is expected to be. If the worker does not have the replicate at that moment,
+because it never had it or was restarted, it says so and is sent the complete state. A worker therefore never continues
+from a wrong state, and the client must keep the state of every replicate at the start of its round.
 
-States travel in the form in which checkpoints are written (``storage.prepare``): the same bits come back, arrays that
-share memory share it again, and zeros at the end of arrays are left out.
+States are sent in the format of checkpoints (``storage.prepare``): the same bits come back, arrays that share memory
+share it again, and zeros at the end of arrays are left out.
 """
 
 import platform
@@ -30,40 +30,39 @@ from whichvars.sampling.advance import Pace, advance_for, cpu_clock
 from whichvars.sampling.checkpoint import MOST_ZEROS, classes, layout, needed, version, with_products
 from whichvars.sampling.compiling import clock, process
 
-HELD = 16  # replicates, or parts of them, that a worker keeps
-FORGOTTEN = 3600.0  # seconds without an order after which a site is taken for one of a client that vanished
+# replicates, or groups of units, that a worker keeps
+MOST_HELD = 16
+# seconds without a request after which a worker forgets a run, as its client has probably vanished
+EXPIRY = 3600.0
 
 
-# --- advancing
-
-
-# --- what travels
+# --- messages
 
 
 class Request(NamedTuple):
-    """What a worker is asked for: to advance a replicate, or some of its units."""
+    """A request to advance a replicate, or some of its units."""
 
     token: str  # of the run
-    key: tuple[int, ...]  # the replicate; then the units, where not all of them
+    key: tuple[int, ...]  # the replicate, followed by the units unless all of them are meant
     moment: tuple[int, int]  # iterations and warm-up of the replicate at the start
-    state: storage.Prepared | None  # of the replicate then; None: the worker is expected to have it
+    state: storage.Prepared | None  # of the replicate at the start; None if the worker should have it
     end: int  # iterations at which to stop
-    seconds: float  # after which to stop before that; units alone go to the end, as they must stay together
+    seconds: float  # time limit for a whole replicate; single units always go on to `end`, to stay in step
 
 
 class Reply(NamedTuple):
-    """What a worker says."""
+    """The reply of a worker."""
 
     worker: str
-    state: storage.Prepared | None  # None: the worker does not have what was expected
+    state: storage.Prepared | None  # None: the worker does not have the state it should have
     cpu_seconds: float = 0.0
-    wall_seconds: float = 0.0  # of advancing alone
-    compiling: float = 0.0  # seconds of compiling meanwhile, in the process of the worker
+    wall_seconds: float = 0.0  # of sampling only
+    compiling: float = 0.0  # seconds that the worker's process spent compiling
     process: str = ""
 
 
 def pack(run: Run) -> storage.Prepared:
-    """A replicate as it travels; it may be changed afterwards."""
+    """A copy of a replicate in the form in which it is sent."""
     try:
         return storage.prepare("replicate", needed(run), _known(), trim=True, room=storage.Room())
     except TypeError as error:
@@ -82,7 +81,7 @@ def _known() -> dict[str, type]:
 
 @lru_cache(maxsize=1)
 def software() -> dict[str, str]:
-    """What must be the same wherever a run goes on, for the same bits to come of it."""
+    """Versions that must be the same on all machines of a run, so that its results are the same to the last bit."""
     return {
         "whichvars": version(),
         "numba": metadata.version("numba"),
@@ -93,7 +92,7 @@ def software() -> dict[str, str]:
 
 
 def differences(theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """What is not the same, in words; empty where all is.
+    """A description of all differences; empty if there are none.
 
     >>> differences({"numpy": "2.0.0", "numba": "0.61"}, {"numpy": "2.1.0", "numba": "0.61"})
     'numpy 2.0.0 there, 2.1.0 here'
@@ -106,11 +105,11 @@ def differences(theirs: dict[str, str], ours: dict[str, str]) -> str:
 
 
 class WorkerState:
-    """The problem and the sampler of a run as a worker has them, and the replicates it advanced last."""
+    """What a worker keeps of a run: the problem, the sampler, and the replicates it advanced last."""
 
     def __init__(self, problem: Problem, sampler: Sampler, chunk: int | None) -> None:
         self.content: Any = (problem, sampler, chunk)
-        self.asked = software()
+        self.client_software = software()
         self._prepare()
 
     def _prepare(self) -> None:
@@ -123,64 +122,64 @@ class WorkerState:
         content = self.content
         if not isinstance(content, storage.Prepared):
             try:
-                content = storage.prepare("site", content, _known(), trim=True)
+                content = storage.prepare("worker state", content, _known(), trim=True)
             except TypeError as error:
                 raise ClusterError(f"this run cannot be sent to a cluster: {error}") from error
-        return {"content": content, "asked": self.asked}
+        return {"content": content, "client_software": self.client_software}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
 
     def open(self) -> tuple[Problem, Sampler, int | None]:
-        """The content, read when it is first asked for: where versions differ it cannot be."""
+        """The problem, the sampler and `chunk`. They are unpacked on first use, after the versions have been compared."""
         with self.lock:
             if isinstance(self.content, storage.Prepared):
-                found = differences(software(), self.asked)
-                if found:
+                different = differences(software(), self.client_software)
+                if different:
                     raise ClusterError(
-                        f"a worker has other software than the client: {found}; use the same everywhere"
+                        f"a worker has different software from the client: {different}; use the same versions everywhere"
                     )
-                self.content = storage.unpack(self.content, "site", _known(), MOST_ZEROS)
+                self.content = storage.unpack(self.content, "worker state", _known(), MOST_ZEROS)
         problem, sampler, chunk = self.content
         return problem, sampler, chunk
 
-    def take(self, order: Request) -> Run | None:
-        """The replicate at the moment the order names, which nobody else has from now on; None if it is not here."""
+    def take(self, request: Request) -> Run | None:
+        """Remove and return the replicate at the moment that the request names; None if it is not here."""
         with self.lock:
             self.used = time.monotonic()
-            moment, run = self.held.pop(order.key, (None, None))
-        if order.state is not None:
-            return unpack(order.state)
-        return run if moment == order.moment else None
+            moment, run = self.held.pop(request.key, (None, None))
+        if request.state is not None:
+            return unpack(request.state)
+        return run if moment == request.moment else None
 
     def hold(self, key: tuple[int, ...], run: Run) -> None:
         with self.lock:
             self.held[key] = (moment_of(run), run)
-            while len(self.held) > HELD:
+            while len(self.held) > MOST_HELD:
                 self.held.popitem(last=False)
 
 
 def moment_of(run: Run) -> tuple[int, int]:
-    """Changes with every iteration, and when counting begins."""
+    """A pair of numbers that changes with every iteration, and when counting begins."""
     return run.iterations, run.warmup
 
 
 # --- on a worker
 
-_sites: dict[str, WorkerState] = {}
+_states: dict[str, WorkerState] = {}
 _lock = threading.Lock()
 
 
-def set_up(token: str, site: WorkerState) -> str:
-    """Have a site here; gives back the address of the worker."""
-    site.open()
+def set_up(token: str, state: WorkerState) -> str:
+    """Keep the state of a run on this worker, and return the address of the worker."""
+    state.open()
     now = time.monotonic()
     with _lock:
-        for other in [t for t, s in _sites.items() if t != token and now - s.used > FORGOTTEN]:
-            del _sites[other]
-        site.used = now
-        _sites.setdefault(token, site)
+        for other in [t for t, s in _states.items() if t != token and now - s.used > EXPIRY]:
+            del _states[other]
+        state.used = now
+        _states.setdefault(token, state)
     return _address()
 
 
@@ -191,32 +190,32 @@ def _address() -> str:
 
 
 def forget(token: str) -> None:
-    """The run is over."""
+    """Forget a run that is over."""
     with _lock:
-        _sites.pop(token, None)
+        _states.pop(token, None)
 
 
-def run_round(order: Request, site: WorkerState | None) -> Reply:
-    """A round of a replicate, or of some of its units."""
-    where = _address()
-    if site is not None:
-        set_up(order.token, site)
-    here = _sites.get(order.token)
-    run = None if here is None else here.take(order)
-    if here is None or run is None:
-        return Reply(where, None)
-    problem, sampler, chunk = here.open()
+def run_round(request: Request, sent: WorkerState | None) -> Reply:
+    """Advance a replicate, or some of its units, for one round."""
+    address = _address()
+    if sent is not None:
+        set_up(request.token, sent)
+    state = _states.get(request.token)
+    run = None if state is None else state.take(request)
+    if state is None or run is None:
+        return Reply(address, None)
+    problem, sampler, chunk = state.open()
     began, wall, cpu = time.monotonic(), clock(), cpu_clock()
-    units = order.key[1:]
+    units = request.key[1:]
     if units:
         for unit in units:
-            sampler.advance(problem, run, unit, order.end - run.iterations)
-        run.iterations = order.end
+            sampler.advance(problem, run, unit, request.end - run.iterations)
+        run.iterations = request.end
     else:
-        pace = here.paces.setdefault(order.key, Pace(chunk))
-        advance_for(problem, sampler, run, order.end, order.seconds, pace)
+        pace = state.paces.setdefault(request.key, Pace(chunk))
+        advance_for(problem, sampler, run, request.end, request.seconds, pace)
     wall, cpu = clock() - wall, cpu_clock() - cpu
     compiling = max(time.monotonic() - began - wall, 0.0)
-    state = pack(run)
-    here.hold(order.key, run)
-    return Reply(where, state, cpu, wall, compiling, process())
+    packed = pack(run)
+    state.hold(request.key, run)
+    return Reply(address, packed, cpu, wall, compiling, process())

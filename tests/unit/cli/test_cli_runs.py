@@ -100,7 +100,7 @@ def test_a_run_directory_has_everything(call: Call, small: Path) -> None:
     run = small.parent / "small-run"
     assert "Written to small-run" in result.output
     assert "The probabilities are exact" in result.output
-    assert "category of 3 levels" in result.stderr
+    assert "category with 3 levels" in result.stderr
     posterior = wv.Posterior.load(run / "posterior.npz")
     assert posterior.problem.names == ["x0", "x2", "site"]
     assert posterior.problem.always_names == ["x1"]
@@ -255,7 +255,10 @@ def test_the_report_is_made_where_it_can_be(call: Call, small: Path, monkeypatch
     call("fit", small, "-y", "y", "--overwrite", "--no-report")
     assert not Path("small-run/report.html").exists()
     monkeypatch.setattr("whichvars.cli.runs.missing_for_report", lambda: ["jinja2"])
-    assert "No report: pip install jinja2" in call("fit", small, "-y", "y", "--overwrite").output
+    assert (
+        "No report was written; it needs: pip install jinja2"
+        in call("fit", small, "-y", "y", "--overwrite").output
+    )
     assert "pip install jinja2" in call("report", "small-run", code=2).stderr
 
 
@@ -280,7 +283,7 @@ def test_the_real_report_is_a_page(call: Call, small: Path, monkeypatch: pytest.
         ("y,x\n1,1\n2,1\n3,1\n", "every candidate column is constant"),
         ("y,x\n1,1\n1,2\n1,3\n", "y is constant"),
         ("y,x\n1,1\n", "at least 3 are needed"),
-        ("y,when\n1,2024-01-01\n2,2024-01-02\n", "holds dates"),
+        ("y,when\n1,2024-01-01\n2,2024-01-02\n", "contains dates"),
         ("", "is empty"),
     ],
 )
@@ -329,7 +332,7 @@ def test_bad_settings_of_a_run_give_a_message(call: Call, wide: Path) -> None:
 def test_no_file_and_no_run(call: Call, small: Path) -> None:
     assert "nowhere.csv: No such file" in call("fit", "nowhere.csv", "-y", "y", code=2).stderr
     assert "there is no directory nowhere" in call("predict", "nowhere", small, code=2).stderr
-    assert "holds no run" in call("report", ".", code=2).stderr
+    assert "contains no run" in call("report", ".", code=2).stderr
 
 
 def test_a_run_is_replaced_only_when_asked(call: Call, small: Path) -> None:
@@ -342,7 +345,7 @@ def test_a_run_is_replaced_only_when_asked(call: Call, small: Path) -> None:
     Path("mine").mkdir()
     Path("mine/thesis.txt").touch()
     assert (
-        "holds no run of whichvars"
+        "contains no run of whichvars"
         in call("fit", small, "-y", "y", "--out", "mine", "--overwrite", code=2).stderr
     )
 
@@ -385,9 +388,9 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
     result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part", code=130)
     assert "Note: interrupted after" in result.stderr
     assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9
-    assert "Go on with: whichvars resume part" in result.output
+    assert "Continue with: whichvars resume part" in result.output
     assert (
-        "not finished; go on with `whichvars resume part`"
+        "unfinished run; continue it with `whichvars resume part`"
         in call("fit", wide, "-y", "y", "--out", "part", code=2).stderr
     )
 
@@ -409,7 +412,7 @@ def test_resume_gives_what_an_uninterrupted_run_gives(
     interrupted = call(
         "fit", wide, "-y", "y", "--draws", 30_000, "--out", "part", "-q", "--no-report", code=130
     )
-    assert "interrupted; go on with: whichvars resume part" in interrupted.stderr
+    assert "interrupted; continue with: whichvars resume part" in interrupted.stderr
     call("resume", "part", "-q", "--no-report")
     assert Path("part/summary.csv").read_bytes() == Path("whole/summary.csv").read_bytes()
     a, b = (wv.Posterior.load(f"{place}/posterior.npz") for place in ("whole", "part"))
@@ -420,12 +423,12 @@ def test_resume_gives_what_an_uninterrupted_run_gives(
     settings = [json.loads(Path(place, "settings.json").read_text()) for place in ("whole", "part")]
     assert settings[0]["encoding"] == settings[1]["encoding"]
     assert settings[0]["notes"] == settings[1]["notes"]
-    assert "is finished; there is nothing to go on with" in call("resume", "part", code=2).stderr
+    assert "is finished; there is nothing to continue" in call("resume", "part", code=2).stderr
 
 
 def test_resume_needs_a_run(call: Call) -> None:
     Path("empty").mkdir()
-    assert "holds no unfinished run" in call("resume", "empty", code=2).stderr
+    assert "contains no unfinished run" in call("resume", "empty", code=2).stderr
     Path("empty/unfinished.json").write_text("{")
     assert "damaged" in call("resume", "empty", code=2).stderr
 

@@ -58,7 +58,7 @@ def test_dialects_give_the_same_table(content: bytes, tmp_path: Path) -> None:
 def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
     found = read(tmp_path, "y;x;z\n1;1,5;2,5e1\n2;-2;,25\n3;+0,125;1\n")
     assert found.X.to_numpy().tolist() == [[1.5, 25], [-2, 0.25], [0.125, 1]]
-    assert found.notes == ["Numbers with decimal commas are read as such, in column x, z."]
+    assert found.notes == ["Commas are read as decimal commas in column x, z."]
 
 
 def test_a_column_that_counts_the_rows_is_remarked_upon(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
     encoding = read(tmp_path, "y,x,g\n" + ROWS).encoding
     (tmp_path / "new.csv").write_text("x,g\n1,\n2,b\n")
     with pytest.raises(
-        DataError, match=r"'g' has no value in row 1; fill it in, or take such rows out of the file$"
+        DataError, match=r"'g' has no value in row 1; fill it in, or remove such rows from the file$"
     ):
         encoding.apply(read_table(tmp_path / "new.csv"))
 
@@ -90,7 +90,7 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         ("y,x\n,\n", "names but no values"),
         ("y,x\n1,\n2,\n", "column 'x' is empty; leave it out with --drop x"),
         ("y,my col\n1,\n2,\n", "leave it out with --drop 'my col'"),
-        ("y,x,z\n1,2,3\n2,,4\n3,4,\n", r"column 'x' has no value in row 2 \(in all 2 cells of 2 columns"),
+        ("y,x,z\n1,2,3\n2,,4\n3,4,\n", r"column 'x' has no value in row 2 \(2 cells of 2 columns are missing in total"),
         ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2; fill it in, or leave such rows out with --drop-missing$"),
         ("y,x\n,2\n,4\n", r"column 'y' is empty; name another response$"),
         ("y,x\n1,2\n2,3,4\n", "line 3 has 3 cells but the header has 2 names"),
@@ -98,8 +98,8 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         ("y,x\n\n1,2,3\n2,3,4\n", "the header has 2 names but rows have more cells"),
         ("y,x\n\n1,2,3,4\n2,3,4,5\n", "the header has 2 names but rows have more cells"),
         ("y,x,,z\n1,2,3,4\n", "column 3 has no name"),
-        ("1,2\n3,4\n", "has no header: its first line holds numbers"),
-        ("y\n1\n2\n", "no column left beside the response"),
+        ("1,2\n3,4\n", "has no header: its first line contains only numbers"),
+        ("y\n1\n2\n", "no column left besides the response"),
         ("y,größe\n1,2\n".encode("latin-1"), "not a text file in UTF-8: line 1"),
         (b"y,x\n1,\0\n", "not a text file"),
         (b"PK\x03\x04rest", "an Excel workbook"),
@@ -112,11 +112,11 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         ("y,x\n1,1\n-inf,2\n", "column 'y' is infinite in row 2"),
         ('y,x\n1,"1,000"\n2,"2,500"\n', r"column 'x' has '1,000' in row 1: write numbers with a decimal point"),
         ("y;x\n1;1.000,5\n2;2.500,0\n", r"column 'x' has '1\.000,5' in row 1: write numbers with a decimal point"),
-        ("y,when\n1,2024-01-31\n2,2024-02-01\n", r"column 'when' holds dates or times \(2024-01-31\).*--drop when"),
-        ("y,when\n1,31.1.2024 10:05\n2,1.2.2024\n", "column 'when' holds dates"),
-        ("y,note\n" + "".join(f"{i},text {i}\n" for i in range(9)), "'note' holds free text: 9 different values in 9 rows.*--drop note"),
-        ("y,g\nTrue,1\nFalse,2\n", "the response 'y' holds true and false"),
-        ("y,g\nlow,1\nhigh,2\n", "the response 'y' holds words .'high', 'low'., not numbers; .* write 0 for 'high' and 1 for 'low' if you mean that, or name another response"),
+        ("y,when\n1,2024-01-31\n2,2024-02-01\n", r"column 'when' contains dates or times \(2024-01-31\).*--drop when"),
+        ("y,when\n1,31.1.2024 10:05\n2,1.2.2024\n", "column 'when' contains dates"),
+        ("y,note\n" + "".join(f"{i},text {i}\n" for i in range(9)), "'note' contains free text: 9 different values in 9 rows.*--drop note"),
+        ("y,g\nTrue,1\nFalse,2\n", "the response 'y' contains true and false"),
+        ("y,g\nlow,1\nhigh,2\n", "the response 'y' contains words .'high', 'low'., not numbers; .* write 0 for 'high' and 1 for 'low' if you mean that, or name another response"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused_with_its_place(content: Any, message: str, tmp_path: Path) -> None:
@@ -153,7 +153,9 @@ def test_blanks_of_all_kinds_are_gaps(blank: str, tmp_path: Path) -> None:
     found = read(tmp_path, content, drop_missing=True)
     assert found.y.tolist() == [1, 3, 5, 6, 7]
     assert found.X.to_dict("list") == {"x": [2, 4, 1, 3, 3], "g=v": [0, 0, 1, 0, 1]}
-    with pytest.raises(DataError, match=r"column 'x' has no value in row 2 \(in all 2 cells of 2 columns"):
+    with pytest.raises(
+        DataError, match=r"column 'x' has no value in row 2 \(2 cells of 2 columns are missing in total"
+    ):
         read(tmp_path, content)
 
 
@@ -176,7 +178,7 @@ def test_one_word_is_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, "y,x,g\n1,2,a\n2,1,a\n5,2,a\n", always=["g"])
     assert found.X.columns.tolist() == ["x"]
     assert found.always == []
-    assert "'g' holds one word only" in found.notes[0]
+    assert "'g' contains only one word" in found.notes[0]
 
 
 def test_parquet_and_feather_keep_their_kinds(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_parquet_and_feather_keep_their_kinds(tmp_path: Path) -> None:
         }
     frame["when"] = pd.date_range("2024-01-01", periods=4)
     frame.to_parquet(tmp_path / "a")
-    with pytest.raises(DataError, match="column 'when' holds dates"):
+    with pytest.raises(DataError, match="column 'when' contains dates"):
         encode_table(read_table(tmp_path / "a"), "y")
 
 
@@ -224,7 +226,10 @@ def test_new_data_are_encoded_alike(tmp_path: Path) -> None:
     X = found.encoding.apply(read_table(tmp_path / "new.csv"))
     assert X.to_dict("list") == {"x": [1.5, 2], "g=v": [1, 1]}
     for content, message in [
-        ("g,x\nv,1\nw,2\n", r"column 'g' has 'w' in row 2, which the run has not seen; its levels are u, v"),
+        (
+            "g,x\nv,1\nw,2\n",
+            r"column 'g' has 'w' in row 2, which the data of the run did not have; its levels are u, v",
+        ),
         ("g\nv\n", "lacks the column 'x'"),
         ("g,x\nv,a\n", "column 'x' has 'a' in row 1"),
         ("g,x\nv,1\n,2\n", "column 'g' has no value in row 2"),

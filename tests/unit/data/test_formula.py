@@ -162,12 +162,12 @@ def test_names_that_would_be_the_same_stay_as_they_are(table):
         ("y ~ a", "bb", r"always: there is no column 'bb'"),
         ("y ~ a + (b", None, r"'y ~ a \+ \(b' cannot be read"),
         ("a + b", None, "no response"),
-        ("y ~ a - 1", None, "takes the intercept out"),
-        ("y ~ 0 + a", None, "takes the intercept out"),
+        ("y ~ a - 1", None, "removes the intercept"),
+        ("y ~ 0 + a", None, "removes the intercept"),
         ("y ~ 1", None, "no terms to select from"),
         ("y ~ a", "a", "no terms to select from"),
         ("y ~ a | b", None, r"several parts \(\|\)"),
-        ("y ~ a", "y ~ b", "give terms alone"),
+        ("y ~ a", "y ~ b", "give only terms"),
         ("region ~ a", None, r"the response 'region' gives 3 columns"),
         ("y + a ~ b", None, r"gives 2 columns"),
         ("y ~ log(a)", None, r"column 'log\(a\)' is missing \(NaN\) in row \d+"),
@@ -223,7 +223,7 @@ def test_new_rows_that_do_not_fit(table):
         selector.predict(new.assign(a=[1.0, np.nan, 2.0, 1.0]))
     with pytest.raises(DataError, match="data lacks columns of the formula: 'a', 'b'"):
         selector.predict(new.drop(columns=["a", "b"]))
-    with pytest.raises(ArgumentTypeError, match="column 'a' holds text"):
+    with pytest.raises(ArgumentTypeError, match="column 'a' contains text"):
         selector.predict(new.assign(a="text"))
     with pytest.raises(ArgumentTypeError, match="DataFrame"):
         selector.predict(np.ones((2, 4)))

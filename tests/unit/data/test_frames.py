@@ -81,9 +81,9 @@ def test_names_of_frames_become_text():
 def test_names_given_go_before_those_of_the_frame():
     doubled = pd.DataFrame(TABLE, columns=["a", "a", "b"])
     assert read_columns(doubled, names=NAMES).names == NAMES
-    with pytest.raises(DataError, match="column names of X hold 'a' more than once; rename"):
+    with pytest.raises(DataError, match="column names of X contain 'a' more than once; rename"):
         read_columns(doubled)
-    with pytest.raises(DataError, match="column names of X hold '1' more than once"):
+    with pytest.raises(DataError, match="column names of X contain '1' more than once"):
         read_columns(pd.DataFrame(TABLE, columns=[1, "1", 2]))
 
 
@@ -105,19 +105,22 @@ def test_what_is_read_is_a_copy(X):
     [
         (
             ["u", "v", "w"],
-            "X column 'c' holds text or categories; encode it as 0/1 columns .*groups.* or drop",
+            "X column 'c' contains text or categories; encode it as 0/1 columns .*groups.* or drop",
         ),
-        (pd.Categorical([1, 2, 3]), "X column 'c' holds text or categories"),
-        (pd.array(["u", "v", "w"], "string"), "X column 'c' holds text or categories"),
-        (pd.date_range("2020", periods=3), "X column 'c' holds dates or times; turn it into a number"),
-        (pd.to_timedelta([1, 2, 3]), "X column 'c' holds dates or times"),
-        (pd.date_range("2020", periods=3, tz="CET"), "X column 'c' holds dates or times"),
-        (pd.period_range("2020", periods=3), "X column 'c' holds Period.* not a number"),
-        (pd.Series([1, "two", 3], dtype=object), "X column 'c' holds 'two', which is not a number; encode"),
-        (pd.Series(["1", "2", "3"], dtype=object), "X column 'c' holds '1', which is not a number"),
-        (pd.Series([dt.date(2020, 1, 1)] * 3, dtype=object), r"X column 'c' holds datetime.date\("),
-        (pd.Series([[1], [2], [3]], dtype=object), r"X column 'c' holds \[1\]"),
-        (np.array([1j, 2, 3]), "X column 'c' holds complex numbers"),
+        (pd.Categorical([1, 2, 3]), "X column 'c' contains text or categories"),
+        (pd.array(["u", "v", "w"], "string"), "X column 'c' contains text or categories"),
+        (pd.date_range("2020", periods=3), "X column 'c' contains dates or times; turn it into a number"),
+        (pd.to_timedelta([1, 2, 3]), "X column 'c' contains dates or times"),
+        (pd.date_range("2020", periods=3, tz="CET"), "X column 'c' contains dates or times"),
+        (pd.period_range("2020", periods=3), "X column 'c' contains Period.* not a number"),
+        (
+            pd.Series([1, "two", 3], dtype=object),
+            "X column 'c' contains 'two', which is not a number; encode",
+        ),
+        (pd.Series(["1", "2", "3"], dtype=object), "X column 'c' contains '1', which is not a number"),
+        (pd.Series([dt.date(2020, 1, 1)] * 3, dtype=object), r"X column 'c' contains datetime.date\("),
+        (pd.Series([[1], [2], [3]], dtype=object), r"X column 'c' contains \[1\]"),
+        (np.array([1j, 2, 3]), "X column 'c' contains complex numbers"),
     ],
 )
 def test_pandas_columns_that_are_not_numbers(column, message):
@@ -128,14 +131,17 @@ def test_pandas_columns_that_are_not_numbers(column, message):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.Series(["u", "v", "w"]), "X column 'c' holds text or categories"),
-        (pl.Series(["u", "v", "w"], dtype=pl.Categorical), "X column 'c' holds text or categories"),
-        (pl.Series(["u", "v", "w"], dtype=pl.Enum(["u", "v", "w"])), "X column 'c' holds text or categories"),
-        (pl.Series([dt.date(2020, 1, d) for d in (1, 2, 3)]), "X column 'c' holds dates or times"),
-        (pl.Series([dt.timedelta(d) for d in (1, 2, 3)]), "X column 'c' holds dates or times"),
-        (pl.Series([dt.time(d) for d in (1, 2, 3)]), "X column 'c' holds dates or times"),
-        (pl.Series([[1], [2], [3]]), "X column 'c' holds .* not a number"),
-        (pl.Series([b"1", b"2", b"3"]), "X column 'c' holds b'1', which is not a number"),
+        (pl.Series(["u", "v", "w"]), "X column 'c' contains text or categories"),
+        (pl.Series(["u", "v", "w"], dtype=pl.Categorical), "X column 'c' contains text or categories"),
+        (
+            pl.Series(["u", "v", "w"], dtype=pl.Enum(["u", "v", "w"])),
+            "X column 'c' contains text or categories",
+        ),
+        (pl.Series([dt.date(2020, 1, d) for d in (1, 2, 3)]), "X column 'c' contains dates or times"),
+        (pl.Series([dt.timedelta(d) for d in (1, 2, 3)]), "X column 'c' contains dates or times"),
+        (pl.Series([dt.time(d) for d in (1, 2, 3)]), "X column 'c' contains dates or times"),
+        (pl.Series([[1], [2], [3]]), "X column 'c' contains .* not a number"),
+        (pl.Series([b"1", b"2", b"3"]), "X column 'c' contains b'1', which is not a number"),
     ],
 )
 def test_polars_columns_that_are_not_numbers(column, message):
@@ -146,14 +152,14 @@ def test_polars_columns_that_are_not_numbers(column, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.array([["1", "2"], ["3", "4"]]), "X column 'x0' holds .*; encode"),
-        (np.array([[1, "b"], [2, "c"]], dtype=object), "X column 'x1' holds 'b', which is not a number"),
-        (np.array([[b"1"], [b"2"]]), "X column 'x0' holds b'1'"),
-        (np.array([["2020-01-01"]], dtype="M8[D]"), "X column 'x0' holds dates or times"),
-        (np.array([[3]], dtype="m8[s]"), "X column 'x0' holds dates or times"),
-        (np.array([[np.timedelta64(3, "s")]], dtype=object), "X column 'x0' holds .*timedelta64"),
-        (np.array([[1j, 2]]), "X column 'x0' holds complex numbers; give their real and imaginary parts"),
-        (np.array([[1, 2j]], dtype=object), "X column 'x1' holds 2j"),
+        (np.array([["1", "2"], ["3", "4"]]), "X column 'x0' contains .*; encode"),
+        (np.array([[1, "b"], [2, "c"]], dtype=object), "X column 'x1' contains 'b', which is not a number"),
+        (np.array([[b"1"], [b"2"]]), "X column 'x0' contains b'1'"),
+        (np.array([["2020-01-01"]], dtype="M8[D]"), "X column 'x0' contains dates or times"),
+        (np.array([[3]], dtype="m8[s]"), "X column 'x0' contains dates or times"),
+        (np.array([[np.timedelta64(3, "s")]], dtype=object), "X column 'x0' contains .*timedelta64"),
+        (np.array([[1j, 2]]), "X column 'x0' contains complex numbers; give their real and imaginary parts"),
+        (np.array([[1, 2j]], dtype=object), "X column 'x1' contains 2j"),
     ],
 )
 def test_arrays_that_are_not_numbers(X, message):
@@ -262,14 +268,18 @@ def test_vectors(y):
         ([1, 2, -np.inf, 3], DataError, "y is infinite in row 2;"),
         (pd.Series([1, 2, 3, None], dtype="Int64"), DataError, r"y is missing \(NaN\) in row 3"),
         (pl.Series([1, 2, None, 3]), DataError, r"y is missing \(NaN\) in row 2"),
-        (["a", "b", "c", "d"], ArgumentTypeError, "y holds 'a', which is not a number; give it as numbers"),
-        (["1", "2", "3", "4"], ArgumentTypeError, "y holds '1', which is not a number"),
-        (pd.Series(list("abcd")), ArgumentTypeError, "y holds text or categories"),
-        (pd.Series(list("abcd"), dtype="category"), ArgumentTypeError, "y holds text or categories"),
-        (pd.Series(pd.date_range("2020", periods=4)), ArgumentTypeError, "y holds dates or times"),
-        (pl.Series(list("abcd")), ArgumentTypeError, "y holds text or categories"),
-        (np.array([1, 2, 3, 4j]), ArgumentTypeError, "y holds complex numbers"),
-        ([1, 2, {}, 4], ArgumentTypeError, "y holds {}, which is not a number"),
+        (
+            ["a", "b", "c", "d"],
+            ArgumentTypeError,
+            "y contains 'a', which is not a number; give it as numbers",
+        ),
+        (["1", "2", "3", "4"], ArgumentTypeError, "y contains '1', which is not a number"),
+        (pd.Series(list("abcd")), ArgumentTypeError, "y contains text or categories"),
+        (pd.Series(list("abcd"), dtype="category"), ArgumentTypeError, "y contains text or categories"),
+        (pd.Series(pd.date_range("2020", periods=4)), ArgumentTypeError, "y contains dates or times"),
+        (pl.Series(list("abcd")), ArgumentTypeError, "y contains text or categories"),
+        (np.array([1, 2, 3, 4j]), ArgumentTypeError, "y contains complex numbers"),
+        ([1, 2, {}, 4], ArgumentTypeError, "y contains {}, which is not a number"),
     ],
 )
 def test_vectors_that_are_refused(y, error, message):
@@ -317,7 +327,9 @@ def test_columns_that_are_not_there(wanted, error, message):
 
 def test_a_number_that_is_an_index_and_a_name_is_refused():
     names = ["1", "2", "3"]
-    with pytest.raises(DataError, match="1 may mean the column named '1' or the one at index 1, '2'; write"):
+    with pytest.raises(
+        DataError, match="1 could mean the column named '1' or the one at index 1, '2'; write"
+    ):
         find_columns(1, names, "always_include")
     assert find_columns("1", names, "always_include") == [0]
     assert find_columns(3, names, "always_include") == [2]  # no index 3
@@ -332,5 +344,5 @@ def test_long_lists_of_columns_are_cut():
 
 def test_check_unique():
     check_unique(["a", "b"], "names")
-    with pytest.raises(DataError, match="the names hold 'a' more than once"):
+    with pytest.raises(DataError, match="the names contain 'a' more than once"):
         check_unique(["a", "b", "a"], "names")

@@ -139,7 +139,7 @@ def test_memory_does_not_grow_with_the_rows(small_blocks):
     sums = Accumulator(nothing())
     for seed in range(200):
         sums.add(list(rows(25, seed)))
-    assert len(sums.parts) <= 8  # log2(200)
+    assert len(sums.sums) <= 8  # log2(200)
     assert sums.total().n == 5000
 
 

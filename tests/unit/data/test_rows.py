@@ -74,7 +74,7 @@ def test_labels_of_which_some_are_shared():
     y = response(pd.Index([f"id{i}" for i in range(3, 3 + N)]))
     X = table(WORDS)
     with pytest.raises(
-        DataError, match=r"X and y have other rows \(row 0 is 'id0' in X but 'id3' in y\)"
+        DataError, match=r"X and y have different rows \(row 0 is 'id0' in X but 'id3' in y\)"
     ) as caught:
         wv.Problem(X, y)
     assert "rows = X.index.intersection(y.index), as X.loc[rows] and y.loc[rows], or, if" in str(caught.value)
@@ -108,7 +108,7 @@ def test_a_column_as_a_frame_has_labels_too():
 def test_all_that_is_wrong_is_said_at_once():
     y, weights = response(WORDS[::-1]), pd.Series(np.ones(N), index=DAYS)
     with pytest.raises(
-        DataError, match=r"^the rows of 2 arguments do not go together:\n- y .*\n- X and weights .*$"
+        DataError, match=r"^the rows of 2 arguments do not match:\n- y .*\n- X and weights .*$"
     ):
         wv.Problem(table(WORDS), y, weights=weights)
     with pytest.raises(
@@ -215,7 +215,7 @@ def test_scores_of_a_posterior():
     turned = y.iloc[::-1]
     with pytest.raises(DataError, match="y has the rows of X in another order"):
         posterior.log_score(X, turned)
-    with pytest.raises(DataError, match="2 arguments do not go together"):
+    with pytest.raises(DataError, match="2 arguments do not match"):
         posterior.loo(X, turned, weights.iloc[::-1])
 
 

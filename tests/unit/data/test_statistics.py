@@ -237,7 +237,7 @@ def test_saved_and_loaded_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(getattr(again, name), value)
     with np.load(path, allow_pickle=False) as archive:
         assert "header" in archive
-    with pytest.raises(DataError, match="holds a table of sufficient statistics, not a posterior"):
+    with pytest.raises(DataError, match="contains a table of sufficient statistics, not a posterior"):
         wv.Posterior.load(path)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -306,7 +306,7 @@ def test_dask_refuses_by_part_and_row():
             Statistics.from_dask(da.from_array(bad, chunks=(1000, P)), y)
         with pytest.raises(DataError, match="part 1: X column 'v3' is missing"):
             Statistics.from_dask(frame, "y")
-        with pytest.raises(ArgumentTypeError, match=r"part \d: X column 'v1' holds text"):
+        with pytest.raises(ArgumentTypeError, match=r"part \d: X column 'v1' contains text"):
             Statistics.from_dask(word, "y")
         with pytest.raises(DataError, match="X has 5000 rows but y has 4999"):
             Statistics.from_dask(da.from_array(X, chunks=(1000, P)), da.from_array(Y[1:], chunks=1000))
@@ -316,7 +316,7 @@ def test_dask_refuses_by_part_and_row():
             Statistics.from_dask(frame, "v9")
         with pytest.raises(ArgumentTypeError, match="not ndarray"):
             Statistics.from_dask(X, Y)
-        with pytest.raises(ArgumentTypeError, match="y must be of Dask"):
+        with pytest.raises(ArgumentTypeError, match="y must be a Dask collection"):
             Statistics.from_dask(da.from_array(X, chunks=(1000, P)), Y)
         with pytest.raises(DataError, match="2 dimensions"):
             Statistics.from_dask(y, y)
@@ -354,7 +354,7 @@ TWO = np.array([[1.0, 0.5], [0.5, 1.0]])
         (([[1, 0.9, 0.9], [0.9, 1, -0.9], [0.9, -0.9, 1]], [0, 0, 0], 50), "not positive semi-definite.*-0.8"),
         ((TWO, [0.9, -0.9], 50), "not positive semi-definite"),
         ((TWO + np.array([[0, 0.1], [0, 0]]), [0, 0], 50), "not symmetric: 0.6 of 'x0' with 'x1', 0.5"),
-        ((4 * TWO, [0, 0], 50), "of 'x0' with itself is 4, not 1; covariances"),
+        ((4 * TWO, [0, 0], 50), "of 'x0' with itself is 4, not 1; if these are covariances"),
         (([[1, 1.2], [1.2, 1]], [0, 0], 50), "of 'x0' with 'x1' is 1.2"),
         ((TWO, [0.3, 1.5], 50), "of 'x1' with 'y' is 1.5"),
         ((TWO, [0.3], 50), "y_correlations has 1 numbers but there are 2 columns"),
@@ -405,8 +405,8 @@ def broken(row, column, value):
         ((X[:0], Y[:0]), DataError, "there are no rows"),
         ((X[:, :0], Y), DataError, "X has no columns"),
         ((X[:, 0], Y), DataError, "one-dimensional"),
-        ((FRAME.assign(v2="word"), Y), ArgumentTypeError, "X column 'v2' holds"),
-        ((FRAME.assign(v2=pd.Categorical(["a"] * N)), Y), ArgumentTypeError, "X column 'v2' holds text or cat"),
+        ((FRAME.assign(v2="word"), Y), ArgumentTypeError, "X column 'v2' contains"),
+        ((FRAME.assign(v2=pd.Categorical(["a"] * N)), Y), ArgumentTypeError, "X column 'v2' contains text or cat"),
     ],
 )  # fmt: skip
 def test_bad_rows_are_refused_by_row_and_column(arguments, kind, said, small):
@@ -426,7 +426,7 @@ def test_bad_chunks_are_refused_by_number():
     ):
         with pytest.raises(kind, match=said):
             Statistics.from_chunks([good, good, chunk, good])
-    with pytest.raises(DataError, match="there is no chunk"):
+    with pytest.raises(DataError, match="there are no chunks"):
         Statistics.from_chunks([])
     with pytest.raises(DataError, match="responses has 2 names but y is one column"):
         Statistics.from_arrays(X, Y, responses=["a", "b"])
@@ -437,7 +437,7 @@ def test_bad_chunks_are_refused_by_number():
 def test_a_problem_refuses_what_statistics_cannot_give():
     found = Statistics.from_arrays(FRAME, Y)
     for options, kind, said in (
-        ({"weights": W}, DataError, "give weights there"),
+        ({"weights": W}, DataError, "give the weights there"),
         ({"engine": "columns"}, DataError, "needs the rows"),
         ({"names": ["a"]}, DataError, "names has 1 entries but the statistics has 7 columns"),
         ({"names": ["a"] * 7}, DataError, "more than once"),
@@ -458,7 +458,7 @@ def test_a_problem_refuses_what_statistics_cannot_give():
         wv.Problem(Statistics.from_arrays(X, 2 * X[:, 4] - 1), always_include=4)
     heavy = np.ones(N)
     heavy[5] = 1e30
-    with pytest.raises(DataError, match="smallest weight, 1, is nothing beside the largest"):
+    with pytest.raises(DataError, match="smallest weight, 1, is negligible compared with the largest"):
         wv.Problem(Statistics.from_arrays(X, Y, heavy))
-    with pytest.raises(TypeError, match="all else by name"):
+    with pytest.raises(TypeError, match="all other arguments by name"):
         wv.Problem(found, "y", wv.BIC())

@@ -180,8 +180,8 @@ def with_value(row, column, value):
         (with_value(99, "y", np.inf), r"part2\S+: column 'y' is infinite in row 100"),
         (with_value(3, "w", -1.0), r"part2\S+: weights is negative in row 4"),
         (with_value(3, "w", np.nan), r"part2\S+: column 'w' has no value in row 4"),
-        (lambda part: part.assign(b="word"), r"part2\S+: column 'b' (has 'word' in row 1 .* not a number|holds \w*string)"),
-        (lambda part: part.assign(b=pd.Timestamp("2020-01-01")), r"part2\S+: column 'b' holds (dates|timestamp)"),
+        (lambda part: part.assign(b="word"), r"part2\S+: column 'b' (has 'word' in row 1 .* not a number|contains \w*string)"),
+        (lambda part: part.assign(b=pd.Timestamp("2020-01-01")), r"part2\S+: column 'b' contains (dates|timestamp)"),
     ],
 )  # fmt: skip
 def test_bad_files_of_a_folder_are_named(suffix, change, said, tmp_path):
@@ -247,7 +247,7 @@ def test_a_parquet_file_damaged_inside_is_named(tmp_path):
         ({"response": "y", "weights": "y"}, "both the weights and a response"),
         ({"response": "y", "drop": ["y"]}, "'y' is given as response, so it cannot be dropped"),
         ({"response": "y", "drop": ["q"]}, "drop: there is no column 'q'"),
-        ({"response": "y", "drop": ["a", "b", "c", "w"]}, "no column left beside the response"),
+        ({"response": "y", "drop": ["a", "b", "c", "w"]}, "no column left besides the response"),
         ({"response": "y", "rows": 0}, "rows must be a whole number"),
     ],
 )
@@ -257,7 +257,7 @@ def test_bad_arguments_are_refused(arguments, said, tmp_path):
 
 
 def test_bad_folders_are_refused(tmp_path):
-    with pytest.raises(DataError, match="has no file in it"):
+    with pytest.raises(DataError, match="contains no files"):
         Statistics.from_files(tmp_path, "y")
     with pytest.raises(DataError, match="no file was given"):
         Statistics.from_files([], "y")
@@ -266,5 +266,5 @@ def test_bad_folders_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         Statistics.from_files(tmp_path / "nowhere.csv", "y")
     (tmp_path / "year=2020").mkdir()
-    with pytest.raises(DataError, match="has a folder 'year=2020' in it"):
+    with pytest.raises(DataError, match="contains a folder 'year=2020'"):
         Statistics.from_files(tmp_path, "y")

@@ -16,13 +16,13 @@ from whichvars._kernels.propose.adapt import (
     ADD_LOGIT,
     DELETE,
     DELETE_LOGIT,
-    STEEPEST,
+    LARGEST_LOGIT,
     TOUCHED,
     Adaptation,
+    add_to_logits,
     merge_adaptations,
     new_adaptation,
     new_shared,
-    nudge,
 )
 from whichvars._kernels.propose.bernoulli import new_buckets
 from whichvars.samplers.contract import Run
@@ -32,7 +32,7 @@ from whichvars.sampling.advance import advance_run
 @entry
 def nudge_all(adaptation, variables, add_steps, delete_steps):
     for i in range(variables.shape[0]):
-        nudge(adaptation, variables[i], add_steps[i], delete_steps[i])
+        add_to_logits(adaptation, variables[i], add_steps[i], delete_steps[i])
 
 
 @entry
@@ -42,7 +42,7 @@ def nudge_forever(adaptation, times, up, down, runs):
     low, high = 1.0, 0.0
     for i in range(times):
         step = up if (i // runs) % 2 == 0 else down
-        nudge(adaptation, 0, step, -step)
+        add_to_logits(adaptation, 0, step, -step)
         for kind in range(2):
             low = min(low, values[0, kind])
             high = max(high, values[0, kind])
@@ -191,7 +191,7 @@ def assert_inside(adaptation: Adaptation) -> None:
         assert np.all(adaptation.values[:, kind] > epsilon)
         assert np.all(adaptation.values[:, kind] < 1 - epsilon)
     assert np.all(np.isfinite(adaptation.values))
-    assert np.all(np.abs(adaptation.values[:, ADD_LOGIT:]) <= STEEPEST)
+    assert np.all(np.abs(adaptation.values[:, ADD_LOGIT:]) <= LARGEST_LOGIT)
 
 
 @pytest.mark.parametrize("millions", [5, pytest.param(100, marks=pytest.mark.slow)])
@@ -316,7 +316,7 @@ def test_merging_adds_up_increments_in_chain_order(chains: int) -> None:
             total += adaptation.values[:, ADD_LOGIT:] - common
             ever |= adaptation.is_touched
         merge_adaptations(shared, adaptations)
-        common = np.clip(common + total, -STEEPEST, STEEPEST)
+        common = np.clip(common + total, -LARGEST_LOGIT, LARGEST_LOGIT)
         for adaptation in adaptations:
             np.testing.assert_array_equal(adaptation.values[:, ADD_LOGIT:][ever], common[ever])
             np.testing.assert_array_equal(adaptation.values[~ever], first[~ever])

@@ -9,11 +9,11 @@ import whichvars as wv
 from support.cases import Case, problem
 from whichvars._kernels.jit import entry
 from whichvars._kernels.propose.changes import (
-    BLOCK,
     BLOCK_LENGTH,
-    BLOCKS,
+    CURRENT_BLOCK,
     IN_BLOCK,
-    MOST,
+    MOST_BLOCKS,
+    MOST_CHANGES,
     Changes,
     describe_changes,
     new_changes,
@@ -49,10 +49,10 @@ LENGTHS = [
     64,
     65,
     1000,
-    64 * BLOCKS - 1,
-    64 * BLOCKS,
-    64 * BLOCKS + 1,
-    3 * 64 * BLOCKS + 17,
+    64 * MOST_BLOCKS - 1,
+    64 * MOST_BLOCKS,
+    64 * MOST_BLOCKS + 1,
+    3 * 64 * MOST_BLOCKS + 17,
     400_000,
 ]
 
@@ -63,17 +63,17 @@ def test_mutation_rate_along_the_run(iterations: int) -> None:
     changes, numbers, acceptances, _ = noted(iterations, warmup=iterations // 3)
     report = describe_changes([changes])
     length = FIRST_LENGTH
-    while iterations >= length * BLOCKS:
+    while iterations >= length * MOST_BLOCKS:
         length *= 2
     assert report["block_length"] == length
     blocks = iterations // length
     mutation = np.where(numbers > 0, acceptances, 0.0)[: blocks * length].reshape(blocks, length)
     np.testing.assert_allclose(report["mutation_rate_along_run"], mutation.mean(axis=1), rtol=1e-12)
-    assert changes.ints[BLOCK] == blocks < BLOCKS
+    assert changes.ints[CURRENT_BLOCK] == blocks < MOST_BLOCKS
     assert changes.ints[IN_BLOCK] == iterations % length
     assert changes.ints[BLOCK_LENGTH] == length
-    if iterations >= 64 * BLOCKS:
-        assert blocks >= BLOCKS // 2
+    if iterations >= 64 * MOST_BLOCKS:
+        assert blocks >= MOST_BLOCKS // 2
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 300, 999, 1000])
@@ -111,18 +111,18 @@ def test_numbers_that_never_came_are_nan() -> None:
 
 
 def test_very_many_changes_share_the_last_place() -> None:
-    changes, numbers, _, accepted = noted(5000, most=2 * MOST)
+    changes, numbers, _, accepted = noted(5000, most=2 * MOST_CHANGES)
     report = describe_changes([changes])
     proposed = report["changes_proposed"]
     assert isinstance(proposed, np.ndarray)
-    assert len(proposed) == MOST
+    assert len(proposed) == MOST_CHANGES
     assert proposed.sum() == 5000
-    assert proposed[-1] == np.sum(numbers >= MOST - 1)
-    assert report["changes_accepted"][-1] == np.sum(accepted[numbers >= MOST - 1])  # type: ignore[index]
+    assert proposed[-1] == np.sum(numbers >= MOST_CHANGES - 1)
+    assert report["changes_accepted"][-1] == np.sum(accepted[numbers >= MOST_CHANGES - 1])  # type: ignore[index]
 
 
 def test_several_chains_are_put_together() -> None:
-    runs = [noted(64 * BLOCKS + 40, warmup=100, seed=s) for s in range(3)]
+    runs = [noted(64 * MOST_BLOCKS + 40, warmup=100, seed=s) for s in range(3)]
     together = describe_changes([r[0] for r in runs])
     one_by_one = [describe_changes([r[0]]) for r in runs]
     for name in ("changes_proposed", "changes_accepted"):

@@ -125,6 +125,15 @@ def f(x):
 """
 
 
+def directory_under(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Path | None:
+    """What a process would choose that has nothing else said to it."""
+    for name in ("WHICHVARS_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return jit.cache_directory.__wrapped__()
+
+
 def test_the_directory_asked_for_is_used(tmp_path):
     wanted = tmp_path / "here" / "and here"
     found = Path(run_python(WHERE, WHICHVARS_CACHE_DIR=str(wanted)))
@@ -151,12 +160,12 @@ def test_compiled_code_lands_there_and_numba_is_left_as_it_was(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_the_users_cache_directory_comes_next(tmp_path):
+def test_the_users_cache_directory_comes_next(tmp_path, monkeypatch):
     stamp = f"kernels-{jit.source_stamp()}"
-    found = run_python(WHERE, XDG_CACHE_HOME=str(tmp_path / "xdg"), HOME=str(tmp_path / "home"))
-    assert Path(found) == tmp_path / "xdg" / "whichvars" / stamp
-    found = run_python(WHERE, HOME=str(tmp_path / "home"))
-    assert Path(found) == tmp_path / "home" / ".cache" / "whichvars" / stamp
+    home = str(tmp_path / "home")
+    found = directory_under(monkeypatch, XDG_CACHE_HOME=str(tmp_path / "xdg"), HOME=home)
+    assert found == tmp_path / "xdg" / "whichvars" / stamp
+    assert directory_under(monkeypatch, HOME=home) == tmp_path / "home" / ".cache" / "whichvars" / stamp
 
 
 def below_a_file(tmp_path: Path) -> str:
@@ -165,11 +174,13 @@ def below_a_file(tmp_path: Path) -> str:
     return str(tmp_path / "file" / "home")
 
 
-def test_a_read_only_home_is_survived(tmp_path):
+def test_a_read_only_home_is_survived(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
-    found = run_python(WHERE, HOME=below_a_file(tmp_path), TMPDIR=str(tmp_path / "tmp"))
-    assert Path(found).parent.parent == tmp_path / "tmp"
-    assert Path(found).parent.stat().st_mode & 0o077 == 0
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    found = directory_under(monkeypatch, HOME=below_a_file(tmp_path))
+    assert found is not None
+    assert found.parent.parent == tmp_path / "tmp"
+    assert found.parent.stat().st_mode & 0o077 == 0
 
 
 def test_a_read_only_cache_is_survived(tmp_path):
@@ -207,14 +218,14 @@ def test_a_directory_others_can_write_to_is_refused(mode, tmp_path):
     assert jit._private_and_writable(shared)
 
 
-def test_a_stamped_directory_others_can_write_to_is_refused(tmp_path):
+def test_a_stamped_directory_others_can_write_to_is_refused(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     stamped = tmp_path / f"kernels-{jit.source_stamp()}"
     stamped.mkdir()
     stamped.chmod(0o777)
-    assert run_python(WHERE, WHICHVARS_CACHE_DIR=str(tmp_path)) == "None"
+    assert directory_under(monkeypatch, WHICHVARS_CACHE_DIR=str(tmp_path)) is None
     stamped.chmod(0o700)
-    assert run_python(WHERE, WHICHVARS_CACHE_DIR=str(tmp_path)) == str(stamped)
+    assert directory_under(monkeypatch, WHICHVARS_CACHE_DIR=str(tmp_path)) == stamped
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):

@@ -11,25 +11,25 @@ import whichvars as wv
 from support.kernels import from_python
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain
 from whichvars._kernels.count.known import (
-    BEFORE,
-    MODELS,
-    STAGE,
+    CURRENT_STAGE,
+    EARLIER_STAGES,
+    N_KNOWN,
     add_known,
     end_stage,
     end_stage_of_draws,
     has_mass,
     is_known,
-    meet,
-    meet_model,
     new_known,
+    note_scanned_model,
+    note_visited_model,
 )
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
 from whichvars.datasets import simulate_blocks
 from whichvars.samplers.contract import ratio_of_sums
 
-met = from_python(meet)
-met_model = from_python(meet_model)
+met = from_python(note_scanned_model)
+met_model = from_python(note_visited_model)
 known_now = from_python(is_known)
 next_stage = from_python(end_stage)
 add = from_python(add_known)
@@ -51,7 +51,7 @@ def test_sums_are_those_written_out() -> None:
     assert first == []  # not before the stage is over
     next_stage(known)
     seen = [i for i in range(100) if known_now(known, keys[i])]
-    assert len(seen) == known.ints[MODELS] > 90
+    assert len(seen) == known.ints[N_KNOWN] > 90
     for i in range(100, 200):
         assert not met(known, keys[i], logs[i], probabilities[i])
     weights = np.exp(logs[seen] - logs.max())
@@ -62,8 +62,8 @@ def test_sums_are_those_written_out() -> None:
     next_stage(known)
     seen = [i for i in range(200) if known_now(known, keys[i])]
     weights = np.exp(logs[seen] - logs.max())
-    np.testing.assert_allclose(known.sums[BEFORE] / known.mass[BEFORE], weights @ probabilities[seen] / weights.sum(), rtol=1e-6)  # fmt: skip
-    assert known.ints[STAGE] == 2
+    np.testing.assert_allclose(known.sums[EARLIER_STAGES] / known.mass[EARLIER_STAGES], weights @ probabilities[seen] / weights.sum(), rtol=1e-6)  # fmt: skip
+    assert known.ints[CURRENT_STAGE] == 2
 
 
 def test_a_full_set_stays_as_it_is() -> None:
@@ -72,10 +72,10 @@ def test_a_full_set_stays_as_it_is() -> None:
     for i in range(100):
         met(known, keys[i], logs[i], probabilities[i])
     next_stage(known)
-    assert known.ints[MODELS] == 48
+    assert known.ints[N_KNOWN] == 48
     assert [known_now(known, key) for key in keys] == [True] * 48 + [False] * 52
     weights = np.exp(logs[:48] - logs[:48].max())
-    np.testing.assert_allclose(known.sums[BEFORE] / known.mass[BEFORE], weights @ probabilities[:48] / weights.sum(), rtol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(known.sums[EARLIER_STAGES] / known.mass[EARLIER_STAGES], weights @ probabilities[:48] / weights.sum(), rtol=1e-6)  # fmt: skip
 
 
 def test_nothing_is_known_without_slots() -> None:

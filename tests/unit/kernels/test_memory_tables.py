@@ -23,7 +23,7 @@ from whichvars._kernels.count.model_table import (
     WINDOW,
     new_memo,
 )
-from whichvars._kernels.count.tally import new_tally, settle
+from whichvars._kernels.count.tally import count_up_to_now, new_tally
 from whichvars.problem.problem import Problem
 from whichvars.samplers.add_delete_swap import AddDeleteSwap
 from whichvars.samplers.contract import Run, begin_counting, new_unit
@@ -161,7 +161,7 @@ def counted(problem: Problem, sampler: AddDeleteSwap, warmup: int, chunks: list[
     begin_counting(problem, run)
     for chunk in chunks:
         sampler.advance(problem, run, 0, chunk)
-        settle(run.units[0].chain, run.units[0].tally)
+        count_up_to_now(run.units[0].chain, run.units[0].tally)
     return run.units[0].tally
 
 

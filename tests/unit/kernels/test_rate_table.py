@@ -16,12 +16,12 @@ from unit.kernels.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.chain import SIZE
 from whichvars._kernels.jit import entry
 from whichvars._kernels.scan.rate_table import (
-    BLOCKS,
     ENTRIES,
-    HITS,
+    FIRST_BLOCK,
+    FIRST_RATE,
     HOLDING,
-    LOOKUPS,
-    RATES,
+    RATE_HITS,
+    RATE_LOOKUPS,
     TOTAL,
     WIDTH,
     RateTable,
@@ -78,14 +78,14 @@ def test_detailed_balance_of_flips(case: Case, floor: float) -> None:
         place = rates_of(view, chain, work, table, kappa, sums, weights)
         assert rates_of(view, chain, work, table, kappa, sums, weights) == place
         row = table.rows[place]
-        rates = row[table.ints[RATES] : table.ints[RATES] + p]
+        rates = row[table.ints[FIRST_RATE] : table.ints[FIRST_RATE] + p]
         neighbours = pi[model ^ (1 << np.arange(p))]
         np.testing.assert_array_equal(rates == 0, neighbours == 0)  # forbidden flips, and only those
         assert row[TOTAL] == pytest.approx(rates.sum(), rel=1e-12)
         flow[model] = pi[model] * rates
         with_j = np.where(exact.masks[model], pi[model], neighbours)
         np.testing.assert_allclose(table.probabilities[place], with_j / (pi[model] + neighbours), atol=1e-7)
-    assert table.ints[ENTRIES] == table.ints[HITS] == table.ints[LOOKUPS] / 2 == (pi > 0).sum()
+    assert table.ints[ENTRIES] == table.ints[RATE_HITS] == table.ints[RATE_LOOKUPS] / 2 == (pi > 0).sum()
     index = np.arange(len(pi))[:, None] ^ (1 << np.arange(p))
     np.testing.assert_allclose(flow, flow[index, np.arange(p)], rtol=1e-7, atol=1e-12)
 
@@ -97,9 +97,9 @@ def a_row(rates: np.ndarray) -> RateTable:
     """A table with one entry of these rates."""
     table = new_rate_table(len(rates), 1, 1)
     row = table.rows[0]
-    row[table.ints[RATES] : table.ints[RATES] + len(rates)] = rates
+    row[table.ints[FIRST_RATE] : table.ints[FIRST_RATE] + len(rates)] = rates
     for b, start in enumerate(range(0, len(rates), WIDTH)):
-        row[table.ints[BLOCKS] + b] = rates[start : start + WIDTH].sum()
+        row[table.ints[FIRST_BLOCK] + b] = rates[start : start + WIDTH].sum()
     row[TOTAL] = rates.sum()
     return table
 

@@ -32,7 +32,7 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.scan.scan import scan_model, tempered_scan_model
-from whichvars._kernels.scan.scan_work import BLOCK, Scan, new_scan
+from whichvars._kernels.scan.scan_work import BLOCK_COLUMNS, Scan, new_scan
 from whichvars._kernels.target import Target
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -298,10 +298,10 @@ def test_perfect_fits_stay_at_the_floor(slab):
 def test_many_columns(engine, nu_is_whole):
     """More columns than a block, groups across its border, a last block cut short; ν whole or not."""
     rng = np.random.default_rng(9)
-    n, columns = 150, 2 * BLOCK + 30
+    n, columns = 150, 2 * BLOCK_COLUMNS + 30
     X = rng.normal(size=(n, columns)) + 0.5 * rng.normal(size=(n, 1))
     labels = np.arange(columns)
-    labels[BLOCK - 1] = labels[BLOCK] = labels[BLOCK + 1] = BLOCK - 1
+    labels[BLOCK_COLUMNS - 1] = labels[BLOCK_COLUMNS] = labels[BLOCK_COLUMNS + 1] = BLOCK_COLUMNS - 1
     labels[3:10] = 3
     y = X[:, :4] @ [1.0, -1.0, 1.0, 1.0] + rng.normal(size=n)
     noise = wv.InverseGamma(1.0 if nu_is_whole else 0.3, 1.0)

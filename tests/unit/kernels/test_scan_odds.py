@@ -23,7 +23,7 @@ from unit.kernels.test_scan import (
 )
 from whichvars._kernels.chain import SCANNED
 from whichvars._kernels.count.model_table import new_memo
-from whichvars._kernels.scan.scan_work import BLOCK, STEEPEST, new_scan
+from whichvars._kernels.scan.scan_work import BLOCK_COLUMNS, LARGEST_LOG_ODDS, new_scan
 
 
 def odds_of(s: Setting) -> np.ndarray:
@@ -38,10 +38,10 @@ def check(s: Setting, note: Any = "") -> np.ndarray:
     found = odds_of(s)
     np.testing.assert_array_equal(found == 0.0, log_odds == -np.inf, err_msg=str(note))
     np.testing.assert_array_equal(found == np.inf, log_odds == np.inf, err_msg=str(note))
-    usual = np.abs(log_odds) <= STEEPEST
+    usual = np.abs(log_odds) <= LARGEST_LOG_ODDS
     np.testing.assert_allclose(np.log(found[usual]), log_odds[usual], rtol=0, atol=1e-10, err_msg=str(note))
     beyond = np.isfinite(log_odds) & ~usual  # as steep as the bound at least, and on the right side
-    assert np.all(np.log(found[beyond]) * np.sign(log_odds[beyond]) >= STEEPEST * (1 - 1e-12)), note
+    assert np.all(np.log(found[beyond]) * np.sign(log_odds[beyond]) >= LARGEST_LOG_ODDS * (1 - 1e-12)), note
     return log_odds
 
 
@@ -96,13 +96,13 @@ def test_extreme_odds(name):
         assert s.go_to(model)
         log_odds = check(s, model)
         largest = max(largest, np.abs(log_odds).max())
-    assert largest > (30 if name == "nearly sure" else STEEPEST)
+    assert largest > (30 if name == "nearly sure" else LARGEST_LOG_ODDS)
 
 
 def test_odds_across_blocks():
     """Blocks that hold included variables, a last one cut short, and one with an unsound pivot among sound ones."""
     rng = np.random.default_rng(9)
-    X = rng.normal(size=(120, 2 * BLOCK + 30))
+    X = rng.normal(size=(120, 2 * BLOCK_COLUMNS + 30))
     X[:, 7] = X[:, 3]
     s = Setting(build(X, X[:, :4] @ [1.0, -1.0, 1.0, 1.0] + rng.normal(size=120), wv.IndependentNormal(1e12)))
     for size in (0, 1, 5, 40):
@@ -153,7 +153,7 @@ def test_kept_rows_after_a_million_flips(engine):
 def test_rows_that_do_not_fit_are_not_kept(slab):
     """With no memory for all of Z the answers have the same bits."""
     rng = np.random.default_rng(9)
-    X = rng.normal(size=(60, 2 * BLOCK + 30))
+    X = rng.normal(size=(60, 2 * BLOCK_COLUMNS + 30))
     s = Setting(build(X, X[:, :4].sum(axis=1) + rng.normal(size=60), slab, max_size=30))
     wide, narrow = s.work, new_scan(s.target, s.n_columns, kept_bytes=0)
     assert narrow.z.shape[1] < s.n_columns == wide.z.shape[1]

@@ -61,7 +61,7 @@ def test_a_helper_that_numba_no_longer_has(folder, tmp_path):
     (tmp_path / "small.py").write_text(SMALL)
     for file in (folder / "objects" / "x86-64").iterdir():
         (objects / file.name).write_bytes(file.read_bytes())
-    index = objects / shipped.INDEX
+    index = objects / shipped.INDEX_FILE
     index.write_text(index.read_text().replace("numba_adapt_ndarray", "numba_has_no_such_helper"))
     *answers, counts, _ = run_python(READ, **settings(tmp_path, "read")).splitlines()
     assert answers == (folder / "printed").read_text().splitlines()
@@ -70,10 +70,10 @@ def test_a_helper_that_numba_no_longer_has(folder, tmp_path):
 
 def change(folder: Path, tmp_path: Path, name: str, value: object) -> Path:
     """The same code with one thing that does not fit."""
-    index = json.loads((folder / "objects" / "x86-64" / shipped.INDEX).read_text())
+    index = json.loads((folder / "objects" / "x86-64" / shipped.INDEX_FILE).read_text())
     assert name in index
     (tmp_path / "x86-64").mkdir()
-    (tmp_path / "x86-64" / shipped.INDEX).write_text(json.dumps(index | {name: value}))
+    (tmp_path / "x86-64" / shipped.INDEX_FILE).write_text(json.dumps(index | {name: value}))
     return tmp_path
 
 

@@ -10,10 +10,10 @@ from support.kernels import chain_at
 from unit.kernels.test_bernoulli import MILLION, chi_square
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL
 from whichvars._kernels.jit import entry
-from whichvars._kernels.products.stand_ins import (
+from whichvars._kernels.propose.stand_ins import (
     ALIKE,
-    MOST,
     MOST_EACH,
+    MOST_LINKED,
     StandIns,
     find_stand_ins,
     propose_stand_in,
@@ -89,11 +89,11 @@ def test_they_are_looked_for_as_far_as_time_allows() -> None:
 
 def test_not_too_many_each_nor_in_all() -> None:
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(40, 1)) + 0.3 * rng.normal(size=(40, MOST + 200))
+    X = rng.normal(size=(40, 1)) + 0.3 * rng.normal(size=(40, MOST_LINKED + 200))
     design = wv.Problem(X, rng.normal(size=40), engine="columns").target(0).design
     found = find_stand_ins(design, np.linspace(0.1, 0.2, X.shape[1]), PLENTY)
     links = neighbours_of(found)
-    assert len(links) <= MOST
+    assert len(links) <= MOST_LINKED
     assert np.median([len(others) for others in links.values()]) <= 2 * MOST_EACH
     assert all(i in links[j] for i, others in links.items() for j in others)  # symmetric
     assert all(i not in others for i, others in links.items())

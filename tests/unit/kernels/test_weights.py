@@ -6,7 +6,14 @@ import pytest
 import whichvars as wv
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, new_chain
 from whichvars._kernels.count.model_table import new_memo
-from whichvars._kernels.count.tally import FIRST_STAGE, NOW, STAGE, new_tally, note_draw, start_counting_draws
+from whichvars._kernels.count.tally import (
+    FIRST_STAGE_OF_WEIGHTS,
+    NOW,
+    STAGE,
+    new_tally,
+    note_draw,
+    start_counting_draws,
+)
 from whichvars._kernels.evaluate import set_model
 from whichvars.sampling.estimates import known_models, model_weights
 
@@ -24,7 +31,7 @@ def sequence(length):
 def stages(draws, log_posterior):
     """Weights, and for every stage the known models, how many draws were of them, and how many there were."""
     weights = dict.fromkeys(draws, 0.0)
-    known, met, found, now, end = set(), set(), [], [], FIRST_STAGE
+    known, met, found, now, end = set(), set(), [], [], FIRST_STAGE_OF_WEIGHTS
     for i, model in enumerate(draws, 1):
         now.append(model)
         if i == end or i == len(draws):
@@ -72,5 +79,7 @@ def test_draws_are_shared_out_by_stages(length):
     assert known.share == pytest.approx(held / total)
     assert known.log_mass == pytest.approx(np.log(sum(np.exp(log_posterior[m]) for m in models)))
     assert (
-        tally.ints[STAGE] == max(0, int(np.log2(length / FIRST_STAGE)) + 1) if length >= FIRST_STAGE else True
+        tally.ints[STAGE] == max(0, int(np.log2(length / FIRST_STAGE_OF_WEIGHTS)) + 1)
+        if length >= FIRST_STAGE_OF_WEIGHTS
+        else True
     )

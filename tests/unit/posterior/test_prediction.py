@@ -1,5 +1,7 @@
 """Predictions against dense algebra by enumeration, and draws against the coefficients."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,17 +42,21 @@ def fitted(case, parts):
     return np.sqrt(w) * (F @ sum(c.weight * c.mean for c in parts)) / sum(c.weight for c in parts)
 
 
+@cache
+def by_enumeration(slab, variance):
+    """A case, its exact posterior, and the same by dense algebra."""
+    case = make_paired(slab, n=24, known_variance=variance, **PARTS)
+    ours, theirs = model_priors("fixed", case.p)
+    return case, wv.exact(case.problem(model_prior=ours)), components(case, theirs), case.posterior(theirs)
+
+
 @pytest.mark.parametrize("estimator", ["BMA", "HPM", "MPM", "BPM"])
 @pytest.mark.parametrize(
     ("slab", "variance"), [(slab, None) for slab in SLABS] + [(slab, 1.4) for slab in KNOWN_VARIANCE]
 )
 def test_exact_posterior_equals_dense_algebra(slab, variance, estimator):
-    case = make_paired(slab, n=24, known_variance=variance, **PARTS)
-    ours, theirs = model_priors("fixed", case.p)
-    posterior = wv.exact(case.problem(model_prior=ours))
-    parts = components(case, theirs)
+    case, posterior, parts, reference = by_enumeration(slab, variance)
     if estimator != "BMA":
-        reference = case.posterior(theirs)
         if estimator == "HPM":
             mask = reference.masks[reference.probabilities.argmax()]
         elif estimator == "MPM":

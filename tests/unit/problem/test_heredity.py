@@ -247,8 +247,8 @@ def test_per_variable_values_of_columns_left_out_go():
         ({"a:B": ["a"]}, DataError, r"heredity: there is no column 'a:B'; did you mean 'a:b'"),
         ({"a:b": ["A", "b"]}, DataError, r"heredity\['a:b'\]: there is no column 'A'"),
         ({"a": ["a:b"], "a:b": ["a"]}, DataError, "'a' needs 'a:b' needs 'a'; none"),
-        ({"a": ["a"]}, DataError, "circle: 'a' needs 'a'"),
-        ({"c": ["a"]}, DataError, "'c' is always included, so it cannot wait"),
+        ({"a": ["a"]}, DataError, "circular: 'a' needs 'a'"),
+        ({"c": ["a"]}, DataError, "'c' is always included, so it cannot depend"),
     ],
 )
 def test_refused(heredity, error, message):

@@ -33,7 +33,7 @@ def test_bad_variances():
     with pytest.raises(ArgumentTypeError, match="KnownVariance: variance must be a number, not '1'"):
         wv.KnownVariance("1")  # type: ignore[arg-type]
     case = make_paired()
-    with pytest.raises(DataError, match="a variance of 1e-20 is nothing beside that of y"):
+    with pytest.raises(DataError, match="a variance of 1e-20 is negligible compared with that of y"):
         case.problem(noise=wv.KnownVariance(1e-20))
     with pytest.raises(ArgumentTypeError, match=r"or KnownVariance\(variance\); got 2"):
         case.problem(noise=2)
@@ -98,7 +98,7 @@ def test_draws_and_words_and_files(tmp_path):
     error = (draws[table.index].mean() - table["mean"]) / (table["sd"] / np.sqrt(len(draws)))
     assert np.abs(error).max() < 4
     np.testing.assert_allclose(draws[table.index].std(), table["sd"], rtol=0.05)
-    assert "The noise variance was taken to be known, σ² = 1.7." in posterior.methods()
+    assert "The noise variance was assumed to be known, σ² = 1.7." in posterior.methods()
     posterior.save(tmp_path / "one.npz")
     again = wv.Posterior.load(tmp_path / "one.npz")
     assert again.problem.noise == wv.KnownVariance(1.7)

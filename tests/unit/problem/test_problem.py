@@ -254,7 +254,7 @@ def test_column_that_varies_only_in_rows_of_weight_zero_is_constant():
         (np.zeros(N), DataError, "all weights are zero; at least 3 rows need a positive weight"),
         (np.r_[1.0, np.nan, np.ones(N - 2)], DataError, r"weights is missing \(NaN\) in row 1"),
         (np.ones(N - 1), DataError, f"X has {N} rows but weights has {N - 1}"),
-        (["heavy"] * N, ArgumentTypeError, "weights holds 'heavy', which is not a number"),
+        (["heavy"] * N, ArgumentTypeError, "weights contains 'heavy', which is not a number"),
         (
             np.r_[1.0, 1.0, np.zeros(N - 2)],
             DataError,
@@ -278,7 +278,7 @@ def test_weights_of_any_size(size):
     mixed = np.ones(N)
     mixed[3] = size
     with pytest.raises(
-        DataError, match=r"weights is \S+ in row \d, nothing beside the largest, .*; set it to 0"
+        DataError, match=r"weights is \S+ in row \d, negligible compared with the largest, .*; set it to 0"
     ):
         wv.Problem(X, Y, weights=mixed)
     mixed[3] = 1e-19 if size < 1 else 1e19
@@ -303,10 +303,10 @@ def test_weights_of_any_size(size):
         (X, Y[:-1], DataError, f"X has {N} rows but y has {N - 1}"),
         (X, np.full(N, 3.7), DataError, "y is constant; there is nothing to explain"),
         (X, np.zeros(N), DataError, "y is constant"),
-        (X, ["high"] * N, ArgumentTypeError, "y holds 'high', which is not a number"),
+        (X, ["high"] * N, ArgumentTypeError, "y contains 'high', which is not a number"),
         (X, np.where(np.arange(N) == 4, np.nan, Y), DataError, r"y is missing \(NaN\) in row 4"),
         (np.where(np.arange(P) == 2, np.inf, X), Y, DataError, "X column 'x2' is infinite in row 0"),
-        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1' holds text"),
+        (pd.DataFrame(X, columns=NAMES).assign(x1="t"), Y, ArgumentTypeError, "X column 'x1' contains text"),
     ],
 )
 def test_bad_data(x, y, error, message):
@@ -333,7 +333,7 @@ def test_bad_data(x, y, error, message):
         ({"max_size": True}, DataError, "max_size .* not True"),
         ({"max_size": "3"}, DataError, "max_size .* not '3'"),
         ({"names": ["a", "b"]}, DataError, "names has 2 entries but X has 5 columns"),
-        ({"names": list("abcda")}, DataError, "the names hold 'a' more than once"),
+        ({"names": list("abcda")}, DataError, "the names contain 'a' more than once"),
         ({"names": "abcde"}, ArgumentTypeError, "names must be a list .*not 'abcde'"),
         ({"names": 5}, ArgumentTypeError, "names must be a list .*not 5"),
         ({"always_include": "x33"}, DataError, "always_include: there is no column 'x33'; did you mean 'x3'"),
@@ -386,7 +386,7 @@ def test_response_explained_by_always_included_columns():
 
 def test_too_many_always_included_columns():
     with pytest.raises(
-        DataError, match="5 rows leave 1 degrees of freedom beside the intercept and the 3 always"
+        DataError, match="5 rows leave 1 degrees of freedom besides the intercept and the 3 always"
     ):
         wv.Problem(X[:5], Y[:5], always_include=[0, 1, 2])
 
@@ -707,9 +707,9 @@ def test_groups_beside_always_included_columns():
         ({"g": ["x4"]}, DataError, r"groups\['g'\]: column 'x4' is always included"),
         ({"x2": ["x0", "x1"]}, DataError, "groups: 'x2' is the name of a group and of a column outside it"),
         ({"x4": ["x0", "x1"]}, DataError, "'x4' is the name of a group and of a column outside it; rename"),
-        ({"g": []}, DataError, r"groups\['g'\] holds no column"),
+        ({"g": []}, DataError, r"groups\['g'\] has no columns"),
         ({"g": 1.5}, ArgumentTypeError, r"groups\['g'\] must be column names or indices, not 1.5"),
-        ({1: ["x0"], "1": ["x1"]}, DataError, "names of groups hold '1' more than once"),
+        ({1: ["x0"], "1": ["x1"]}, DataError, "names of groups contain '1' more than once"),
         (["a", "b"], DataError, "groups has 2 labels but X has 5 columns; give one label per column"),
         ("aabbc", ArgumentTypeError, "groups must be a mapping .* not 'aabbc'"),
         (3, ArgumentTypeError, "groups must be a mapping .* not 3"),
@@ -793,10 +793,10 @@ def test_any_data_is_read_or_refused_with_reason(data):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((X, Y, wv.GPrior(5)), r"all else by name: write Problem\(X, y, slab=GPrior\(g=5.0\)\)"),
+        ((X, Y, wv.GPrior(5)), r"all other arguments by name: write Problem\(X, y, slab=GPrior\(g=5.0\)\)"),
         ((X, Y, wv.BetaBinomial(size=2)), r"Problem\(X, y, model_prior=BetaBinomial\(size=2.0\)\)"),
-        ((wv.datasets.load_uscrime(),), r"a data set that holds both: write Problem\(data.X, data.y\)"),
-        ((X,), r"needs the response y beside the columns X; write Problem\(X, y\)"),
+        ((wv.datasets.load_uscrime(),), r"a data set that contains both: write Problem\(data.X, data.y\)"),
+        ((X,), r"needs the response y besides the columns X; write Problem\(X, y\)"),
     ],
 )
 def test_what_is_given_by_position(given, message):

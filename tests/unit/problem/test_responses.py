@@ -21,8 +21,8 @@ NOISY = X["a"] + RNG.normal(size=N)
 SOLD = (NOISY > 0).astype(int).rename("sold")
 VISITS = pd.Series(RNG.poisson(2.5, N), name="visits")
 WORDS = SOLD.map({0: "no", 1: "yes"}).rename("sold")
-TWO = r"has two values only, .*linear probability model\)\. Inclusion probabilities are then approximate"
-SMALL = r"holds small whole numbers, such as counts or grades\..*Inclusion probabilities are then approximate"
+TWO = r"has only two values, .*linear probability model\)\. Inclusion probabilities are then approximate"
+SMALL = r"consists of small whole numbers, such as counts or grades\..*Inclusion probabilities are then approximate"
 
 
 def said(call):
@@ -40,14 +40,14 @@ def said(call):
 @pytest.mark.parametrize(
     ("y", "beginning"),
     [
-        (SOLD, "the response 'sold' has two values only, 0 and 1. "),
-        (SOLD.astype(bool), "the response 'sold' has two values only, 0 and 1. "),
-        (SOLD.to_frame(), "the response 'sold' has two values only, 0 and 1. "),
-        (SOLD.to_numpy(), "the response has two values only, 0 and 1. "),
-        (pl.Series(SOLD.tolist()), "the response has two values only, 0 and 1. "),
-        (SOLD.rename(None) * 3.5 - 1, "the response has two values only, -1 and 2.5. "),
-        (VISITS, "the response 'visits' holds small whole numbers, "),
-        (VISITS.to_numpy(dtype=float), "the response holds small whole numbers, "),
+        (SOLD, "the response 'sold' has only two values, 0 and 1. "),
+        (SOLD.astype(bool), "the response 'sold' has only two values, 0 and 1. "),
+        (SOLD.to_frame(), "the response 'sold' has only two values, 0 and 1. "),
+        (SOLD.to_numpy(), "the response has only two values, 0 and 1. "),
+        (pl.Series(SOLD.tolist()), "the response has only two values, 0 and 1. "),
+        (SOLD.rename(None) * 3.5 - 1, "the response has only two values, -1 and 2.5. "),
+        (VISITS, "the response 'visits' consists of small whole numbers, "),
+        (VISITS.to_numpy(dtype=float), "the response consists of small whole numbers, "),
     ],
 )
 def test_a_problem_warns_once(y, beginning):
@@ -124,10 +124,10 @@ FORMS = [
 @pytest.mark.parametrize("y", FORMS, ids=range(len(FORMS)))
 @pytest.mark.parametrize("make", [wv.Problem, lambda X, y: wv.VariableSelector().fit(X, y)])
 def test_two_words(make, y):
-    message = r"^y holds .*; give it as numbers: the model is linear\. Two classes .* by (y = np\.asarray\(y\) == 'yes')$"
+    message = r"^y contains .*; give it as numbers: the model is linear\. Two classes .* with (y = np\.asarray\(y\) == 'yes')$"
     with pytest.raises(ArgumentTypeError, match=message):
         make(X, y)
-    with pytest.warns(DataWarning, match="has two values only, 0 and 1"):  # what the message says, done
+    with pytest.warns(DataWarning, match="has only two values, 0 and 1"):  # what the message says, done
         make(X, np.asarray(y).ravel() == "yes")
 
 
@@ -142,19 +142,20 @@ def test_more_words(make):
 
 def test_words_elsewhere_get_the_advice_that_fits():
     with pytest.raises(
-        ArgumentTypeError, match=r"^y holds .* give it as numbers: write y = np\.asarray\(y, dtype=float\)$"
+        ArgumentTypeError,
+        match=r"^y contains .* give it as numbers: write y = np\.asarray\(y, dtype=float\)$",
     ):
         wv.Problem(X, SOLD.astype(str))
-    with pytest.raises(ArgumentTypeError, match=r"^weights holds text or categories; give it as numbers$"):
+    with pytest.raises(ArgumentTypeError, match=r"^weights contains text or categories; give it as numbers$"):
         wv.Problem(X, NOISY, weights=WORDS)
     mixed = NOISY.astype(object)
     mixed.iloc[4] = "two"
     with pytest.raises(
-        ArgumentTypeError, match=r"^y holds 'two', which is not a number; give it as numbers$"
+        ArgumentTypeError, match=r"^y contains 'two', which is not a number; give it as numbers$"
     ):
         wv.Problem(X, mixed)
     with pytest.raises(
-        DataError, match=r"the response 'sold' gives 2 columns, .* make a column of 0 and 1 first"
+        DataError, match=r"the response 'sold' gives 2 columns, .* code two classes as 0 and 1 first"
     ):
         wv.VariableSelector.from_formula("sold ~ a", X.assign(sold=WORDS))
 
@@ -177,7 +178,7 @@ def fit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("y", "text"), [(SOLD, "has two values only, 0 and 1. "), (VISITS, "holds small whole numbers, ")]
+    ("y", "text"), [(SOLD, "has only two values, 0 and 1. "), (VISITS, "consists of small whole numbers, ")]
 )
 def test_a_note_of_the_command_line(fit, tmp_path, y, text):
     note = f"Note: the response 'the y' {text}"
@@ -194,9 +195,9 @@ def test_no_note_of_other_responses(fit):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (WORDS, r"holds words ('no', 'yes'), not numbers; this is linear regression: write 0 for 'no' and 1 for 'yes' if you mean that, or name another response"),
-        (["u", "v", "w", "w"] * (N // 4), "holds words ('u', 'v', 'w'), not numbers; this is linear regression: write numbers if the words have an order that numbers can stand for, or"),
-        (SOLD.astype(bool), "holds true and false; this is linear regression: write 0 and 1 if you mean that"),
+        (WORDS, r"contains words ('no', 'yes'), not numbers; this is linear regression: write 0 for 'no' and 1 for 'yes' if you mean that, or name another response"),
+        (["u", "v", "w", "w"] * (N // 4), "contains words ('u', 'v', 'w'), not numbers; this is linear regression: write numbers if the words have an order that numbers can represent, or"),
+        (SOLD.astype(bool), "contains true and false; this is linear regression: write 0 and 1 if you mean that"),
     ],
 )  # fmt: skip
 def test_words_on_the_command_line(fit, y, message):
@@ -206,14 +207,14 @@ def test_words_on_the_command_line(fit, y, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["2024-01-31"] * N, "Error: the response: column 'the y' holds dates or times"),
+        (["2024-01-31"] * N, "Error: the response: column 'the y' contains dates or times"),
         (
             ["1,5"] * N,
             "Error: the response: column 'the y' has '1,5' in row 1: write numbers with a decimal point",
         ),
         (
             ["n/k", *range(1, N)],
-            "Error: the response: column 'the y' has 'n/k' in row 1, which is not a number; mend",
+            "Error: the response: column 'the y' has 'n/k' in row 1, which is not a number; correct",
         ),
     ],
 )
@@ -224,4 +225,4 @@ def test_what_is_not_words_has_its_own_message(fit, y, message):
 def test_words_of_a_column_of_categories(tmp_path, fit, monkeypatch):
     X.assign(y=WORDS.astype("category")).to_parquet(tmp_path / "data.parquet")
     result = CliRunner().invoke(main, ["fit", str(tmp_path / "data.parquet"), "-y", "y", "--no-report"])
-    assert "the response 'y' holds words ('no', 'yes'), not numbers" in result.stderr
+    assert "the response 'y' contains words ('no', 'yes'), not numbers" in result.stderr

@@ -396,9 +396,9 @@ BAD: dict[str, tuple[Any, str]] = {
     "fam": (without_fam, r"there is no file .*g\.fam"),
     "no file": (lambda folder: folder / "none.bed", r"there is no file .*none\.bed"),
     "no npy": (lambda folder: folder / "none.npy", r"there is no file .*none\.npy"),
-    "cut npy": (cut, r"x\.npy is not a whole .npy file"),
+    "cut npy": (cut, r"x\.npy is not a complete .npy file"),
     "csv": (lambda folder: folder / "x.csv", r"x\.csv, that Problem cannot read by itself"),
-    "integers": (lambda folder: saved(folder, COUNTS.astype(np.int32)), "holds int32; mapped files can hold"),
+    "integers": (lambda folder: saved(folder, COUNTS.astype(np.int32)), "contains int32; mapped files can contain"),
     "text": (lambda folder: saved(folder, np.array([["a", "b"]])), "must be a table of numbers"),
     "one dimension": (lambda folder: saved(folder, np.ones(5)), "with 1 dimensions"),
     "NaN in a map": (

@@ -17,7 +17,7 @@ from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, SIZE, Chain, 
 from whichvars._kernels.jit import entry
 from whichvars._kernels.propose.changes import ITERATION
 from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
-from whichvars.samplers.lamnisos import BOUND, log_add_ratio, propose
+from whichvars.samplers.lamnisos import LARGEST_LOGIT_OMEGA, log_add_ratio, propose
 
 
 @entry
@@ -240,8 +240,10 @@ def test_omega_follows_its_equation(settings: dict[str, Any]) -> None:
         step = sampler.phi0 * i**-sampler.decay * (a - sampler.target)
         if sampler.freeze_after is not None and i > sampler.freeze_after:
             step = 0.0
-        assert logit[0] == pytest.approx(np.clip(before + step, -BOUND, BOUND), abs=1e-11 * sampler.phi0)
-        assert abs(logit[0]) <= BOUND
+        assert logit[0] == pytest.approx(
+            np.clip(before + step, -LARGEST_LOGIT_OMEGA, LARGEST_LOGIT_OMEGA), abs=1e-11 * sampler.phi0
+        )
+        assert abs(logit[0]) <= LARGEST_LOGIT_OMEGA
     if sampler.max_changes == 10:
         assert proposed_nothing > 0
 

@@ -15,7 +15,7 @@ from whichvars._kernels.chain import EVALUATIONS
 from whichvars._kernels.propose.adapt import ADD, ADD_LOGIT, DELETE, DELETE_LOGIT
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.samplers import moves as any_move
-from whichvars.samplers.lamnisos import BOUND
+from whichvars.samplers.lamnisos import LARGEST_LOGIT_OMEGA
 from whichvars.samplers.moves import LAMNISOS, learn_deferred, new_move_state, read_move
 from whichvars.samplers.smc import next_step, systematic
 from whichvars.sampling.advance import advance_run
@@ -138,7 +138,7 @@ def test_deferred_learning_in_plain_numpy(scale: float) -> None:
     sampler = wv.IndividualAdaptation()
     move = read_move(sampler, "test", deferred=True)
     state = new_move_state(target, sampler, deferred=True)
-    wait, learn = from_python(any_move._wait), from_python(learn_deferred)
+    wait, learn = from_python(any_move._add_deferred_step), from_python(learn_deferred)
     rng = np.random.default_rng(0)
     logits = state.adaptation.values[:, [ADD_LOGIT, DELETE_LOGIT]].copy()
     for _ in range(5):
@@ -180,7 +180,7 @@ def test_deferred_learning_of_lamnisos() -> None:
     for _ in range(30):
         state.pooled[1] = 7.0
         learn(state, move)
-    assert state.logit[0] == BOUND
+    assert state.logit[0] == LARGEST_LOGIT_OMEGA
 
 
 def test_impossible_moves_teach_lamnisos() -> None:

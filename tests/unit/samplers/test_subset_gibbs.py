@@ -17,7 +17,7 @@ from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars._kernels.scan.subset_scan import Subset, new_subset, set_anchors, subset_rates_of
-from whichvars.samplers.subset_gibbs import correlations
+from whichvars.samplers.subset_gibbs import correlations_with_response
 
 KAPPA = 0.3
 SMALL = wv.SubsetGibbs(subset=4, anchors=2)
@@ -197,7 +197,7 @@ def test_anchors_are_the_most_probable() -> None:
     X[:, 7] += 2 * X[:, 250]  # correlated with y by proxy alone
     y = 2 * X[:, 250] - X[:, 120] + rng.normal(size=60)
     target = wv.Problem(X, y, model_prior=wv.FixedInclusion(size=3))
-    best = np.argsort(-correlations(target))[:2]
+    best = np.argsort(-correlations_with_response(target))[:2]
     assert set(best) == {7, 250}
     sampler = wv.SubsetGibbs(subset=20, anchors=2)
     posterior = wv.sample(target, sampler, draws=5000, seed=0, progress=False)
@@ -209,7 +209,7 @@ def test_anchors_are_the_most_probable() -> None:
 
 def test_correlation_of_a_group_is_that_of_its_best_column() -> None:
     target = problem(Case("groups", "independent", "fixed"))
-    values = correlations(target)
+    values = correlations_with_response(target)
     assert values.shape == (6,)
     design = target.target(0).design
     each = np.abs(design.xty) / np.sqrt(design.diagonal)

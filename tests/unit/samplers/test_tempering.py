@@ -12,7 +12,7 @@ import pytest
 import whichvars as wv
 from support.cases import Case, problem
 from whichvars._kernels.chain import LOG_MARGINAL, NEEDED
-from whichvars._kernels.count.tally import settle
+from whichvars._kernels.count.tally import count_up_to_now
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.samplers import tempering
 from whichvars.samplers.contract import begin_counting
@@ -197,7 +197,7 @@ def test_counts_equal_a_naive_recount(rungs: int, move: str) -> None:
             visited.append(mask(unit.chain.position))
         if i == warmup - 1:
             begin_counting(target, run)
-    settle(unit.chain, unit.tally)
+    count_up_to_now(unit.chain, unit.tally)
     inside = np.array([[m >> j & 1 for j in range(target.p)] for m in visited])
     np.testing.assert_array_equal(unit.tally.batch_counts.sum(axis=0), inside.sum(axis=0))
     np.testing.assert_array_equal(unit.tally.sizes, np.bincount(inside.sum(axis=1), minlength=target.p + 1))
@@ -270,7 +270,7 @@ def test_growing_in_the_middle_of_a_sweep_changes_nothing(
         advance_run(target, sampler, run, 1500, None, 1)
         unit = run.units[0]
         assert not unit.stack.ints[:, NEEDED].any()
-        settle(unit.chain, unit.tally)
+        count_up_to_now(unit.chain, unit.tally)
         grown.append(unit.capacity())
         results.append(
             (

@@ -307,7 +307,7 @@ def test_doctor_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     *lines, _, last = result.output.splitlines()
     assert len(lines) == len(asked)
     assert re.fullmatch(r" 9/12  hybrid +12\.3 s", lines[8])
-    assert lines[0].endswith("was there")
+    assert lines[0].endswith("already compiled")
     assert re.match(r"Done in \d+ s\. Machine code: made on this machine", last)
 
 
@@ -318,5 +318,5 @@ def test_after_it_nothing_is_left_to_compile() -> None:
     for _ in range(2):
         result = CliRunner().invoke(main, ["doctor", "--compile"])
         assert result.exit_code == 0, result.output
-    assert result.output.count("was there") == 12
+    assert result.output.count("already compiled") == 12
     assert all(compile_one(name) == 0 for name in SAMPLERS)

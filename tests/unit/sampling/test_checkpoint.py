@@ -415,7 +415,7 @@ def test_other_versions_are_refused(
     run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(wv, "__version__", "0.0.9")
-        with pytest.raises(DataError, match=r"made by another version of whichvars.*version it was made by"):
+        with pytest.raises(DataError, match=r"made by another version of whichvars.*version that made it"):
             wv.resume(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "layout", lambda: "other")
@@ -483,7 +483,7 @@ def test_what_cannot_be_stored_is_refused_before_the_run(problem: wv.Problem, tm
     class Mine(wv.AddDeleteSwap):
         pass
 
-    with pytest.raises(TypeError, match="cannot be kept in a checkpoint: cannot store 'Mine'"):
+    with pytest.raises(TypeError, match="cannot be saved in a checkpoint: cannot store 'Mine'"):
         run(problem, Mine(), checkpoint=tmp_path)
 
 
@@ -513,7 +513,9 @@ def test_one_signal_stops_and_keeps_everything(
             os.kill(os.getpid(), number)
 
     options = {"draws": 40_000, "warmup": 0, "replicates": 3, "seed": 11}
-    with pytest.warns(ConvergenceWarning, match=re.escape(f"go on with whichvars.resume({str(tmp_path)!r})")):
+    with pytest.warns(
+        ConvergenceWarning, match=re.escape(f"continue with whichvars.resume({str(tmp_path)!r})")
+    ):
         stopped = wv.sample(
             problem, wv.AddDeleteSwap(), **options, progress=stop, chunk=1000, checkpoint=tmp_path, every="1h"
         )  # fmt: skip
@@ -530,7 +532,7 @@ def test_a_signal_before_anything_was_counted(problem: wv.Problem, tmp_path: Pat
     def stop(report: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt, match="go on with"):
+    with pytest.raises(KeyboardInterrupt, match="continue with"):
         run(problem, wv.AddDeleteSwap(), **options, progress=stop, chunk=1000, threads=1, checkpoint=tmp_path)
     assert list(tmp_path.glob("replicate-*.npz"))
     assert_same(resume(tmp_path), run(problem, wv.AddDeleteSwap(), **options))
@@ -591,7 +593,7 @@ def test_a_full_disk_ends_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(archives.os, call, sometimes)
         with pytest.warns(
-            CheckpointWarning, match="No space left.*Sampling goes on; the one written before stands"
+            CheckpointWarning, match="No space left.*Sampling continues; the previous checkpoint is kept"
         ):
             done = run(problem, wv.AddDeleteSwap(), **options, checkpoint=tmp_path, every=1e-9, chunk=200)
     whole = run(problem, wv.AddDeleteSwap(), **options)
@@ -692,7 +694,7 @@ def test_a_target_that_becomes_read_only_ends_nothing(
     real, calls = archives.tempfile.mkstemp, iter(range(1000))
     with monkeypatch.context() as patch:
         patch.setattr(archives.tempfile, "mkstemp", lambda **o: read_only() if next(calls) > 3 else real(**o))
-        with pytest.warns(CheckpointWarning, match="Read-only file system.*one written before stands"):
+        with pytest.warns(CheckpointWarning, match="Read-only file system.*previous checkpoint is kept"):
             done = run(problem, wv.AddDeleteSwap(), checkpoint=tmp_path, chunk=200, threads=1, replicates=1)
     whole = run(problem, wv.AddDeleteSwap(), replicates=1)
     assert_same(done, whole)

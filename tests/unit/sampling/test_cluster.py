@@ -70,7 +70,7 @@ def many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "OFTEN", 0.0)
     monkeypatch.setattr(progress, "SHARE", np.inf)
     monkeypatch.setattr(client_side, "OVERHEAD_SHARE", np.inf)
-    monkeypatch.setattr(client_side, "LOOK", 0.5)
+    monkeypatch.setattr(client_side, "UPDATE_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_the_scheduler_is_killed_and_the_run_goes_on_anywhere(
     (tmp_path / "processes").mkdir()
     with cluster(tmp_path / "processes", 2) as found:
         act = At(p30=found.scheduler.kill)
-        with pytest.raises(wv.ClusterError, match=r"cannot be reached any longer.*resume\(.*kept"):
+        with pytest.raises(wv.ClusterError, match=r"can no longer be reached.*resume\(.*kept"):
             run(problem, sampler, found.address, progress=act, checkpoint=kept, chunk=2000, **options)
     with Checkpoint(kept) as saver:
         saver.read_run()
@@ -201,7 +201,7 @@ def test_without_a_checkpoint_the_result_is_what_was_counted(problem: wv.Problem
         act = At(p40=found.scheduler.kill)
         executor = wv.DaskExecutor(found.address, round_seconds=0.01)
         options: dict[str, Any] = {"draws": 100_000, "warmup": 1000, "replicates": 1, "chunk": 2000}
-        with pytest.warns(wv.ConvergenceWarning, match="cannot be reached any longer: ended after"):
+        with pytest.warns(wv.ConvergenceWarning, match="can no longer be reached: ended after"):
             posterior = wv.sample(problem, SAMPLERS["hybrid"], progress=act, executor=executor, **options)
     assert posterior.stopped == "interrupted"
     assert 0.35 * 100_000 < posterior.iterations < 101_000
@@ -257,7 +257,7 @@ def test_other_versions_on_a_worker(
     path.write_text(text.replace(before, after), encoding="utf-8")
     nobody.add_worker(str(tmp_path / "other"))
     nobody.wait_for_workers(1)
-    refused(problem, nobody.address, rf"worker tcp://\S+ has other software than this process: {match}")
+    refused(problem, nobody.address, rf"worker tcp://\S+ has different software from this process: {match}")
 
 
 def test_a_worker_with_other_versions_that_comes_later(
@@ -265,7 +265,7 @@ def test_a_worker_with_other_versions_that_comes_later(
 ) -> None:
     sent = pickle.dumps(workers.WorkerState(problem, SAMPLERS["asi"], None))
     monkeypatch.setattr(workers, "software", lambda: {"numpy": "1.0"})
-    with pytest.raises(wv.ClusterError, match=r"other software.*numpy 1\.0 there"):
+    with pytest.raises(wv.ClusterError, match=r"different software.*numpy 1\.0 there"):
         pickle.loads(sent).open()
 
 
@@ -289,7 +289,7 @@ def test_a_scheduler_without_workers(problem: wv.Problem, nobody: Processes, sho
     refused(
         problem,
         nobody.address,
-        r"has no workers, 1 seconds after it was asked; start some with: dask worker tcp://",
+        r"still has no workers after 1 seconds; start some with: dask worker tcp://",
     )
 
 
@@ -318,7 +318,7 @@ def test_settings_that_make_no_sense(make: Callable[[], Any], error: type[Except
 def test_executors_that_are_none(problem: wv.Problem) -> None:
     with pytest.raises(TypeError, match=r"executor must be an object such as DaskExecutor\(address\)"):
         wv.sample(problem, draws=10, executor="tcp://127.0.0.1:1")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threads are those of this process"):
+    with pytest.raises(ValueError, match="threads applies to this process only"):
         wv.sample(problem, draws=10, threads=2, executor=wv.DaskExecutor("tcp://127.0.0.1:1"))
 
 
@@ -352,7 +352,7 @@ def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_address", lambda: "here")
-    monkeypatch.setattr(workers, "HELD", 2)
+    monkeypatch.setattr(workers, "MOST_HELD", 2)
     sampler = SAMPLERS["hybrid"]
     run = a_run(problem, sampler)
     order = workers.Request("t", (0,), (0, 0), workers.pack(run), 300, 60.0)
@@ -380,9 +380,9 @@ def test_sites_of_clients_that_vanished_are_forgotten(
     monkeypatch.setattr(workers, "_address", lambda: "here")
     old, new = (workers.WorkerState(problem, SAMPLERS["hybrid"], None) for _ in range(2))
     workers.set_up("old", old)
-    old.used -= 2 * workers.FORGOTTEN
+    old.used -= 2 * workers.EXPIRY
     workers.set_up("new", new)
-    assert set(workers._sites) == {"new"}
+    assert set(workers._states) == {"new"}
     workers.forget("new")
 
 

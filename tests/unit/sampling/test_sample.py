@@ -299,8 +299,8 @@ def test_replicates_interrupted_in_warmup_do_not_count(problem: wv.Problem) -> N
     assert posterior.replicate_pips is not None
     assert posterior.replicate_pips.sum(axis=1).min() > 0
     assert len(posterior.replicate_pips) == 1
-    assert posterior.warnings[0].startswith("only 1 of the 4 replicates asked for is in the answer")
-    assert "Note: only 1 of the 4 replicates" in posterior.explain()
+    assert posterior.warnings[0].startswith("the result uses only 1 of the 4 replicates asked for")
+    assert "Note: the result uses only 1 of the 4 replicates" in posterior.explain()
 
 
 def test_interrupt_before_anything_was_counted(problem: wv.Problem) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, problem, truth
-from whichvars._kernels.count.averages import GROUP, LENGTH, SCANS, no_averages
+from whichvars._kernels.count.averages import GROUP, GROUP_LENGTH, SCANS, no_averages
 from whichvars.samplers.contract import Estimate, RaoBlackwell
 from whichvars.sampling.estimates import (
     Look,
@@ -81,7 +81,7 @@ def test_few_groups_of_scans_say_nothing_of_their_error(groups: int) -> None:
     averages = no_averages()._replace(
         ints=np.zeros(6, np.int64), running=np.zeros(2), groups=np.zeros((32, 2), np.float32)
     )
-    averages.ints[[GROUP, LENGTH, SCANS]] = groups, 5, 5 * groups
+    averages.ints[[GROUP, GROUP_LENGTH, SCANS]] = groups, 5, 5 * groups
     averages.groups[:groups] = np.random.default_rng(0).random((groups, 2))
     found = rao_blackwell(SimpleNamespace(units=[SimpleNamespace(averages=averages)]))  # type: ignore[arg-type]
     assert found is not None

@@ -45,7 +45,7 @@ def test_auto_enumerates_what_is_small() -> None:
     posterior = run(problem)
     assert not posterior.mcse.any()
     np.testing.assert_array_equal(posterior.pip, wv.exact(problem).pip)
-    assert "1,024 models are few enough" in posterior.chosen
+    assert "1,024 models can be enumerated" in posterior.chosen
     assert "All 1,024 models were looked at" in posterior.explain()
     assert posterior.settings["draws"] is None
 
@@ -64,7 +64,7 @@ def test_auto_by_the_number_of_models(p: int, options: dict[str, Any], enumerate
     assert (chosen.sampler is None) == enumerates
     if not enumerates:
         assert isinstance(chosen.sampler, wv.Hybrid)
-        assert f"{p} variables make too many models" in chosen.why
+        assert f"{p} variables give too many models" in chosen.why
 
 
 def test_auto_samples_when_draws_are_asked_for() -> None:
@@ -266,7 +266,7 @@ def test_compiling_elsewhere_is_no_part_of_a_budget_either(timed: Any) -> None:
 def test_workers_compile_at_the_same_time(timed: Any) -> None:
     """So that the slowest of them is what goes by."""
     now = timed().now
-    loop: Any = types.SimpleNamespace(started=compiling.clock(), away=[3600.0, 3599.0, 0.0])
+    loop: Any = types.SimpleNamespace(started=compiling.clock(), compiling_elsewhere=[3600.0, 3599.0, 0.0])
     now[0] += 3605.0
     assert Loop.spent(loop) == 5.0
 
@@ -340,11 +340,11 @@ def test_a_worker_has_its_seconds_for_sampling(timed: Any) -> None:
 def test_a_worker_says_how_long_it_compiled(timed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, sampler = a_problem(8), timed(compiling=3600.0)
     monkeypatch.setattr(workers, "_address", lambda: "here")
-    monkeypatch.setattr(workers, "_sites", {})
+    monkeypatch.setattr(workers, "_states", {})
     state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
-    site = workers.WorkerState(problem, sampler, 100)
-    site.hold((0,), state)
-    answer = workers.run_round(workers.Request("token", (0,), (0, 0), None, 10**9, 2.0), site)
+    kept = workers.WorkerState(problem, sampler, 100)
+    kept.hold((0,), state)
+    answer = workers.run_round(workers.Request("token", (0,), (0, 0), None, 10**9, 2.0), kept)
     assert answer.wall_seconds == pytest.approx(2100 * ITERATION)
     assert answer.compiling == pytest.approx(3600.0)
     # a worker in another process; one in this process moves the clock here, which has left it out

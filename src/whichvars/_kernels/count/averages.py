@@ -21,15 +21,16 @@ from whichvars._kernels.scan.scan_work import Scan, new_scan, no_scan, probabili
 from whichvars._kernels.target import Target
 
 NEVER = np.iinfo(np.int64).max
-KEPT_BYTES = 1 << 20  # of rows that scans keep; between two of these most of a large model may have changed
+# memory for the rows of Z that scans keep. It is small, as most of a large model may have changed between two scans
+AVERAGES_Z_BYTES = 1 << 20
 
 # places in Averages.ints
 NEXT_SCAN = 0  # iteration after which the next scan is made
 GROUP = 1  # the current group
-LENGTH = 2  # scans in a group
+GROUP_LENGTH = 2  # scans in a group
 IN_GROUP = 3  # scans in the current group
 SCANS = 4
-EVERY = 5  # iterations from one scan to the next
+SCAN_INTERVAL = 5  # iterations from one scan to the next
 N_INTS = 6
 
 
@@ -42,25 +43,28 @@ class Averages(NamedTuple):
 
 
 def new_averages(target: Target, capacity: int, groups: int, columns: int, nanoseconds: float) -> Averages:
-    """Empty sums, in `groups`/2 to `groups` groups. A scan of a model of so many columns is made whenever it has been
-    earned by iterations that take so many nanoseconds, roughly."""
+    """Empty sums, in `groups`/2 to `groups` groups.
+
+    A scan is made each time that iterations have taken about as long as a scan takes. `columns` is the size of the model
+    that is scanned, and `nanoseconds` is the time of one iteration.
+    """
     p = len(target.design.offsets) - 1
     ints = np.zeros(N_INTS, np.int64)
-    ints[LENGTH] = 1
-    ints[EVERY] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / nanoseconds)
-    work = new_scan(target, capacity, KEPT_BYTES)
+    ints[GROUP_LENGTH] = 1
+    ints[SCAN_INTERVAL] = ints[NEXT_SCAN] = 1 + int(scan_cost(target, columns, columns) / nanoseconds)
+    work = new_scan(target, capacity, AVERAGES_Z_BYTES)
     return Averages(ints, np.zeros(p), np.zeros((groups, p), np.float32), work)
 
 
 def no_averages() -> Averages:
-    """Of the same type, and never a scan."""
+    """Sums of the same type for which no scan is ever made."""
     ints = np.zeros(N_INTS, np.int64)
     ints[NEXT_SCAN] = NEVER
     return Averages(ints, np.zeros(0), np.zeros((0, 0), np.float32), no_scan())
 
 
 def scan_cost(target: Target, columns: float, rows: float) -> float:
-    """Nanoseconds that a scan of a model of so many columns takes, roughly, `rows` of whose rows are new."""
+    """Roughly the nanoseconds that a scan takes of a model with so many columns, if `rows` rows of Z must be made."""
     n_columns = int(target.design.offsets[-1])
     n = dot_length(target.design)
     each_row = 0.1 + 0.06 * columns + n / (5 if len(target.design.rows) else 3)
@@ -71,7 +75,7 @@ def grow_averages(averages: Averages, target: Target, capacity: int) -> Averages
     """The same sums with room for models of `capacity` columns; the chain's ``SCANNED`` is to be set to 0."""
     if not len(averages.groups):
         return averages
-    return averages._replace(scan=new_scan(target, capacity, KEPT_BYTES))
+    return averages._replace(scan=new_scan(target, capacity, AVERAGES_Z_BYTES))
 
 
 @kernel
@@ -91,7 +95,7 @@ def add_probabilities(averages, log_odds):
         running[j] += probability(log_odds[j])
     ints[SCANS] += 1
     ints[IN_GROUP] += 1
-    if ints[IN_GROUP] == ints[LENGTH]:
+    if ints[IN_GROUP] == ints[GROUP_LENGTH]:
         groups = averages.groups
         for j in range(running.shape[0]):
             groups[ints[GROUP], j] = running[j]
@@ -110,4 +114,4 @@ def _merge_groups(averages):
         for j in range(groups.shape[1]):
             groups[g, j] = groups[2 * g, j] + groups[2 * g + 1, j]
     averages.ints[GROUP] = half
-    averages.ints[LENGTH] *= 2
+    averages.ints[GROUP_LENGTH] *= 2

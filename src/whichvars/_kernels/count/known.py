@@ -26,18 +26,18 @@ from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 NEGLIGIBLE = 1e-12  # weight, that of the best model being 1, below which probabilities are not added up
 
 # places in Known.ints
-STAGE = 0
-MODELS = 1
+CURRENT_STAGE = 0
+N_KNOWN = 1
 
 # places in Known.mass and rows of Known.sums
-BEFORE, NOW = range(2)
+EARLIER_STAGES, THIS_STAGE = range(2)
 
 
 @by_reference
 class Known(NamedTuple):
     ints: np.ndarray
     keys: np.ndarray  # (slots, a power of two, or none) uint64; 0 where there is none
-    met: np.ndarray  # (slots,) uint8: the stage in which a model was first met
+    first_stage: np.ndarray  # (slots,) uint8: the stage in which a model was first met
     sums: np.ndarray  # (2, p): Σ π(γ) p_j(γ) over K, and over models first met in this stage
     mass: np.ndarray  # (2,) Σ π(γ)
     scale: np.ndarray  # (1,) log posterior that counts as 1
@@ -48,7 +48,7 @@ def new_known(p: int, slots: int) -> Known:
     return Known(
         ints=np.zeros(2, np.int64),
         keys=np.zeros(slots, np.uint64),
-        met=np.zeros(slots, np.uint8),
+        first_stage=np.zeros(slots, np.uint8),
         sums=np.zeros((2, p if slots else 0)),
         mass=np.zeros(2),
         scale=np.full(1, -np.inf),
@@ -56,16 +56,17 @@ def new_known(p: int, slots: int) -> Known:
 
 
 @inlined
-def meet(known, key, log_posterior, probabilities):
-    """Note a model with its conditional inclusion probabilities; whether it was known when the stage began."""
+def note_scanned_model(known, key, log_posterior, probabilities):
+    """Note a model that was scanned, with its conditional inclusion probabilities. Returns whether it was known when the
+    stage began."""
     before = False
     if known.keys.shape[0] > 0:
-        before = _meet(known, key, log_posterior, probabilities)
+        before = _note_scanned_model(known, key, log_posterior, probabilities)
     return before
 
 
 @inlined
-def _find(keys, key):
+def _find_slot(keys, key):
     """The slot of a model, or the empty one where it belongs."""
     mask = keys.shape[0] - 1
     slot = np.int64(key & np.uint64(mask))
@@ -79,15 +80,15 @@ def is_known(known, key):
     """Whether a model was known when the stage began."""
     if known.keys.shape[0] == 0 or key == np.uint64(0):
         return False
-    slot = _find(known.keys, key)
-    return known.keys[slot] == key and known.met[slot] < known.ints[STAGE]
+    slot = _find_slot(known.keys, key)
+    return known.keys[slot] == key and known.first_stage[slot] < known.ints[CURRENT_STAGE]
 
 
 @kernel
-def _meet(known, key, log_posterior, probabilities):
+def _note_scanned_model(known, key, log_posterior, probabilities):
     before, weight = _note(known, key, log_posterior)
     if weight > NEGLIGIBLE:
-        add_scaled(known.sums[NOW], probabilities, weight)
+        add_scaled(known.sums[THIS_STAGE], probabilities, weight)
     return before
 
 
@@ -97,30 +98,31 @@ def _note(known, key, log_posterior):
     ints, keys = known.ints, known.keys
     if key == np.uint64(0):  # that of no model, but for one in 2⁶⁴
         return False, 0.0
-    slot = _find(keys, key)
+    slot = _find_slot(keys, key)
     if keys[slot] == key:
-        return known.met[slot] < ints[STAGE], 0.0
+        return known.first_stage[slot] < ints[CURRENT_STAGE], 0.0
     weight = 0.0
-    if 4 * ints[MODELS] < 3 * keys.shape[0]:  # a full set stays as it is
+    if 4 * ints[N_KNOWN] < 3 * keys.shape[0]:  # a full set stays as it is
         keys[slot] = key
-        known.met[slot] = np.uint8(ints[STAGE])
-        ints[MODELS] += 1
+        known.first_stage[slot] = np.uint8(ints[CURRENT_STAGE])
+        ints[N_KNOWN] += 1
         if log_posterior > known.scale[0]:
             _rescale(known, log_posterior)
         weight = math.exp(log_posterior - known.scale[0])
-        known.mass[NOW] += weight
+        known.mass[THIS_STAGE] += weight
     return False, weight
 
 
 @inlined
-def meet_model(known, chain):
-    """Note the chain's model with its variables in place of probabilities; whether it was known when the stage began."""
+def note_visited_model(known, chain):
+    """Note the chain's model, with its variables in place of probabilities. Returns whether it was known when the stage
+    began."""
     before = False
     if known.keys.shape[0] > 0:
         before, weight = _note(known, chain.keys[0], chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR])
         if weight > NEGLIGIBLE:
             for i in range(chain.ints[SIZE]):
-                known.sums[NOW, chain.order[i]] += weight
+                known.sums[THIS_STAGE, chain.order[i]] += weight
     return before
 
 
@@ -128,10 +130,10 @@ def meet_model(known, chain):
 def _rescale(known, log_posterior):
     factor = math.exp(known.scale[0] - log_posterior)
     known.scale[0] = log_posterior
-    for part in range(2):
-        known.mass[part] *= factor
+    for period in range(2):
+        known.mass[period] *= factor
         for j in range(known.sums.shape[1]):
-            known.sums[part, j] *= factor
+            known.sums[period, j] *= factor
 
 
 @kernel
@@ -142,32 +144,32 @@ def add_scaled(out, values, factor):
 
 @inlined
 def has_mass(known):
-    """Whether K has any mass beside that of the best model: if not, time in it counts as elsewhere."""
-    return known.mass[BEFORE] > 1e-200
+    """Whether K has any mass compared with the best model. If not, time in K counts as time elsewhere does."""
+    return known.mass[EARLIER_STAGES] > 1e-200
 
 
 @kernel
 def add_known(known, held, sums):
-    """Add the share of the sums that a chain earns by so much time in K."""
+    """Add to `sums` what a chain contributes by the time `held` that it spent in K."""
     if held > 0.0:
-        add_scaled(sums, known.sums[BEFORE], held / known.mass[BEFORE])
+        add_scaled(sums, known.sums[EARLIER_STAGES], held / known.mass[EARLIER_STAGES])
 
 
 @kernel
 def end_stage(known):
     """Whatever has been met is known from now on."""
-    known.ints[STAGE] = min(known.ints[STAGE] + 1, 255)
-    known.mass[BEFORE] += known.mass[NOW]
-    known.mass[NOW] = 0.0
+    known.ints[CURRENT_STAGE] = min(known.ints[CURRENT_STAGE] + 1, 255)
+    known.mass[EARLIER_STAGES] += known.mass[THIS_STAGE]
+    known.mass[THIS_STAGE] = 0.0
     for j in range(known.sums.shape[1]):
-        known.sums[BEFORE, j] += known.sums[NOW, j]
-        known.sums[NOW, j] = 0.0
+        known.sums[EARLIER_STAGES, j] += known.sums[THIS_STAGE, j]
+        known.sums[THIS_STAGE, j] = 0.0
 
 
 @entry
 def end_stage_of_draws(known, means):
     """``end_stage`` for Python; `means` (p,) become the exact inclusion probabilities within K."""
     end_stage(known)
-    if known.mass[BEFORE] > 0.0:
+    if known.mass[EARLIER_STAGES] > 0.0:
         for j in range(means.shape[0]):
-            means[j] = known.sums[BEFORE, j] / known.mass[BEFORE]
+            means[j] = known.sums[EARLIER_STAGES, j] / known.mass[EARLIER_STAGES]

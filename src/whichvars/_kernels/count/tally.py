@@ -1,7 +1,7 @@
 """What counts: inclusion counts by batch, sizes, the best models visited, and a thinned record of the chain.
 
-All counts are lazy: a variable's time in the model is added when it leaves, or when its batch ends; a model's
-and a size's when the chain moves on. An iteration that changes nothing costs one comparison.
+Counts are added up late: the time of a variable in the model when it leaves or when its batch ends, and the time of a
+model and of its size when the chain moves on. An iteration that changes nothing costs one comparison.
 
 *Batches* are runs of iterations of equal length, whatever the chunks in which the chain was advanced. When
 there are as many as there is room for, neighbours are merged and the length doubles; so between half and all
@@ -15,8 +15,8 @@ table at the end has been there since its first visit: its count is exact.
 *Weights*: how probable two models of that table are relative to one another is known exactly, and need not be
 estimated by how often each was counted. Counting goes in *stages*, each as long as all before it together. Models that
 were in the table when a stage began share its draws of such models in proportion to their posteriors; others get as
-many draws as were counted of them. What is known must not depend on the draws that are shared out (``known.py`` says
-why), therefore the stages.
+many draws as were counted of them. There are stages because what is known must not depend on the draws that are shared
+out; ``known.py`` says why.
 
 *Thinned record*: every T-th model; when it is full every second one goes and T doubles.
 
@@ -29,7 +29,14 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import INVERSE_TEMPERATURE, LOG_MARGINAL, LOG_PRIOR, SCANNED, SIZE, Chain
-from whichvars._kernels.count.averages import EVERY, NEXT_SCAN, Averages, add_scan, grow_averages, no_averages
+from whichvars._kernels.count.averages import (
+    NEXT_SCAN,
+    SCAN_INTERVAL,
+    Averages,
+    add_scan,
+    grow_averages,
+    no_averages,
+)
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.target import Target
 
@@ -52,13 +59,13 @@ STAGE_END = 14  # and at which it ends
 N_INTS = 15
 
 BY_DRAWS = 2
-FIRST_STAGE = 32  # iterations
+FIRST_STAGE_OF_WEIGHTS = 32  # iterations
 MOST_STAGES = 64
 # far above what the order of a factor's columns makes in a log posterior: relative, and at most in all
 ROUNDING, MOST_ROUNDING = 1e-8, 1e-4
 
 # columns of Tally.stages
-LOG_MASS, HELD, LENGTH = range(3)
+LOG_MASS, HELD, STAGE_LENGTH = range(3)
 
 
 @by_reference
@@ -76,10 +83,9 @@ class Tally(NamedTuple):
     model_values: np.ndarray  # (models, 2): log marginal, log prior
     model_count: np.ndarray  # (models,) int64
     model_before: np.ndarray  # (models,) int64: its count when the current stage began
-    model_met: np.ndarray  # (models,) int64: the stage in which it was first counted
-    inverse_temperature: (
-        np.ndarray
-    )  # (1,): of the chain that is counted, at which models have the law p(y | γ)^t p(γ)
+    model_first_stage: np.ndarray  # (models,) int64: the stage in which it was first counted
+    # (1,): t of the chain that is counted, whose models have the law p(y | γ)^t p(γ)
+    inverse_temperature: np.ndarray
     model_weight: np.ndarray  # (models,): its share of the draws of all complete stages, by the best weights
     # (MOST_STAGES, 3), complete stages: log of the posterior mass of the models known when it began, how many draws were
     # of them, and how many there were in all
@@ -113,7 +119,7 @@ def new_tally(p: int, capacity: int, models: int, records: int, batches: int, ba
         model_values=np.zeros((models, 2)),
         model_count=np.zeros(models, np.int64),
         model_before=np.zeros(models, np.int64),
-        model_met=np.zeros(models, np.int64),
+        model_first_stage=np.zeros(models, np.int64),
         inverse_temperature=np.ones(1),
         model_weight=np.zeros(models),
         stages=np.zeros((MOST_STAGES, 3)),
@@ -143,7 +149,7 @@ def start_counting(chain, tally):
     tally.inverse_temperature[0] = chain.floats[INVERSE_TEMPERATURE]
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
-    ints[STAGE_END] = FIRST_STAGE
+    ints[STAGE_END] = FIRST_STAGE_OF_WEIGHTS
     ints[NEXT_EVENT] = min(
         ints[BATCH_END], ints[NEXT_RECORD], ints[STAGE_END], tally.averages.ints[NEXT_SCAN]
     )
@@ -157,7 +163,7 @@ def start_counting_draws(tally: Tally, chains: list[Chain]) -> None:
     ints[COUNTING] = BY_DRAWS
     ints[BATCH_END] = ints[BATCH_LENGTH]
     ints[NEXT_RECORD] = ints[THIN]
-    ints[STAGE_END] = FIRST_STAGE
+    ints[STAGE_END] = FIRST_STAGE_OF_WEIGHTS
     for chain in chains:
         note_draw(chain, tally)
 
@@ -169,8 +175,8 @@ def note_draw(chain, tally):
 
 
 @inlined
-def leave_model(chain, tally):
-    """Settle the time spent in the current model. Call before ``accept`` of a proposal that changes it."""
+def count_time_in_model(chain, tally):
+    """Count the time spent in the current model so far. Call this before ``accept`` of a proposal that changes it."""
     ints = tally.ints
     time = ints[NOW] - ints[MODEL_SINCE]
     ints[MODEL_SINCE] = ints[NOW]
@@ -184,8 +190,8 @@ def leave_model(chain, tally):
 
 @inlined
 def count_changes(chain, tally, n_added, n_deleted):
-    """Settle the deleted variables' time and note the added ones' entry. Call with `leave_model`, before
-    ``accept``."""
+    """Count the time that deleted variables were in the model, and note when added ones come in. Call this with
+    ``count_time_in_model``, before ``accept``."""
     ints = tally.ints
     time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
     counts, entered, batch = tally.batch_counts, tally.entered, ints[BATCH]
@@ -211,11 +217,11 @@ def _handle_event(target, chain, tally):
     ints, scans = tally.ints, tally.averages.ints
     if ints[NOW] == scans[NEXT_SCAN]:
         add_scan(target, chain, tally.averages)  # there is always room: it grows with the chain
-        scans[NEXT_SCAN] += scans[EVERY]
+        scans[NEXT_SCAN] += scans[SCAN_INTERVAL]
     if ints[NOW] == ints[NEXT_RECORD]:
         _record(chain, tally)
     if ints[NOW] == ints[BATCH_END]:
-        settle_batch(chain, tally)
+        count_time_in_batch(chain, tally)
         ints[BATCH] += 1
         if ints[BATCH] == tally.batch_counts.shape[0]:
             _merge_batches(tally)
@@ -223,7 +229,7 @@ def _handle_event(target, chain, tally):
         for i in range(chain.ints[SIZE]):
             tally.entered[chain.order[i]] = 0
     if ints[NOW] == ints[STAGE_END]:
-        leave_model(chain, tally)
+        count_time_in_model(chain, tally)
         _end_stage(tally)
     ints[NEXT_EVENT] = min(ints[BATCH_END], ints[NEXT_RECORD], ints[STAGE_END], scans[NEXT_SCAN])
 
@@ -236,15 +242,15 @@ def _end_stage(tally):
     top = -np.inf
     held = 0
     for e in range(n):
-        if tally.model_met[e] < stage:
+        if tally.model_first_stage[e] < stage:
             held += count[e] - before[e]
             top = max(top, t * values[e, 0] + values[e, 1])
     mass = 0.0
     for e in range(n):
-        if tally.model_met[e] < stage:
+        if tally.model_first_stage[e] < stage:
             mass += math.exp(t * values[e, 0] + values[e, 1] - top)
     for e in range(n):
-        if tally.model_met[e] < stage:
+        if tally.model_first_stage[e] < stage:
             tally.model_weight[e] += held * math.exp(t * values[e, 0] + values[e, 1] - top) / mass
         else:
             tally.model_weight[e] += count[e] - before[e]
@@ -252,7 +258,7 @@ def _end_stage(tally):
     if stage < tally.stages.shape[0]:
         tally.stages[stage, LOG_MASS] = top + math.log(mass) if mass > 0.0 else -np.inf
         tally.stages[stage, HELD] = held
-        tally.stages[stage, LENGTH] = ints[NOW] - ints[STAGE_START]
+        tally.stages[stage, STAGE_LENGTH] = ints[NOW] - ints[STAGE_START]
     ints[STAGE] = stage + 1
     ints[STAGE_START] = ints[NOW]
     ints[STAGE_END] = 2 * ints[NOW]
@@ -262,8 +268,8 @@ def _end_stage(tally):
 def count_draws(chain, tally, times):
     """Count the chain's model as `times` draws, at once: for samplers that draw from several chains in turn.
 
-    A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is settled
-    twice.
+    A tally counts either draws or iterations: ``ints[COUNTING]`` is `BY_DRAWS`, so that nothing is
+    counted twice.
     """
     ints, counts = tally.ints, tally.batch_counts
     tally.sizes[chain.ints[SIZE]] += times
@@ -271,11 +277,11 @@ def count_draws(chain, tally, times):
     if marginal + prior > tally.threshold[0]:
         _count_model(chain, tally, times, marginal, prior)
     while times > 0:
-        part = min(times, min(ints[NEXT_RECORD], ints[BATCH_END]) - ints[NOW])
-        times -= part
+        times_now = min(times, min(ints[NEXT_RECORD], ints[BATCH_END]) - ints[NOW])
+        times -= times_now
         for i in range(chain.ints[SIZE]):
-            counts[ints[BATCH], chain.order[i]] += np.uint32(part)
-        ints[NOW] += part
+            counts[ints[BATCH], chain.order[i]] += np.uint32(times_now)
+        ints[NOW] += times_now
         if ints[NOW] == ints[NEXT_RECORD]:
             _record(chain, tally)
         if ints[NOW] == ints[BATCH_END]:
@@ -288,8 +294,8 @@ def count_draws(chain, tally, times):
 
 
 @kernel
-def settle_batch(chain, tally):
-    """Add what the variables now in the model have spent there in this batch so far."""
+def count_time_in_batch(chain, tally):
+    """Count the time that the variables of the current model have been in it during this batch."""
     ints = tally.ints
     time = np.uint32(ints[NOW] - (ints[BATCH_END] - ints[BATCH_LENGTH]))
     for i in range(chain.ints[SIZE]):
@@ -299,18 +305,18 @@ def settle_batch(chain, tally):
 
 
 @entry
-def settle(chain, tally):
-    """Bring all counts up to the present, to be read. Does not change what is counted later."""
+def count_up_to_now(chain, tally):
+    """Bring all counts up to date, so that they can be read. This does not change what is counted later."""
     if tally.ints[COUNTING] == 1:
-        leave_model(chain, tally)
-        settle_batch(chain, tally)
+        count_time_in_model(chain, tally)
+        count_time_in_batch(chain, tally)
 
 
 @kernel
 def change_chain(old, new, tally):
     """From now on another chain's model is counted: the two have exchanged their temperatures."""
-    leave_model(old, tally)
-    settle_batch(old, tally)
+    count_time_in_model(old, tally)
+    count_time_in_batch(old, tally)
     time = np.uint32(tally.ints[NOW] - (tally.ints[BATCH_END] - tally.ints[BATCH_LENGTH]))
     for i in range(new.ints[SIZE]):
         tally.entered[new.order[i]] = time
@@ -359,7 +365,7 @@ def _record(chain, tally):
 
 
 @inlined
-def _find(tally, key):
+def _find_cell(tally, key):
     """The place in the index of `key`, or of the empty cell where it belongs."""
     mask = tally.lookup.shape[0] - 1
     cell = np.int64(key & np.uint64(mask))
@@ -371,7 +377,7 @@ def _find(tally, key):
 @inlined
 def _count_model(chain, tally, time, marginal, prior):
     key = chain.keys[0]
-    cell = _find(tally, key)
+    cell = _find_cell(tally, key)
     if tally.lookup[cell] > 0:
         tally.model_count[tally.lookup[cell] - 1] += time
         return
@@ -381,14 +387,14 @@ def _count_model(chain, tally, time, marginal, prior):
         _drop_worse_half(tally)
         if marginal + prior <= tally.threshold[0]:
             return
-        cell = _find(tally, key)
+        cell = _find_cell(tally, key)
     entry = ints[MODELS]
     tally.model_key[entry] = key
     tally.model_values[entry, 0] = marginal
     tally.model_values[entry, 1] = prior
     tally.model_count[entry] = time
     tally.model_before[entry] = 0
-    tally.model_met[entry] = ints[STAGE]
+    tally.model_first_stage[entry] = ints[STAGE]
     tally.model_weight[entry] = 0.0
     tally.model_start[entry] = ints[POOL]
     for i in range(size):
@@ -450,9 +456,9 @@ def _drop_worse_half(tally):
             tally.model_values[kept, 1] = tally.model_values[e, 1]
             tally.model_count[kept] = tally.model_count[e]
             tally.model_before[kept] = tally.model_before[e]
-            tally.model_met[kept] = tally.model_met[e]
+            tally.model_first_stage[kept] = tally.model_first_stage[e]
             tally.model_weight[kept] = tally.model_weight[e]
-            tally.lookup[_find(tally, tally.model_key[kept])] = kept + 1
+            tally.lookup[_find_cell(tally, tally.model_key[kept])] = kept + 1
             kept += 1
     tally.model_start[kept] = pool
     ints[MODELS] = kept

@@ -1,10 +1,9 @@
 """Products of two columns of X: from the Gram matrix, from a bounded cache of Gram columns, or by a dot
 product.
 
-In the column engine, a product is a dot product of length n. A column that is often on the included side of
-such products has its whole Gram column computed once it has cost as many dot products as that takes (rent,
-then buy: at most twice the cost of the best decision in hindsight). The cache is only ever a shortcut: the
-same ``dot`` gives the same bits, whatever is kept.
+In the column engine, a product is a dot product of length n. A column of the model needs many of them. Once it has
+needed as many as its whole Gram column would take, the whole column is computed and kept. The cost is at most twice that
+of the best decision in hindsight. The cache is only a shortcut: the same ``dot`` gives the same bits, whatever is kept.
 """
 
 from typing import NamedTuple
@@ -22,10 +21,10 @@ SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (bench
 @by_reference
 class GramCache(NamedTuple):
     place: np.ndarray  # (P,) int32: where a column is kept, −1 if it is not
-    rent: np.ndarray  # (P,) int32: dot products paid for it so far
+    computed: np.ndarray  # (P,) int32: dot products computed with each column so far
     kept: np.ndarray  # (slots,) int64: which column each place holds, −1 none
     values: np.ndarray  # (P, slots): x_cᵀ x_kept
-    hand: np.ndarray  # (1,) int64: the next place to give away
+    next_place: np.ndarray  # (1,) int64: the place that the next column gets
 
 
 def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
@@ -36,10 +35,10 @@ def new_gram_cache(design: Design, max_bytes: int) -> GramCache:
         n_columns = places = 0
     return GramCache(
         place=np.full(n_columns, -1, np.int32),
-        rent=np.zeros(n_columns, np.int32),
+        computed=np.zeros(n_columns, np.int32),
         kept=np.full(places, -1, np.int64),
         values=np.zeros((n_columns, places)),
-        hand=np.zeros(1, np.int64),
+        next_place=np.zeros(1, np.int64),
     )
 
 
@@ -59,8 +58,9 @@ def dot_product(design, a, b):
 @inlined
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
-    if design.gram.shape[0] > 0:  # in a function so small that it costs no call
-        return design.gram[entering, present]  # one row for all that are present
+    # this function is small enough to be inlined; products with all present columns are in one row of the Gram matrix
+    if design.gram.shape[0] > 0:
+        return design.gram[entering, present]
     return _product_of_columns(design, cache, entering, present)
 
 
@@ -74,19 +74,20 @@ def _product_of_columns(design, cache, entering, present):
     place = cache.place[entering]
     if place >= 0:
         return cache.values[present, place]
-    cache.rent[present] += 1
-    if cache.rent[present] >= design.diagonal.shape[0]:
-        _buy(design, cache, present)
+    cache.computed[present] += 1
+    if cache.computed[present] >= design.diagonal.shape[0]:
+        _keep_column(design, cache, present)
     return dot_product(design, entering, present)
 
 
 @kernel
-def _buy(design, cache, column):
-    place = cache.hand[0]
-    cache.hand[0] = (place + 1) % cache.kept.shape[0]
+def _keep_column(design, cache, column):
+    """Compute a whole Gram column and keep it, in place of the one that was kept longest."""
+    place = cache.next_place[0]
+    cache.next_place[0] = (place + 1) % cache.kept.shape[0]
     if cache.kept[place] >= 0:
         cache.place[cache.kept[place]] = -1
-        cache.rent[cache.kept[place]] = 0
+        cache.computed[cache.kept[place]] = 0
     cache.kept[place] = column
     cache.place[column] = place
     for c in range(design.diagonal.shape[0]):
@@ -103,9 +104,9 @@ def block_products(design, cache, first, n, present, lanes, out):
     place = -1
     if cache.kept.shape[0] > 0:
         if cache.place[present] < 0:
-            cache.rent[present] += n
-            if cache.rent[present] >= design.diagonal.shape[0]:
-                _buy(design, cache, present)
+            cache.computed[present] += n
+            if cache.computed[present] >= design.diagonal.shape[0]:
+                _keep_column(design, cache, present)
         place = cache.place[present]
     if design.gram.shape[0] > 0:
         _copy(design.gram[present, first : first + n], out, n)

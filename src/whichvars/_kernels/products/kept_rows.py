@@ -17,10 +17,10 @@ from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.products.gram_cache import block_products
 from whichvars._kernels.target import Design
 
-FEWEST = 8  # places below which none is worth it
+FEWEST = 8  # places; with fewer it is not worth keeping any
 
-# what KeptRows.used says of a place
-UNUSED, USED, IN_USE = range(3)  # not since the hand went by; since then; by this scan
+# what KeptRows.used says of a place: not used since the hand last went by, used since then, used by this scan
+UNUSED, USED, IN_USE = range(3)
 
 
 @by_reference
@@ -55,7 +55,7 @@ def empty_rows(n_columns: int, places: int) -> KeptRows:
 
 @kernel
 def claim_rows(rows, columns, first, last):
-    """Find, or give, places to the rows of columns[first:last]; none if there are more of them than places."""
+    """Give a place to each row of columns[first:last] that has none; to no row if there are more rows than places."""
     place, held, used, hand = rows.place, rows.held, rows.used, rows.hand
     places = held.shape[0]
     if last - first > places:
@@ -85,7 +85,7 @@ def claim_rows(rows, columns, first, last):
 
 @inlined
 def kept_products(design, cache, rows, first, n, present, lanes, out):
-    """x_cᵀ x_present for columns first … first + n − 1, from the row that is kept, or into it."""
+    """x_cᵀ x_present for columns first … first + n − 1. They are read from the row that is kept; a new row is filled."""
     at = np.int64(-1)
     if rows.held.shape[0] > 0:
         at = np.int64(rows.place[present])

@@ -22,8 +22,8 @@ from whichvars._kernels.jit import by_reference, entry, kernel
 # How columns are stored
 NOT_STORED = 0  # as ``Design.columns``, or as the Gram matrix
 SMALL = 1
-SINGLE = 2
-DOUBLE = 3
+SINGLE_PRECISION = 2
+DOUBLE_PRECISION = 3
 SPARSE = 4
 
 MISSING = -127  # the entry of `small` that stands for a missing one, in columns that have any
@@ -90,7 +90,7 @@ def fits_together(held: Stored, n_columns: int) -> bool:
     n, q = held.basis.shape
     by_column = (held.where, held.missing, held.centre, held.factor)
     sparse = held.code == SPARSE
-    arrays = {SMALL: held.small, SINGLE: held.single, DOUBLE: held.double}
+    arrays = {SMALL: held.small, SINGLE_PRECISION: held.single, DOUBLE_PRECISION: held.double}
     whole = arrays.get(held.code, held.double)
     count = len(held.starts) - 1 if sparse else len(whole)
     shapes = (
@@ -135,7 +135,7 @@ def stored_product(held, a, b):
             n = held.total_weight  # sums of whole numbers: nothing is rounded before the division
             first_sum, second_sum = math.floor(ci * n + 0.5), math.floor(cj * n + 0.5)
             total = (_whole_dot(held.small, i, j) * n - first_sum * second_sum) / n
-    elif held.code == SINGLE:
+    elif held.code == SINGLE_PRECISION:
         if weighted:
             total = _weighted_dot(held.single, i, ci, j, cj, held.weights)
         else:
@@ -289,7 +289,7 @@ def _centred_entry(held, i, centre, some_missing, t):
     if held.code == SMALL:
         x = held.small[i, t]
         return 0.0 if some_missing and x == MISSING else float(x) - centre
-    if held.code == SINGLE:
+    if held.code == SINGLE_PRECISION:
         return float(held.single[i, t]) - centre
     return held.double[i, t] - centre
 

@@ -14,13 +14,13 @@ import numpy as np
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.bernoulli import Buckets, bucket_of, move_between_buckets, new_buckets
 
-# bound of |logit_ε|: keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
-STEEPEST = 30.0
+# bound of |logit_ε|, which keeps probabilities strictly inside (ε, 1 − ε) after any number of updates
+LARGEST_LOGIT = 30.0
 
 TOUCHED = 0  # place in ints: coordinates touched since the last barrier
 
-# places in Adaptation.values: together, as a variable that is changed needs all four and a far look-up takes
-# long
+# places in Adaptation.values. They are next to each other, as a variable that is changed needs all four and memory that is
+# far away is slow
 ADD = 0  # A_j
 DELETE = 1  # D_j
 ADD_LOGIT = 2
@@ -57,7 +57,8 @@ def new_adaptation(add: np.ndarray, delete: np.ndarray, epsilon: float, learn_to
     """Start at adding probabilities `add` and deleting probabilities `delete`, shapes (p,)."""
     p = len(add)
     add_logit, delete_logit = (
-        np.clip(np.log(x - epsilon) - np.log(1 - x - epsilon), -STEEPEST, STEEPEST) for x in (add, delete)
+        np.clip(np.log(x - epsilon) - np.log(1 - x - epsilon), -LARGEST_LOGIT, LARGEST_LOGIT)
+        for x in (add, delete)
     )
     add, delete = (epsilon + (1 - 2 * epsilon) / (1 + np.exp(-x)) for x in (add_logit, delete_logit))
     marks = p if learn_together else 0
@@ -77,8 +78,8 @@ def new_shared(adaptation: Adaptation) -> Shared:
 
 
 @inlined
-def bounded(logit):
-    return min(max(logit, -STEEPEST), STEEPEST)
+def bounded_logit(logit):
+    return min(max(logit, -LARGEST_LOGIT), LARGEST_LOGIT)
 
 
 @inlined
@@ -90,7 +91,7 @@ def probability_of(logit, epsilon):
 @kernel
 def set_logits(adaptation, j, add_logit, delete_logit):
     """Give variable j new logits (bounded), and all that follows from them."""
-    add_logit, delete_logit = bounded(add_logit), bounded(delete_logit)
+    add_logit, delete_logit = bounded_logit(add_logit), bounded_logit(delete_logit)
     values = adaptation.values
     probability = probability_of(add_logit, adaptation.epsilon)
     values[j, ADD] = probability
@@ -104,7 +105,7 @@ def set_logits(adaptation, j, add_logit, delete_logit):
 
 
 @kernel
-def nudge(adaptation, j, add_step, delete_step):
+def add_to_logits(adaptation, j, add_step, delete_step):
     """Add to the logits of variable j, and note that it was touched where chains learn together."""
     set_logits(
         adaptation,
@@ -135,12 +136,12 @@ def gather(shared, adaptation):
 
 
 @entry
-def settle_shared(shared, weight):
+def move_common_values(shared, weight):
     """Barrier, middle: the common values move by `weight` times the sum of all chains' increments."""
     for i in range(shared.ints[TOUCHED]):
         j = shared.touched[i]
-        shared.add_logit[j] = bounded(shared.add_logit[j] + weight * shared.add_sum[j])
-        shared.delete_logit[j] = bounded(shared.delete_logit[j] + weight * shared.delete_sum[j])
+        shared.add_logit[j] = bounded_logit(shared.add_logit[j] + weight * shared.add_sum[j])
+        shared.delete_logit[j] = bounded_logit(shared.delete_logit[j] + weight * shared.delete_sum[j])
         shared.add_sum[j] = 0.0
         shared.delete_sum[j] = 0.0
         shared.is_touched[j] = False
@@ -157,12 +158,12 @@ def scatter(shared, adaptation):
 def merge_adaptations(shared: Shared, adaptations: list[Adaptation], weight: float = 1.0) -> None:
     """The whole barrier: every chain's increments since the last one, added in chain order.
 
-    weight 1 adds them up, as is right between frequent barriers; 1/(number of chains) averages them, as is
+    Weight 1 adds them up, which is right between frequent barriers. Weight 1/(number of chains) averages them, which is
     right where each chain has had time to learn the same thing by itself.
     """
     for adaptation in adaptations:
         gather(shared, adaptation)
-    settle_shared(shared, weight)
+    move_common_values(shared, weight)
     for adaptation in adaptations:
         scatter(shared, adaptation)
     shared.ints[TOUCHED] = 0
@@ -178,6 +179,6 @@ def learned_probabilities(
     out = []
     for base, place in ((shared.add_logit, ADD_LOGIT), (shared.delete_logit, DELETE_LOGIT)):
         logit = base + np.sum([a.values[:, place] - base for a in adaptations], axis=0)
-        logit = np.clip(logit, -STEEPEST, STEEPEST)
+        logit = np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)
         out.append(first.epsilon + (1 - 2 * first.epsilon) / (1 + np.exp(-logit)))
     return out[0], out[1]

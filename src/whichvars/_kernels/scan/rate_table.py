@@ -32,8 +32,8 @@ from whichvars._kernels.count.known import (
     end_stage,
     has_mass,
     is_known,
-    meet,
     new_known,
+    note_scanned_model,
 )
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.scan.scan import scan_odds
@@ -43,18 +43,18 @@ WIDTH = 32  # rates in a block
 
 # places in RateTable.ints
 ENTRIES = 0
-LOOKUPS = 1
-HITS = 2
-BLOCKS = 3  # where the sums of blocks, and
-RATES = 4  # where the rates begin in a row
+RATE_LOOKUPS = 1
+RATE_HITS = 2
+FIRST_BLOCK = 3  # where the sums of blocks begin in a row
+FIRST_RATE = 4  # where the rates begin in a row
 CHAINS = 5
 
-# places in a row: together, as a far look-up takes long
+# places in a row. All of an entry is in one row, as memory that is far away is slow
 KEY = 0
 TOTAL = 1  # Z, the sum of all rates; −(the sum) where they are relative to the largest of them
-MARGINAL = 2  # of the model, as the chain keeps it,
-PRIOR = 3  # its log prior,
-N_AVAILABLE = 4  # and the variables available under heredity
+MARGINAL = 2  # the model's log marginal likelihood, as the chain keeps it
+PRIOR = 3  # its log prior
+N_AVAILABLE = 4  # the number of variables available under heredity
 KNOWN = 5  # 1 if the model was known when the stage began
 HOLDING = 6  # holding time of each chain
 
@@ -106,10 +106,10 @@ def find_rates(target, chain, work, table, kappa, sums, weights):
 
     Where the table is full it is emptied into `sums` and `weights` first.
     """
-    table.ints[LOOKUPS] += 1
+    table.ints[RATE_LOOKUPS] += 1
     place = find_entry(table, chain.keys[0])
     if place >= 0:
-        table.ints[HITS] += 1
+        table.ints[RATE_HITS] += 1
     else:
         place = _make_entry(target, chain, work, table, kappa, sums, weights)
     return place
@@ -138,26 +138,26 @@ def _make_entry(target, chain, work, table, kappa, sums, weights):
     for c in range(ints[CHAINS]):
         row[HOLDING + c] = 0.0
     p = work.odds.shape[0]
-    rates = row[ints[RATES] : ints[RATES] + p]
+    rates = row[ints[FIRST_RATE] : ints[FIRST_RATE] + p]
     probabilities = table.probabilities[place]
     if work.steep[0] > 0:
-        _fill_scaled(work.log_odds, chain.position, kappa, rates, probabilities)
-        row[TOTAL] = -_sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
+        _fill_scaled_rates(work.log_odds, chain.position, kappa, rates, probabilities)
+        row[TOTAL] = -_sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
     else:
-        _fill(work.odds, kappa, rates, probabilities)
+        _fill_rates(work.odds, kappa, rates, probabilities)
         for i in range(chain.ints[SIZE]):
             j = chain.order[i]
             x = work.odds[j]
             rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
             probabilities[j] = 1.0 / (1.0 + 1.0 / x)
-        row[TOTAL] = _sum_blocks(rates, row[ints[BLOCKS] : ints[RATES]])
-    before = meet(table.known, chain.keys[0], row[MARGINAL] + row[PRIOR], probabilities)
+        row[TOTAL] = _sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
+    before = note_scanned_model(table.known, chain.keys[0], row[MARGINAL] + row[PRIOR], probabilities)
     row[KNOWN] = 1.0 if before else 0.0
     return place
 
 
 @kernel
-def _fill(odds, kappa, rates, probabilities):
+def _fill_rates(odds, kappa, rates, probabilities):
     """Rates and probabilities of variables that are out."""
     for j in range(rates.shape[0]):
         x = odds[j]
@@ -177,7 +177,7 @@ def log_rate(log_odds, kappa, inside):
 
 
 @kernel
-def _fill_scaled(log_odds, position, kappa, rates, probabilities):
+def _fill_scaled_rates(log_odds, position, kappa, rates, probabilities):
     """Rates of all variables, divided by the largest of them, and their probabilities."""
     largest = -np.inf
     for j in range(rates.shape[0]):
@@ -193,18 +193,20 @@ def _sum_blocks(rates, blocks):
     p = rates.shape[0]
     total = 0.0
     for b in range((p + WIDTH - 1) // WIDTH):
-        part = 0.0
+        block_sum = 0.0
         for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
-            part += rates[j]
-        blocks[b] = part
-        total += part
+            block_sum += rates[j]
+        blocks[b] = block_sum
+        total += block_sum
     return total
 
 
 @inlined
 def choose_flip(table, place, u):
     """The variable at which the running sum of the rates passes u, for u between 0 and their total."""
-    return _choose(table.rows[place], table.ints[BLOCKS], table.ints[RATES], table.probabilities.shape[1], u)
+    return _choose(
+        table.rows[place], table.ints[FIRST_BLOCK], table.ints[FIRST_RATE], table.probabilities.shape[1], u
+    )
 
 
 @kernel
@@ -214,16 +216,16 @@ def _choose(row, first, at, p, u):
     while b < last and u >= row[first + b]:
         u -= row[first + b]
         b += 1
-    found = -1
-    while found < 0:  # rounding may carry u past the last rate: then the last that is not 0
+    last_positive = -1
+    while last_positive < 0:  # rounding may carry u past the last rate; then take the last that is not 0
         for j in range(b * WIDTH, min((b + 1) * WIDTH, p)):
             if row[at + j] > 0.0:
-                found = j
+                last_positive = j
                 if u < row[at + j]:
                     return j
                 u -= row[at + j]
         b -= 1
-    return found
+    return last_positive
 
 
 @kernel
@@ -265,8 +267,8 @@ def read_entries(table, sums, weights):
 
 
 @entry
-def settle_entries(table, sums, weights):
-    """Add what the entries hold to `sums` and `weights`, and keep their rates: the end of a stage."""
+def end_stage_of_rates(table, sums, weights):
+    """The end of a stage: add what the entries hold to `sums` and `weights`, and keep their rates."""
     add_entries(table, sums, weights)
     end_stage(table.known)
     for place in range(table.ints[ENTRIES]):

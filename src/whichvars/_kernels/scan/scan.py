@@ -12,7 +12,7 @@ to the rounding of a few logs however near to singular a model is, and on which 
 Z is kept between scans of a chain: rows of variables that have not moved since the last one stay as they
 are, so a scan after one flip costs little more than the rows behind it. They are the rows that a scan from
 scratch would give, bit for bit: nothing drifts, and nothing needs a refresh. ``SCANNED`` of the chain says how
-many are current; whoever gives a chain other room to work sets it to 0.
+many are current; it must be set to 0 when a chain gets another ``Scan`` to work with.
 
 Cost from scratch: P·k²/2 + k⁴/24 products; in the column engine also P·k dot products. Memory beside the
 data: k·P; where that would be more than `kept_bytes`, O(P), and every scan is from scratch.
@@ -41,7 +41,7 @@ from whichvars._kernels.evidence import (
     INDEPENDENT,
     MIXTURE,
     SMALLEST_TOLERANCE,
-    bounded,
+    bounded_residual,
     log_marginal,
     log_marginal_at,
 )
@@ -49,17 +49,18 @@ from whichvars._kernels.factor import extend_head, factor_proposal, pivot_is_sou
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.linalg import append, sum_log
 from whichvars._kernels.prior import add_heredity
-from whichvars._kernels.propose.additions import additions
+from whichvars._kernels.scan.additions import additions
 from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
     LARGEST_POWER,
-    STEEPEST,
     flip_log_odds,
     odds_of,
+    sums_of_model,
 )
 
 WELL_CONDITIONED = 1e3  # variance inflation up to which a deletion is read off the inverse
-CLOSE_FIT = 1e-4  # 1 − R² below which it is not
-# the same for odds, with ν up to LARGEST_POWER: the rates made of them may be off by one in 10⁸
+CLOSE_FIT = 1e-4  # 1 − R² below which it never is
+# WELL_CONDITIONED for odds, with ν up to LARGEST_POWER: the rates made of them may be wrong by one part in 10⁸
 GOOD_ENOUGH = 1e6
 
 
@@ -97,11 +98,12 @@ def tempered_scan(target, chain, work):
 
 @kernel
 def scan_odds(target, chain, work):
-    """Like ``scan``, but fill ``work.odds``, between e^−600 and e^600 or 0 or infinite; ``work.log_odds`` is good
-    for nothing afterwards. Under the independent slab this takes few logarithms, and odds are good to eight digits.
+    """Like ``scan``, but fill ``work.odds``. Each is between e^−600 and e^600, or 0, or infinite. ``work.log_odds`` cannot be
+    used afterwards. Under the independent slab this takes few logarithms, and odds have eight correct digits.
 
-    Where a variable that is out has log odds above 600, or one that is in below −600, ``work.steep`` is 1, and
-    ``work.log_odds`` is filled for all variables instead: such odds are too large to be told from one another."""
+    Where a variable that is out has log odds above 600, or one that is in has log odds below −600, ``work.steep`` is 1 and
+    ``work.log_odds`` is filled for all variables instead: odds at their bound cannot be told from one another.
+    """
     prior = target.prior
     fast = (
         target.slab.code == INDEPENDENT
@@ -118,12 +120,12 @@ def scan_odds(target, chain, work):
     if not fast:
         for j in range(work.odds.shape[0]):
             work.odds[j] = odds_of(work.log_odds[j])
-            if STEEPEST < work.log_odds[j] < np.inf and chain.position[j] < 0:
+            if LARGEST_LOG_ODDS < work.log_odds[j] < np.inf and chain.position[j] < 0:
                 work.steep[0] = 1
     for i in range(chain.ints[SIZE]):
         j = chain.order[i]
         work.odds[j] = odds_of(work.log_odds[j])
-        if -np.inf < work.log_odds[j] < -STEEPEST:
+        if -np.inf < work.log_odds[j] < -LARGEST_LOG_ODDS:
             work.steep[0] = 1
     if fast and work.steep[0] > 0:
         return _scan(target, chain, work, 1.0, bool(0))  # rows of Z are kept: this is the cheaper half
@@ -132,29 +134,51 @@ def scan_odds(target, chain, work):
 
 @kernel
 def _scan(target, chain, work, t, as_odds):
-    ints, slab, prior, offsets = chain.ints, target.slab, target.prior, target.design.offsets
-    size, k = ints[SIZE], ints[COLUMNS]
+    ints, prior, offsets = chain.ints, target.prior, target.design.offsets
     p = offsets.shape[0] - 1
-    most = min(k + work.widest, slab.max_columns)
-    if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
-        return k + work.widest
-    evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
-    clear(chain)
-    ints[TAIL] = NO_TAIL
-    sound = extend_head(target, chain, size)
-    deletions(target, chain, work, t, GOOD_ENOUGH if as_odds else WELL_CONDITIONED, sound)
-    if sound and size < prior.max_size and k < slab.max_columns:
+    needed = columns_needed(target, chain, work)
+    if needed > 0:
+        return needed
+    if scan_included(target, chain, work, t, GOOD_ENOUGH if as_odds else WELL_CONDITIONED):
         additions(target, chain, work, t, as_odds)
-        ints[SCANNED] = size if work.z.shape[1] >= offsets[p] else 0
-    if not (sound and size < prior.max_size and k < slab.max_columns):
+        ints[SCANNED] = ints[SIZE] if work.z.shape[1] >= offsets[p] else 0
+    else:
         for j in range(p):
             if chain.position[j] < 0:
                 work.log_odds[j] = -np.inf
                 work.odds[j] = 0.0
     if prior.links.shape[0] > 0:
-        add_heredity(prior, chain.position, size, ints[AVAILABLE], work.log_odds)
-    ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
+        add_heredity(prior, chain.position, ints[SIZE], ints[AVAILABLE], work.log_odds)
     return 0
+
+
+# --- what every scan begins with
+
+
+@inlined
+def columns_needed(target, chain, work):
+    """For how many columns `work` and `target` must be made before the chain's model can be scanned; 0 if they are
+    large enough."""
+    slab, k = target.slab, chain.ints[COLUMNS]
+    most = min(k + work.widest, slab.max_columns)
+    if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
+        return k + work.widest
+    return 0
+
+
+@inlined
+def scan_included(target, chain, work, t, most_inflation):
+    """Drop a waiting proposal and fill ``work.log_odds`` of the variables in the model; see ``_scan_deletions`` for
+    `most_inflation`. Returns whether other variables can be added: the model has not reached its largest size, and its
+    factor is sound. The chain's counters stay as they are."""
+    ints = chain.ints
+    evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
+    clear(chain)
+    ints[TAIL] = NO_TAIL
+    sound = extend_head(target, chain, ints[SIZE])
+    _scan_deletions(target, chain, work, t, most_inflation, sound)
+    ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
+    return sound and ints[SIZE] < target.prior.max_size and ints[COLUMNS] < target.slab.max_columns
 
 
 @kernel
@@ -182,10 +206,10 @@ def _invert(factor, inverse_pivot, n, out, squares):
 
 
 @inlined
-def deletions(target, chain, work, t, most_inflation, sound):
-    """The log odds of the variables in the model, by the quickest of three ways that is accurate: off the inverse where
-    no variance inflation is above `most_inflation`. `sound` says whether the chain's head could be extended to all of the
-    model; rounding may allow a model in one order of its columns and not in another."""
+def _scan_deletions(target, chain, work, t, most_inflation, sound):
+    """The log odds of the variables in the model, by the quickest of three ways that is accurate. They are read off the
+    inverse where no variance inflation is above `most_inflation`. `sound` says whether the chain's head could be extended
+    to all of the model: rounding may allow a model in one order of its columns and not in another."""
     slab, k = target.slab, chain.ints[COLUMNS]
     if not sound:
         _deletions_one_by_one(target, chain, work, t)
@@ -203,7 +227,7 @@ def deletions(target, chain, work, t, most_inflation, sound):
         _deletions_by_inverse(target, chain, work, t)
     elif slab.code == INDEPENDENT or smallest >= 2.0 * SMALLEST_TOLERANCE:
         # no model inside this one can be deficient
-        _deletions(target, chain, work, t)
+        _deletions_by_schur(target, chain, work, t)
     else:
         _deletions_one_by_one(target, chain, work, t)
 
@@ -228,19 +252,14 @@ def _deletions_by_inverse(target, chain, work, t):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior = target.slab, target.prior
     inverse_factor, squares, solved = work.inverse_factor, work.squares, chain.head_solved
-    explained = 0.0
-    half = 0.0
-    for r in range(k):
-        explained += solved[r] * solved[r]
-        half += slab.half_log_g[chain.column[r]]
-    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    explained, half, log_determinant = sums_of_model(slab, chain)
     residual = 1.0 - explained / slab.s_null
     current = chain.floats[LOG_MARGINAL]
     for i in range(k):
         b = 0.0
         for r in range(i, k):
             b += inverse_factor[i, r] * solved[r]
-        less = bounded(residual + b * b / squares[i] / slab.s_null)
+        less = bounded_residual(residual + b * b / squares[i] / slab.s_null)
         without = half - slab.half_log_g[chain.column[i]]
         value = log_marginal_at(slab, k - 1, less, without, log_determinant + 0.5 * math.log(squares[i]))
         j = chain.order[i]
@@ -248,7 +267,7 @@ def _deletions_by_inverse(target, chain, work, t):
 
 
 @inlined
-def _deletions(target, chain, work, t):
+def _deletions_by_schur(target, chain, work, t):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     current = chain.floats[LOG_MARGINAL]
     design, slab = target.design, target.slab

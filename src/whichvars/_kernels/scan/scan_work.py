@@ -1,20 +1,24 @@
-"""Room for scans, and what both halves of one use: of the variables in the model (``scan.py``) and outside it
-(``additions.py``)."""
+"""Memory for scans, and what both halves of a scan use: variables in the model are in ``scan.py``, those outside it in
+``additions.py``."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.chain import COLUMNS
 from whichvars._kernels.jit import by_reference, inlined, kernel
+from whichvars._kernels.linalg import sum_log
 from whichvars._kernels.prior import log_flip_odds
 from whichvars._kernels.products.kept_rows import KeptRows, empty_rows, new_kept_rows
 from whichvars._kernels.target import Target
 
-BLOCK = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
-STEEPEST = 600.0  # bound of the log of finite odds; beyond it rates are made from logarithms
+BLOCK_COLUMNS = 256  # columns at a time: k rows of Z for them stay in the processor's first cache
+LARGEST_LOG_ODDS = 600.0  # bound of the log of finite odds; beyond it, rates are computed from logarithms
 HEAVIEST = math.exp(70.0)  # largest weight with which products of odds stay below that bound
-LARGEST_POWER = 4096  # ν up to which (S⁺/S)^ν is a product: one log a variable instead of two
+LARGEST_POWER = (
+    4096  # ν up to which (S⁺/S)^ν is computed as a product, which saves one of two logs a variable
+)
 
 
 @by_reference
@@ -25,9 +29,8 @@ class Scan(NamedTuple):
     odds: np.ndarray  # (p,): filled by ``scan_odds`` only
     weight: np.ndarray  # (p,) e^(log prior odds)/√g: what the odds of a variable of one column have in common
     multiplies: bool  # whether no weight is so large that a product of odds could exceed its bound
-    steep: (
-        np.ndarray
-    )  # (1,) int64: 1 if a flip has a rate beyond the bound, so that `odds` are good for nothing
+    # (1,) int64: 1 if a flip has a rate beyond the bound, so that `odds` cannot be used
+    steep: np.ndarray
     widest: int  # columns of the widest variable
     z: np.ndarray  # (capacity, P) Z; (capacity, block) of it where it is not kept
     pivot: np.ndarray  # (block,) d_c
@@ -57,7 +60,7 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
     n_columns = int(design.offsets[-1])
     capacity = max(capacity, 1)
     most = max(capacity, widest)
-    block = min(max(BLOCK, widest), n_columns)
+    block = min(max(BLOCK_COLUMNS, widest), n_columns)
     weight = _weights(target)
     kept = n_columns if 8 * capacity * n_columns <= kept_bytes else block
     if kept % 512 == 0:
@@ -82,11 +85,11 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
 
 def _weights(target: Target) -> np.ndarray:
     log_weight = target.prior.log_odds - target.slab.half_log_g[target.design.offsets[:-1]]
-    return np.exp(np.minimum(log_weight, STEEPEST))
+    return np.exp(np.minimum(log_weight, LARGEST_LOG_ODDS))
 
 
 def no_scan() -> Scan:
-    """Of the same type, with no room."""
+    """A ``Scan`` of the same type that has room for nothing."""
     matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
     others = {"widest": 1, "multiplies": False, "steep": np.zeros(1, np.int64), "rows": empty_rows(0, 0)}
     arrays = {
@@ -95,12 +98,24 @@ def no_scan() -> Scan:
     return Scan(**others, **arrays)  # type: ignore[arg-type]
 
 
+@inlined
+def sums_of_model(slab, chain):
+    """Of the chain's model, whose factor is up to date: what it explains of yᵀy, Σ ½ log g_j and Σ log L_ii."""
+    explained = 0.0
+    half = 0.0
+    k = chain.ints[COLUMNS]
+    for r in range(k):
+        explained += chain.head_solved[r] * chain.head_solved[r]
+        half += slab.half_log_g[chain.column[r]]
+    return explained, half, -sum_log(chain.head_inverse, 0, k)
+
+
 @kernel
 def odds_of(log_odds):
     """exp(log_odds) where that is finite and not 0, else its nearest bound; 0 and infinity stay."""
     if log_odds == np.inf or log_odds == -np.inf:
         return math.exp(log_odds)
-    return math.exp(min(max(log_odds, -STEEPEST), STEEPEST))
+    return math.exp(min(max(log_odds, -LARGEST_LOG_ODDS), LARGEST_LOG_ODDS))
 
 
 @inlined

@@ -14,37 +14,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    AVAILABLE,
-    BREAKDOWNS,
-    COLUMNS,
-    EVALUATIONS,
-    LOG_MARGINAL,
-    NO_TAIL,
-    PERFECT,
-    SCANNED,
-    SIZE,
-    TAIL,
-    clear,
-)
-from whichvars._kernels.evidence import INDEPENDENT, MIXTURE, SMALLEST_TOLERANCE, log_fit, log_marginal_at
-from whichvars._kernels.factor import extend_head, pivot_is_sound
+from whichvars._kernels.chain import AVAILABLE, COLUMNS, LOG_MARGINAL, SCANNED, SIZE
+from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, log_fit, log_marginal_at
+from whichvars._kernels.factor import pivot_is_sound
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.linalg import sum_log
-from whichvars._kernels.prior import all_parents_in, children_made_available, log_availability
+from whichvars._kernels.prior import add_heredity_of
 from whichvars._kernels.products.gram_cache import product
-from whichvars._kernels.propose.additions import (
-    finish_row,
+from whichvars._kernels.scan.additions import (
     has_full_rank,
-    reduce_rows,
     residuals_left,
     scan_group,
-    subtract_four,
-    subtract_one,
+    solve_rows,
 )
 from whichvars._kernels.scan.rate_table import log_rate
-from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, deletions
-from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan import GOOD_ENOUGH, WELL_CONDITIONED, columns_needed, scan_included
+from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
+    LARGEST_POWER,
+    flip_log_odds,
+    odds_of,
+    sums_of_model,
+)
 from whichvars._kernels.target import Target
 
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
@@ -72,7 +62,7 @@ class Subset(NamedTuple):
 
 
 def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: int) -> Subset:
-    """Room for it; ``set_anchors`` says which they are."""
+    """Arrays for so many chains and anchors; ``set_anchors`` says which variables are anchors."""
     p = len(target.design.offsets) - 1
     return Subset(
         anchors=np.zeros(n_anchors, np.int64),
@@ -92,7 +82,7 @@ def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: in
 
 
 def set_anchors(subset: Subset, anchors: np.ndarray, rng: np.random.Generator) -> None:
-    """Other anchors, and a new S for every chain; ``SCANNED`` of the chains is to be set to 0."""
+    """Set the anchors and draw a new S for every chain. The caller must set ``SCANNED`` of the chains to 0."""
     subset.anchors[:] = np.sort(anchors)
     subset.is_anchor[:] = False
     subset.is_anchor[anchors] = True
@@ -128,8 +118,8 @@ def subset_rates_of(target, chain, work, subset, c, kappa):
 
 @kernel
 def find_subset_rates(target, chain, work, subset, c, kappa):
-    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, with nothing done, for how
-    many columns `work` and `target` must be made."""
+    """Fill `members`, `entering`, `probabilities` and `leaving` for chain c. Returns 0; or, if nothing was done, the number
+    of columns for which `work` and `target` must be made."""
     members, entering, probabilities = subset.members, subset.entering, subset.probabilities
     a, s = subset.anchors.shape[0], members.shape[0]
     for m in range(a):
@@ -144,7 +134,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
         log_odds = work.log_odds[chain.order[q]]
         x = odds_of(log_odds)
         subset.leaving[q] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
-        steep = steep or -np.inf < log_odds < -STEEPEST
+        steep = steep or -np.inf < log_odds < -LARGEST_LOG_ODDS
     share = subset.others.shape[0] / (s - a)
     for m in range(s):
         log_odds = work.log_odds[members[m]]
@@ -156,7 +146,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
             probabilities[m] = x / (1.0 + x)
             if x > 0.0:
                 entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
-                steep = steep or log_odds > STEEPEST
+                steep = steep or log_odds > LARGEST_LOG_ODDS
     subset.steep[0] = 1 if steep else 0
     if steep:
         _scale_rates(chain, work, subset, kappa, share)
@@ -165,7 +155,7 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
 
 @kernel
 def _scale_rates(chain, work, subset, kappa, share):
-    """The rates divided by the largest of them, where that is too large a number."""
+    """Divide the rates by the largest of them, which is too large a number."""
     members, entering, leaving = subset.members, subset.entering, subset.leaving
     size, s, a = chain.ints[SIZE], members.shape[0], subset.anchors.shape[0]
     largest = -np.inf
@@ -194,33 +184,28 @@ def sum_of(values, n):
 
 @kernel
 def choose_among(rates, n, u):
-    """The place at which the running sum of the first n rates passes u; the last that is not 0 where rounding
-    carries u past them all, −1 where there is none."""
-    found = -1
+    """The place at which the running sum of the first n rates passes u. Where rounding carries u past them all, it is the
+    last rate that is not 0; where all are 0, it is −1."""
+    last_positive = -1
     for m in range(n):
         if rates[m] > 0.0:
-            found = m
+            last_positive = m
             if u < rates[m]:
                 return m
             u -= rates[m]
-    return found
+    return last_positive
 
 
 @kernel
 def _scan_subset(target, chain, work, subset):
     """Fill ``work.log_odds`` for the variables of the model and of S, as ``scan`` does."""
-    ints, slab, prior, members = chain.ints, target.slab, target.prior, subset.members
+    ints, prior, members = chain.ints, target.prior, subset.members
     size, k = ints[SIZE], ints[COLUMNS]
-    most = min(k + work.widest, slab.max_columns)
-    if k > work.z.shape[0] or (slab.code == MIXTURE and most >= slab.table.shape[0]):
-        return k + work.widest
-    evaluations, perfect, breakdowns = ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS]
-    clear(chain)
-    ints[TAIL] = NO_TAIL
-    sound = extend_head(target, chain, size)
-    most_inflation = GOOD_ENOUGH if slab.nu <= LARGEST_POWER else WELL_CONDITIONED
-    deletions(target, chain, work, 1.0, most_inflation, sound)
-    if sound and size < prior.max_size and k < slab.max_columns:
+    needed = columns_needed(target, chain, work)
+    if needed > 0:
+        return needed
+    most_inflation = GOOD_ENOUGH if target.slab.nu <= LARGEST_POWER else WELL_CONDITIONED
+    if scan_included(target, chain, work, 1.0, most_inflation):
         begin = 0
         if work.widest == 1 and k <= subset.kept.shape[0]:
             known = chain.row[ints[SCANNED]]
@@ -236,47 +221,21 @@ def _scan_subset(target, chain, work, subset):
                 work.log_odds[members[m]] = -np.inf
     if prior.links.shape[0] > 0:
         for q in range(size):
-            _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
+            add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, chain.order[q])
         for m in range(members.shape[0]):
             if chain.position[members[m]] < 0:
-                _add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
-    ints[EVALUATIONS], ints[PERFECT], ints[BREAKDOWNS] = evaluations, perfect, breakdowns
+                add_heredity_of(prior, chain.position, size, ints[AVAILABLE], work.log_odds, members[m])
     return 0
 
 
 @kernel
-def _add_heredity_of(prior, position, size, available, log_odds, j):
-    """``add_heredity`` for one variable."""
-    links = prior.links
-    p = position.shape[0]
-    inside = position[j] >= 0
-    if not inside and not all_parents_in(prior, position, j, -1):
-        log_odds[j] = -np.inf
-        return
-    for e in range(links[1 + p + j], links[2 + p + j]):
-        if position[links[e]] >= 0:
-            log_odds[j] = np.inf
-            return
-    gained, change = children_made_available(prior, position, j)
-    k = size - 1 if inside else size  # without j
-    before = available - gained if inside else available
-    change += log_availability(prior, k + 1, before + gained) - log_availability(prior, k, before)
-    log_odds[j] += change
-
-
-@kernel
 def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
-    """The log odds of members begin … end − 1 that are out. Where `keeps`, `z` has a column for each of them, whose
-    first `known` rows are current; else it is ``work.z``, and is filled anew for each block."""
+    """The log odds of those of members begin … end − 1 that are out. If `keeps`, `z` has a column for each of them, whose
+    first `known` rows are current; else `z` is ``work.z`` and is filled again for each block."""
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
-    explained = 0.0
-    half = 0.0
-    for r in range(k):
-        explained += chain.head_solved[r] * chain.head_solved[r]
-        half += slab.half_log_g[chain.column[r]]
-    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    explained, half, log_determinant = sums_of_model(slab, chain)
     current = chain.floats[LOG_MARGINAL]
     start = -half - log_determinant - current
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
@@ -338,7 +297,7 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
     """Z from its column `at` on, pivots and right-hand sides of the first n `columns`; `known` rows of Z are
     current."""
     design, k = target.design, chain.ints[COLUMNS]
-    pivot, right, head = work.pivot, work.right, chain.head
+    pivot, right = work.pivot, work.right
     diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
     for i in range(n):
         column = columns[i]
@@ -346,20 +305,4 @@ def _solve_columns(target, chain, work, z, columns, n, at, known):
         right[i] = xty[column]
         for r in range(known, k):
             z[r, at + i] = product(design, chain.gram_cache, column, chain.column[r])
-    for r in range(known):
-        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
-    for r in range(known, k):
-        row = z[r, at : at + n]
-        s = 0
-        while s + 4 <= r:
-            subtract_four(
-                row, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < r:
-            subtract_one(row, n, z[s, at : at + n], head[r, s])
-            s += 1
-        finish_row(row, n, chain.head_inverse[r])
-        reduce_rows(row, n, chain.head_solved[r], pivot, right)
+    solve_rows(chain, z, known, at, n, pivot, right)

@@ -1,6 +1,6 @@
-"""One-flip log odds of the variables outside the model: the half of a scan that costs p.
+"""The log odds of adding each variable outside the model: the half of a scan whose cost grows with p.
 
-Z, pivots and right-hand sides of a block of columns at a time, see ``scan.py``.
+Z, the pivots and the right-hand sides are computed for a block of columns at a time; ``scan.py`` says what they are.
 """
 
 import math
@@ -21,24 +21,25 @@ from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.products.kept_rows import claim_rows, kept_products
-from whichvars._kernels.scan.scan_work import LARGEST_POWER, STEEPEST, flip_log_odds, odds_of
+from whichvars._kernels.scan.scan_work import (
+    LARGEST_LOG_ODDS,
+    LARGEST_POWER,
+    flip_log_odds,
+    odds_of,
+    sums_of_model,
+)
 
 
 @inlined
 def additions(target, chain, work, t, as_odds):
+    """Fill ``work.log_odds``, or ``work.odds`` where `as_odds`, of the variables outside the model."""
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     position, log_odds = chain.position, work.log_odds
     pivots, residuals, powers = work.pivot, work.residual, work.power
     half_log_g, ridge = slab.half_log_g, slab.ridge
     p = offsets.shape[0] - 1
-    # what the current factor gives
-    explained = 0.0
-    half = 0.0
-    for r in range(k):
-        explained += chain.head_solved[r] * chain.head_solved[r]
-        half += half_log_g[chain.column[r]]
-    log_determinant = -sum_log(chain.head_inverse, 0, k)
+    explained, half, log_determinant = sums_of_model(slab, chain)
     residual = unexplained(slab, explained)
     current = chain.floats[LOG_MARGINAL]
     nu = slab.nu
@@ -47,7 +48,7 @@ def additions(target, chain, work, t, as_odds):
     start = -half - log_determinant - current
     together = start + log_fit(slab, residual)
     log_common = together + prior.log_size[size + 1] - prior.log_size[size]
-    to_odds, as_odds = as_odds, as_odds and abs(log_common) < STEEPEST / 3
+    to_odds, as_odds = as_odds, as_odds and abs(log_common) < LARGEST_LOG_ODDS / 3
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
     whole = work.z.shape[1] >= offsets[p]
@@ -106,7 +107,7 @@ def additions(target, chain, work, t, as_odds):
             log_odds[v] = flip_log_odds(prior, v, size, t, difference)
             if to_odds:
                 work.odds[v] = odds_of(log_odds[v])
-                if STEEPEST < log_odds[v] < np.inf:
+                if LARGEST_LOG_ODDS < log_odds[v] < np.inf:
                     work.steep[0] = 1
         j = end
 
@@ -117,52 +118,70 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
     its first `current_rows` rows are known already."""
     design = target.design
     k = chain.ints[COLUMNS]
-    z, pivot, right, head = work.z, work.pivot, work.right, chain.head
+    z, pivot, right = work.z, work.pivot, work.right
     diagonal, ridge, xty = design.diagonal, target.slab.ridge, design.xty
     for c in range(n):
         pivot[c] = diagonal[first + c] + ridge[first + c]
         right[c] = xty[first + c]
-    for r in range(current_rows):
-        reduce_rows(z[r, at : at + n], n, chain.head_solved[r], pivot, right)
     for r in range(current_rows, k):
         row = z[r, at : at + n]
         kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
-        s = 0
-        while s + 4 <= r:
-            subtract_four(
-                row, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                head[r, s], head[r, s + 1], head[r, s + 2], head[r, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < r:
-            subtract_one(row, n, z[s, at : at + n], head[r, s])
-            s += 1
-        finish_row(row, n, chain.head_inverse[r])
-        reduce_rows(row, n, chain.head_solved[r], pivot, right)
+    solve_rows(chain, z, current_rows, at, n, pivot, right)
+
+
+@inlined
+def solve_rows(chain, z, known, at, n, pivot, right):
+    """Turn n columns of `z`, from column `at` on, from products with the model's columns into columns of Z = L⁻¹X_γᵀX,
+    and subtract what they take from the pivots and the right-hand sides. The first `known` rows are those of Z
+    already."""
+    head, inverse, solved = chain.head, chain.head_inverse, chain.head_solved
+    for r in range(known):
+        _reduce_by_row(z[r, at : at + n], n, solved[r], pivot, right)
+    for r in range(known, chain.ints[COLUMNS]):
+        row = z[r, at : at + n]
+        _subtract_rows(row, n, z, at, np.int64(0), r, head[r])
+        _scale_row(row, n, inverse[r])
+        _reduce_by_row(row, n, solved[r], pivot, right)
+
+
+@inlined
+def _subtract_rows(out, n, z, at, first, last, factors):
+    """Subtract rows first … last − 1 of `z` from `out`, each times its factor and one after the other, in as few
+    passes over `out` as possible."""
+    s = first
+    while s + 4 <= last:
+        _subtract_four(
+            out, n,
+            z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
+            factors[s], factors[s + 1], factors[s + 2], factors[s + 3],
+        )  # fmt: skip
+        s += 4
+    while s < last:
+        _subtract_one(out, n, z[s, at : at + n], factors[s])
+        s += 1
 
 
 @kernel
-def subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
+def _subtract_four(row, n, z0, z1, z2, z3, f0, f1, f2, f3):
     for c in range(n):
         row[c] = (((row[c] - z0[c] * f0) - z1[c] * f1) - z2[c] * f2) - z3[c] * f3
 
 
 @kernel
-def subtract_one(row, n, z0, f0):
+def _subtract_one(row, n, z0, f0):
     for c in range(n):
         row[c] -= z0[c] * f0
 
 
 @kernel
-def finish_row(row, n, inverse):
+def _scale_row(row, n, inverse):
     for c in range(n):
         row[c] *= inverse
 
 
 @kernel
-def reduce_rows(row, n, solved, pivot, right):
-    """What a row of Z takes from pivots and right-hand sides."""
+def _reduce_by_row(row, n, solved, pivot, right):
+    """Subtract what a row of Z takes from the pivots and the right-hand sides."""
     for c in range(n):
         x = row[c]
         pivot[c] -= x * x
@@ -171,7 +190,7 @@ def reduce_rows(row, n, solved, pivot, right):
 
 @inlined
 def residuals_left(work, n, explained, slab):
-    """S/S₀ with each column of the block in; nonsense where its pivot is not sound."""
+    """S/S₀ with each column of the block added. It means nothing where the pivot is not sound."""
     pivot, right, residual = work.pivot, work.right, work.residual
     for c in range(n):
         d = pivot[c] if pivot[c] > 0.0 else 1.0
@@ -197,8 +216,8 @@ def _powers(work, n, residual, exponent):
 
 @inlined
 def _block_odds(work, first, n, common, ridge):
-    """The odds of n variables of one column each; False, and nonsense, where one of them needs its logarithm or
-    has no sound pivot (included ones among them: they have none)."""
+    """The odds of n variables of one column each. False, and the odds mean nothing, where one of them needs its logarithm
+    or has no sound pivot; variables in the model never have one."""
     odds, weight, pivot, power = work.odds, work.weight, work.pivot, work.power
     for c in range(n):
         product = pivot[c] * power[c]
@@ -229,18 +248,7 @@ def _largest_squares(work, k, n, at):
     for j in range(k):
         for c in range(n):
             last[c] = 0.0
-        s = j
-        while s + 4 <= k:
-            subtract_four(
-                last, n,
-                z[s, at : at + n], z[s + 1, at : at + n], z[s + 2, at : at + n], z[s + 3, at : at + n],
-                inverse_factor[j, s], inverse_factor[j, s + 1],
-                inverse_factor[j, s + 2], inverse_factor[j, s + 3],
-            )  # fmt: skip
-            s += 4
-        while s < k:
-            subtract_one(last, n, z[s, at : at + n], inverse_factor[j, s])
-            s += 1
+        _subtract_rows(last, n, z, at, j, k, inverse_factor[j])
         _take_larger(last, pivot, work.squares[j], largest, n)
 
 
@@ -254,8 +262,8 @@ def _take_larger(last, pivot, squares, largest, n):
 
 @kernel
 def scan_group(target, chain, work, column, width, i, at, explained, half):
-    """Log marginal likelihood with columns column … column + width − 1 in; their pivots are from place i on,
-    their Z from its column `at` on."""
+    """The log marginal likelihood with columns column … column + width − 1 added. Their pivots begin at place i, and
+    their columns of Z at `at`."""
     design, slab, k = target.design, target.slab, chain.ints[COLUMNS]
     z, factor, inverse, solved, vector = work.z, work.factor, work.inverse, work.solved, work.vector
     for b in range(width):

@@ -25,8 +25,8 @@ from whichvars._kernels.target import Design
 ALIKE = 0.25  # squared correlation from which a variable can stand for another
 MOST_EACH = 31  # stand-ins of one variable that are looked for
 MOST_SOUGHT = 256  # variables whose stand-ins are looked for
-AT_ONCE = 16  # of these, so that their columns stay in the processor's cache
-MOST = 1024  # variables that have stand-ins
+AT_ONCE = 16  # of these at a time, so that their columns stay in the processor's cache
+MOST_LINKED = 1024  # variables that can have stand-ins
 
 
 @by_reference
@@ -41,18 +41,18 @@ def no_stand_ins(p: int) -> StandIns:
 
 
 def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> StandIns:
-    """Stand-ins of the variables with the largest π̂, shape (p,), and of those; as many as can be had for so many products.
+    """The stand-ins of the variables with the largest estimates π̂, shape (p,), and the stand-ins of these in turn.
 
-    `nanoseconds` is what the products may take, roughly, by their number and not by a clock.
+    The search takes about `nanoseconds`, by the number of products and not by a clock, so that results repeat.
     """
     p = len(estimate)
     product_cost = 2.0 + dot_length(design) / 3
     sought = int(min(MOST_SOUGHT, nanoseconds / (len(design.diagonal) * product_cost)))
-    room = int(min(MOST, math.sqrt(2 * nanoseconds / product_cost)))
+    room = int(min(MOST_LINKED, math.sqrt(2 * nanoseconds / product_cost)))
     chosen: dict[int, None] = {}  # a set that keeps its order
     seekers = np.argsort(-estimate, kind="stable")[:sought]
     for first in range(0, len(seekers), AT_ONCE):
-        for alike in _likeness(design, seekers[first : first + AT_ONCE], np.arange(p)):
+        for alike in _squared_correlations(design, seekers[first : first + AT_ONCE], np.arange(p)):
             near = np.flatnonzero(alike > ALIKE)
             near = near[np.argsort(-alike[near], kind="stable")[: MOST_EACH + 1]]
             if len(near) > 1:
@@ -60,7 +60,7 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
     members = np.array(sorted(list(chosen)[:room]), np.int64)
     if len(members) < 2:
         return no_stand_ins(p)
-    alike = _likeness(design, members, members)
+    alike = _squared_correlations(design, members, members)
     np.fill_diagonal(alike, 0.0)
     rank = np.argsort(np.argsort(-alike, axis=1, kind="stable"), axis=1, kind="stable")
     linked = (alike > ALIKE) & (rank < MOST_EACH)
@@ -73,7 +73,7 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
     return StandIns(place, starts, members[np.nonzero(linked)[1]])
 
 
-def _likeness(design: Design, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _squared_correlations(design: Design, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The largest squared correlation of any column of one variable with any of another, (rows, columns)."""
     offsets = design.offsets
     single = len(offsets) - 1 == offsets[-1]
@@ -109,7 +109,7 @@ def _fill_products(design, first, second, out):
 
 @inlined
 def propose_stand_in(target, chain, stand_ins, rng):
-    """Fills the proposal and its log ratio; the proposal is empty where nothing can be swapped."""
+    """Fill the proposal and its log ratio. The proposal is empty where nothing can be swapped."""
     clear(chain)
     order, place, starts = chain.order, stand_ins.place, stand_ins.starts
     chain.floats[LOG_PROPOSAL] = 0.0
