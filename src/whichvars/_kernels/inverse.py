@@ -50,6 +50,10 @@ SUM_HALF_LOG_G = 2
 INFLATION = 3  # v, the largest since V was made from the factor
 
 
+# fields of Inverse that belong to the model; the others hold a proposal
+OF_ONE_MODEL = ("ints", "floats", "column", "matrix", "solved")
+
+
 @by_reference
 class Inverse(NamedTuple):
     """V and what belongs to it. The columns stand in the order in which they stand in the chain."""

@@ -18,6 +18,7 @@ An exchange moves no model: the two chains exchange their temperatures, probabil
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from whichvars._kernels.chain import (
 )
 from whichvars._kernels.count.model_table import Memo, new_memo
 from whichvars._kernels.count.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
+from whichvars._kernels.inverse import OF_ONE_MODEL, Inverse
 from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import describe_changes
@@ -126,6 +128,22 @@ def chain_of_slot(stack: Chain, s: int) -> Chain:
         stack.added,
         stack.deleted,
         stack.gram_cache,
+        Inverse(
+            stack.inverse.ints[s],
+            stack.inverse.floats[s],
+            stack.inverse.column[s],
+            stack.inverse.matrix[s],
+            stack.inverse.solved[s],
+            stack.inverse.leaving,
+            stack.inverse.entering,
+            stack.inverse.corner,
+            stack.inverse.corner_solved,
+            stack.inverse.products,
+            stack.inverse.weights,
+            stack.inverse.shared,
+            stack.inverse.schur,
+            stack.inverse.schur_solved,
+        ),
     )
 
 
@@ -136,13 +154,21 @@ def _plain(function: Any) -> Any:
 
 def stack_chains(chains: list[Chain]) -> Chain:
     """One ``Chain`` whose arrays have the slot as leading dimension, but for those that all share."""
-    fields = {}
-    for name in Chain._fields:
-        if name in SHARED_FIELDS or name == "gram_cache":
-            fields[name] = getattr(chains[0], name)
-        else:
-            fields[name] = np.ascontiguousarray(np.stack([getattr(c, name) for c in chains]))
-    return Chain(**fields)
+    fields: dict[str, Any] = {"gram_cache": chains[0].gram_cache}
+    fields["inverse"] = Inverse(**_stack([chain.inverse for chain in chains], OF_ONE_MODEL))
+    own = [name for name in Chain._fields if name not in SHARED_FIELDS and name not in fields]
+    return Chain(**_stack(chains, own, fields))
+
+
+def _stack(tuples: Sequence[Any], own: Sequence[str], done: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The fields of named tuples, those that each has for itself with a leading dimension more."""
+    fields = dict(done or {})
+    for name in tuples[0]._fields:
+        if name in own:
+            fields[name] = np.ascontiguousarray(np.stack([getattr(x, name) for x in tuples]))
+        elif name not in fields:
+            fields[name] = getattr(tuples[0], name)
+    return fields
 
 
 @dataclass

@@ -311,30 +311,35 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
     conditional probabilities yet, shares of draws are all there is.
     """
-    shares, spread_of_shares = zip(*(ratio(part.visits, part.visited) for part in parts))
+    visited = [_known(part.visited) for part in parts]
+    shares, spread_of_shares = zip(*(ratio(_known(part.visits), n) for part, n in zip(parts, visited)))
     if _chains_are_empty(parts):
-        return np.array(shares), np.array(
-            [_variance(x, part.visited) for x, part in zip(spread_of_shares, parts)]
-        )
-    averages, spread = zip(*(ratio(part.sums, part.weights) for part in parts))
+        return np.array(shares), np.array([_variance(x, n) for x, n in zip(spread_of_shares, visited)])
+    weights = [_known(part.weights) for part in parts]
+    averages, spread = zip(*(ratio(_known(part.sums), w) for part, w in zip(parts, weights)))
     mean = np.mean(averages, axis=0)
     # a share of draws that happens not to vary is no better known than by so many independent draws
-    independent = mean * (1 - mean) / sum(part.visited.sum() for part in parts)
+    independent = mean * (1 - mean) / sum(n.sum() for n in visited)
     rarity = np.digitize(np.fmin(mean, 1 - mean), RARITIES)
     noise, noise_of_shares, least = (
         np.bincount(rarity, x, len(RARITIES) + 1)
         for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
-    weight = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-    means = [a + weight * (s - a) for a, s in zip(averages, shares)]
-    mixed = [a + weight * (s - a) for a, s in zip(spread, spread_of_shares)]
-    return np.array(means), np.array([_variance(x, part.weights) for x, part in zip(mixed, parts)])
+    share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
+    means = [a + share * (s - a) for a, s in zip(averages, shares)]
+    mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
+    return np.array(means), np.array([_variance(x, w) for x, w in zip(mixed, weights)])
+
+
+def _known(array: np.ndarray | None) -> np.ndarray:
+    assert array is not None
+    return array
 
 
 def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
     """The variance of the mean over replicates, (p,), from what each chain adds to the error of its replicate."""
-    return sum((x**2).sum(axis=0) for x in spread) / len(spread) ** 2
+    return np.sum([(x**2).sum(axis=0) for x in spread], axis=0) / len(spread) ** 2
 
 
 def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
