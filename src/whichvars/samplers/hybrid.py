@@ -10,7 +10,7 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 3. with probability λ/(Z + λ), make m moves of P, and count γ and every model after one of them as a draw; else flip j
    with probability r_j/(Z + λ).
 
-P is one of three: with chance ½ that of ``asi.py``; else a swap of a variable for one that is correlated with it
+P is one of three: with chance .2 that of ``asi.py``; else a swap of a variable for one that is correlated with it
 (``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
@@ -18,6 +18,8 @@ half each time), stand-ins are looked for and λ and m are chosen: m so that a b
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests
 on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
+
+Two of the chains warm up, with all of the steps. When counting begins, the others start from where these two are.
 """
 
 import math
@@ -61,7 +63,12 @@ from whichvars.samplers.tempered_gibbs import (
     take_turns,
 )
 
-EVENT, MOVE = 250.0, 600.0  # nanoseconds: an event, beside its scan, and a move
+# nanoseconds: an event, beside its scan, and a move
+EVENT, MOVE = 250.0, 300.0
+# of the moves, those that change many variables at once: such a move costs as much as five of the others
+SCALED_SHARE = 0.2
+# chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
+WARMING_UP = 2
 MOST_MOVES = 4000
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
@@ -299,10 +306,10 @@ def propose_single(target, chain, informed, rng):
 def propose_move(target, chain, own, c, swaps, rng):
     """A proposal of P, of which the share `swaps` are for stand-ins."""
     u = rng.random()
-    if u < 0.5:
+    if u < SCALED_SHARE:
         own.ints[c, KIND] = SCALED
         asi.propose(target, chain, own.informed, rng)
-    elif u < 0.5 + swaps:
+    elif u < SCALED_SHARE + swaps:
         own.ints[c, KIND] = STAND_IN
         propose_stand_in(target, chain, own.stand_ins, rng)
     else:
