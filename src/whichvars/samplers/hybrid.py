@@ -28,7 +28,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import COLUMNS, LOG_PROPOSAL, PENDING, SIZE, accept, change, clear
+from whichvars._kernels.chain import (
+    ADDED,
+    COLUMNS,
+    DELETED,
+    LOG_PROPOSAL,
+    PENDING,
+    SIZE,
+    accept,
+    change,
+    clear,
+)
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
@@ -65,8 +75,9 @@ from whichvars.samplers.tempered_gibbs import (
 
 # nanoseconds: an event, beside its scan, and a move
 EVENT, MOVE = 250.0, 300.0
-# of the moves, those that change many variables at once: such a move costs as much as five of the others
+# of the moves, those that change many variables at once, at first
 SCALED_SHARE = 0.2
+LEAST_SCALED = 0.01
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
@@ -76,6 +87,8 @@ FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the en
 # moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
 LEFT, KIND, STAYED = range(3)
 GIBBS_FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
+# places in HybridState.scaled
+SHARE, CHANGES = range(2)
 # places in HybridState.counts: m, and how often each kind of move was tried
 MOVES = 0
 
@@ -94,6 +107,9 @@ class HybridState(NamedTuple):
     # (p,): exact inclusion probabilities within K, as of the beginning of the stage: the sums of `known` can be far below
     # 1e-300 by its end, where a far better model was met
     means: np.ndarray
+    scaled: (
+        np.ndarray
+    )  # (2,): the share of scaled moves, and how many variables they proposed to change, in all
 
 
 @dataclass
@@ -178,7 +194,9 @@ class Hybrid:
             known=new_known(problem.p, KNOWN_MODELS if self.exact_weights else 0),
             held=np.zeros(self.chains),
             means=np.zeros(problem.p),
+            scaled=np.array([SCALED_SHARE, 0.0]),
         )
+        unit.taking_part = min(WARMING_UP, self.chains)
         run = Run([unit], Stage(), barrier=FIRST_STAGE_OF_LEARNING)
         self._choose(problem, unit, 5.0, 1.0)
         return run
@@ -218,12 +236,25 @@ class Hybrid:
 
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
-        k = float(np.mean([chain.ints[COLUMNS] for chain in unit.chains]))
+        taking_part = unit.chains[: unit.taking_part]
+        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
         cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
         moves = int(np.clip(cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
         share = min(4.0, 0.05 + 20 * misses**2) if self.draw_rate is None else self.draw_rate
         unit.own.counts[MOVES] = moves
+        self._choose_share(unit.own)
         unit.floats[LAMBDA] = rate * share
+
+    def _choose_share(self, own: HybridState) -> None:
+        """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
+        and less where a move of one variable makes more changes in the same time."""
+        scaled, single = int(own.counts[SCALED]), int(own.counts[SINGLE])
+        if min(scaled, single) > 0:
+            changes = own.scaled[CHANGES] / scaled
+            made = own.accepted[SCALED] / scaled * changes / (1.0 + changes)
+            made_singly = max(own.accepted[SINGLE] / single, 1e-3)
+            share = min(1.0, made / made_singly) / (2.0 + changes)
+            own.scaled[SHARE] = min(max(share, LEAST_SCALED), SCALED_SHARE)
 
     def begin_counting(self, problem: Problem, run: Run) -> None:
         if run.iterations > 0:
@@ -231,6 +262,7 @@ class Hybrid:
         run.warmup, run.shared.learning = run.iterations, False
         run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit: JumpUnit = run.units[0]
+        unit.let_all_take_part(problem)
         unit.forget()
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0
@@ -306,10 +338,10 @@ def propose_single(target, chain, informed, rng):
 def propose_move(target, chain, own, c, swaps, rng):
     """A proposal of P, of which the share `swaps` are for stand-ins."""
     u = rng.random()
-    if u < SCALED_SHARE:
+    if u < own.scaled[SHARE]:
         own.ints[c, KIND] = SCALED
         asi.propose(target, chain, own.informed, rng)
-    elif u < SCALED_SHARE + swaps:
+    elif u < own.scaled[SHARE] + swaps:
         own.ints[c, KIND] = STAND_IN
         propose_stand_in(target, chain, own.stand_ins, rng)
     else:
@@ -318,11 +350,12 @@ def propose_move(target, chain, own, c, swaps, rng):
 
 
 @inlined
-def note_move(own, kind, acceptance, learning):
+def note_move(chain, own, kind, acceptance, learning):
     """Count a move of P, and tune ζ by it."""
     own.counts[kind] += 1
     own.accepted[kind] += acceptance
     if learning and kind == SCALED:
+        own.scaled[CHANGES] += chain.ints[ADDED] + chain.ints[DELETED]
         asi.learn_scale(own.informed, acceptance, 0.234, math.pow(own.counts[SCALED], -0.7))
 
 
@@ -387,7 +420,7 @@ def _advance(
             verdict, log_ratio = judge(target, chain, memo, rng, True)
             if verdict == WAITING:
                 return done, events
-            note_move(own, kind, acceptance_of(log_ratio), learning)
+            note_move(chain, own, kind, acceptance_of(log_ratio), learning)
             if verdict == ACCEPTED:
                 count_stay(chain, tally, own, c)
                 accept(target, chain)

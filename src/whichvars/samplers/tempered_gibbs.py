@@ -32,6 +32,7 @@ from whichvars._kernels.chain import (
     NO_TAIL,
     PENDING,
     SCANNED,
+    SIZE,
     TAIL,
     Chain,
     change,
@@ -117,6 +118,7 @@ class JumpUnit:
     turn: int = 0  # the chain whose turn it is
     left: int = FIRST_TURN  # steps left of this turn
     length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
+    taking_part: int | None = None  # the chains that take turns, if not all of them
     events: int = 0  # since ``weights`` were last set to 0
 
     @property
@@ -147,6 +149,19 @@ class JumpUnit:
         values = [float(chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR]) for chain in self.chains]
         least = min(max(float(self.floats[BEST]) - LARGEST_LOG_ODDS, -np.inf), max(values))
         start_counting_draws(self.tally, [c for c, value in zip(self.chains, values) if value >= least])
+
+    def let_all_take_part(self, problem: Problem) -> None:
+        """Have the chains that took no part so far start where the others are."""
+        for c in range(self.taking_part or len(self.chains), len(self.chains)):
+            model = self.chains[c % (self.taking_part or 1)]
+            members = model.order[: model.ints[SIZE]].copy()
+            self.chains[c] = place_chain(problem, self.chains[c], self.memo, members)
+            self.chains[c].ints[SCANNED] = 0
+        largest = max(len(chain.slot) for chain in self.chains)
+        if largest > self.tally.record_models.shape[1]:
+            self.tally = grow_tally(self.tally, problem.target(largest), largest)
+        self.taking_part = None
+        self.turn, self.left, self.length = 0, FIRST_TURN, FIRST_TURN
 
     def make_room(self, problem: Problem, c: int) -> None:
         """Give chain c, and the scans and the tally, the capacity it needs."""
@@ -211,7 +226,7 @@ def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *setti
         if unit.chains[c].ints[NEEDED]:
             unit.make_room(problem, c)
         elif unit.left == 0:
-            unit.turn = (c + 1) % len(unit.chains)
+            unit.turn = (c + 1) % (unit.taking_part or len(unit.chains))
             if unit.turn == 0:
                 unit.length = min(2 * unit.length, TURN)
             unit.left = unit.length
