@@ -117,11 +117,12 @@ RUNGS_TESTED = [(c, m) for c in RUNG_CASES for m in ("rapa", "ads")] + [
 
 @pytest.mark.parametrize(("case", "move"), RUNGS_TESTED, ids=[f"{m}-{c.id}" for c, m in RUNGS_TESTED])
 def test_every_rung_has_its_own_target(case: Case, move: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temperatures and probabilities held fixed; all rungs' models after every iteration."""
+    """Temperatures and probabilities held fixed; all rungs' models after every third iteration: looking costs more than moving,
+    and an odd number meets pairs of rungs of either parity in turn."""
     read = tempering.read_move
     monkeypatch.setattr(tempering, "read_move", lambda *a, **k: read(*a, **k)._replace(freeze=0))
     target = problem(case)
-    rungs, batches, length = 3, 40, 100
+    rungs, batches, length = 3, 40, 64
     sampler = wv.ParallelTempering(RUNG_MOVES[move], rungs=rungs)
     run = sampler.init(target, np.random.SeedSequence(8, spawn_key=(0,)), [np.zeros(0, np.int64)])
     unit = run.units[0]
@@ -135,7 +136,7 @@ def test_every_rung_has_its_own_target(case: Case, move: str, monkeypatch: pytes
     advance_run(target, sampler, run, 100, None, 1)
     for b in range(batches):
         for _ in range(length):
-            advance_run(target, sampler, run, 1, None, 1)
+            advance_run(target, sampler, run, 3, None, 1)
             inside = unit.stack.position[unit.ladder.slot] >= 0
             seen[b, np.arange(rungs), inside @ bits] += 1 / length
     np.testing.assert_allclose(unit.ladder.temperature, temperatures, rtol=1e-14)

@@ -1,4 +1,7 @@
-"""What takes long and several tests look at is made once in a run of the tests, whichever of pytest-xdist's processes comes first."""
+"""What takes long and several tests look at is made once in a run of the tests, whichever of pytest-xdist's processes comes first.
+
+Whether tests that look at the same thing come to the same process depends on how they happen to be distributed.
+"""
 
 from __future__ import annotations
 

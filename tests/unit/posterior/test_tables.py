@@ -190,7 +190,7 @@ def test_methods_name_the_computation(run):
         "g = 1681",
         "expected model size of 7 variables",
         "add, delete or swap",
-        f"4 independent runs (seed 1) of {run.iterations:,} iterations",
+        f"4 independent runs (seed 1) with {run.iterations:,} iterations in total",
         "Brown, P. J.",
         f"inclusion probability was {np.nanmax(run.mcse):.2g}",
     ):
