@@ -29,6 +29,7 @@ class Mutant(NamedTuple):
 
 ADS = "samplers/add_delete_swap.py"
 CHAIN, EVALUATE, FACTOR = "_kernels/chain.py", "_kernels/evaluate.py", "_kernels/factor.py"
+INVERSE = "_kernels/inverse.py"
 DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
@@ -82,6 +83,15 @@ MUTANTS = {
         "while shared < min(level, size) and path[shared] == members[first + shared]:",
         "while shared < min(level, size):",
         "check_lists",
+    ),
+    "stale inverse after a remembered model was accepted": Mutant(
+        CHAIN, "chain.inverse.ints[STATE] = BEHIND", "pass", "check_walks"
+    ),
+    "the inverse follows a swap as if nothing had left": Mutant(
+        INVERSE, "weights[row] / inverse.matrix[row, row], n, passing)", "0.0, n, passing)", "check_walks"
+    ),
+    "what leaves is forgotten in what enters": Mutant(
+        EVALUATE, "right += shared[a, i] * corner_solved[i]", "pass", "check_walks"
     ),
     "size term of the prior left out": Mutant(
         EVALUATE, "return value + prior.log_size[size]", "return value + prior.log_size[0]", "check_walks"

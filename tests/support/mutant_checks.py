@@ -108,6 +108,9 @@ def check_walks() -> None:
                 walk(case, case.problem(model_prior=model_priors(name, case.p)[0]), slots, steps=120)
     wide = make_paired(n=128, columns=16)
     walk(wide, wide.problem(engine="columns"), slots=0, steps=150, cache_bytes=8 * 16 * 8)
+    # models so large that their inverse is kept, few enough that some are met again
+    small = make_paired(n=40, columns=9)
+    walk(small, small.problem(), slots=256, steps=600)
 
 
 def check_heredity() -> None:
