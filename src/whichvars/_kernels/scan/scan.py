@@ -6,7 +6,7 @@ time, so that the inner loops run along columns of X and vectorise. Without vari
 before it stay as they are and those after it are the factor of a Schur complement, which is updated from one
 j to the next.
 
-Every pivot and every residual is formed by the operations of ``chain.evaluate`` in their order: the two agree
+Every pivot and every residual is formed by the operations of ``factor.factor_proposal`` in their order: the two agree
 to the rounding of a few logs however near to singular a model is, and on which models have no mass.
 
 Z is kept between scans of a chain: rows of variables that have not moved since the last one stay as they
