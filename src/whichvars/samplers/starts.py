@@ -23,7 +23,7 @@ from whichvars.samplers.finding import find_modes
 from whichvars.samplers.seeding import stream
 
 KINDS = ("null", "prior", "screening", "forward", "modes", "mixed")
-LEAST_MASS = 0.01  # of a mode from which chains start, by its neighbourhood and relative to the best one's
+LEAST_MASS = 0.01  # of a mode from which chains start, with its neighbours and relative to the best one's
 _PATH = 1_000_000  # start draws have streams of their own, away from those of the chains
 
 
@@ -65,8 +65,8 @@ def starting_models(
 def leading_modes(problem: Problem) -> list[np.ndarray]:
     """The modes that have more than a hundredth of the best one's mass, best first."""
     modes = find_modes(problem)
-    least = modes[0].log_mass + np.log(LEAST_MASS) if modes else 0.0
-    return [mode.members for mode in modes if mode.log_mass > least]
+    mass = [max(mode.log_mass, mode.log_cluster) for mode in modes]
+    return [mode.members for mode, value in zip(modes, mass) if value > max(mass) + np.log(LEAST_MASS)]
 
 
 def _start(
