@@ -50,8 +50,8 @@ MUTANTS = {
     "a core with two variables in one slot": Mutant(
         MODE_JUMPS, "if s < 0 or jumps.seen[s] > 0:", "if s < 0:", "check_hybrid_moves"
     ),
-    "a jump from a core without a mode's form": Mutant(
-        MODE_JUMPS, "if jumps.sizes[c] != n:", "if jumps.sizes[c] > n:", "check_hybrid_moves"
+    "a core that leaves a slot of a mode empty": Mutant(
+        MODE_JUMPS, "if jumps.sizes[c] != n:", "if jumps.sizes[c] < n:", "check_hybrid_moves"
     ),
     "wrong sign in the ratio of an addition": Mutant(
         ADS,
