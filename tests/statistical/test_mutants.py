@@ -34,10 +34,26 @@ DECIDE = "_kernels/decide.py"
 PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
 STAND_INS = "_kernels/propose/stand_ins.py"
+MODE_JUMPS = "_kernels/propose/mode_jumps.py"
 SUBSET = "_kernels/scan/subset_scan.py"
 GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
+    "a jump between modes that forgets the way back": Mutant(
+        MODE_JUMPS,
+        "= here - _log_probability(jumps, jumps.drawn, n)",
+        "= -_log_probability(jumps, jumps.drawn, n)",
+        "check_hybrid_moves",
+    ),
+    "a core of the form of two modes has the probability of the likelier one": Mutant(
+        MODE_JUMPS, "if value > -np.inf:\n            total +=", "if value > np.inf:\n            total +=", "check_hybrid_moves"
+    ),
+    "a core with two variables in one slot": Mutant(
+        MODE_JUMPS, "if s < 0 or jumps.seen[s] > 0:", "if s < 0:", "check_hybrid_moves"
+    ),
+    "a core that leaves a slot of a mode empty": Mutant(
+        MODE_JUMPS, "if jumps.sizes[c] != n:", "if jumps.sizes[c] < n:", "check_hybrid_moves"
+    ),
     "wrong sign in the ratio of an addition": Mutant(
         ADS,
         "return math.log(delete / (size + 1)) - math.log(add / (p - size))",

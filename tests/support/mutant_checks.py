@@ -261,6 +261,19 @@ def three_variables() -> Any:
                     yield case.problem(model_prior=ours), case.posterior(theirs).probabilities
 
 
+def modes_of_three() -> Any:
+    """Modes of one, one, two and no variables: {0} is of the form of two of them, {0, 2} and {0, 1, 2} of none."""
+    from whichvars._kernels.propose.mode_jumps import new_mode_jumps
+
+    modes = [
+        [(np.array([1, 0]), np.array([0.7, 0.3]))],
+        [(np.array([0, 2]), np.array([0.4, 0.6]))],
+        [(np.array([1]), np.array([1.0])), (np.array([0, 2]), np.array([0.2, 0.8]))],
+        [],
+    ]
+    return new_mode_jumps(3, modes, np.array([1.0, 0.5, 2.0, 1.5]))
+
+
 def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callable[[Any], tuple[Any, int]]:
     """One step, by a generator, of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
     from whichvars._kernels.propose.informed import set_estimate, set_scale
@@ -281,7 +294,7 @@ def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callab
         set_scale(unit.own.informed, 0.85)
         # 0 – 1 – 2: the one in the middle has two stand-ins
         links = StandIns(np.arange(3, dtype=np.int32), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
-        unit.own = unit.own._replace(stand_ins=links)
+        unit.own = unit.own._replace(stand_ins=links, mode_jumps=modes_of_three())
         unit.own.ints[0, 0] = moves_left
     restore = starting_point(run, unit)
 

@@ -10,8 +10,10 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 3. with probability λ/(Z + λ), make m moves of P, and count γ and every model after one of them as a draw; else flip j
    with probability r_j/(Z + λ).
 
-P is one of three: with chance .2 that of ``asi.py``; else a swap of a variable for one that is correlated with it
-(``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by .7·π̂/Σπ̂ + .3/p.
+P is one of four: with chance .2 that of ``asi.py``; with chance 1/64, where several modes were found before sampling
+(``finding.py``), a jump from one to another (``_kernels/propose/mode_jumps.py``); else a swap of a variable for one that
+is correlated with it (``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by
+.7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
@@ -52,6 +54,7 @@ from whichvars._kernels.propose.informed import (
     new_informed,
     set_estimate,
 )
+from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
 from whichvars._kernels.propose.moves import draw_included
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
@@ -60,6 +63,7 @@ from whichvars.samplers import asi
 from whichvars.samplers import references as papers
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
+from whichvars.samplers.finding import jumps_between_modes
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     KNOWN_MODELS,
@@ -78,6 +82,7 @@ EVENT, MOVE = 250.0, 300.0
 # of the moves, those that change many variables at once, at first
 SCALED_SHARE = 0.2
 LEAST_SCALED = 0.01
+JUMP_SHARE = 1.0 / 64.0  # of the moves, those from mode to mode, where at least two are known
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
@@ -86,7 +91,7 @@ FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the en
 # places in HybridState.ints, one row a chain
 # moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
 LEFT, KIND, STAYED = range(3)
-GIBBS_FLIP, SCALED, SINGLE, STAND_IN = range(4)  # kinds
+GIBBS_FLIP, SCALED, SINGLE, STAND_IN, MODE_JUMP = range(5)  # kinds
 # places in HybridState.scaled
 SHARE, CHANGES = range(2)
 # places in HybridState.counts: m, and how often each kind of move was tried
@@ -97,9 +102,10 @@ MOVES = 0
 class HybridState(NamedTuple):
     informed: Informed
     stand_ins: StandIns
+    mode_jumps: ModeJumps
     ints: np.ndarray  # (chains, 3)
-    counts: np.ndarray  # (4,) int64
-    accepted: np.ndarray  # (4,): by kind, sums of acceptance probabilities
+    counts: np.ndarray  # (5,) int64
+    accepted: np.ndarray  # (5,): by kind, sums of acceptance probabilities
     visits: np.ndarray  # (chains, p): draws that had the variable in
     visited: np.ndarray  # (chains,): draws
     known: Known  # K, models met by moves
@@ -186,9 +192,10 @@ class Hybrid:
         unit.own = HybridState(
             informed=new_informed(first_estimate(problem)),
             stand_ins=no_stand_ins(problem.p),
+            mode_jumps=jumps_between_modes(problem),
             ints=np.zeros((self.chains, 3), np.int64),
-            counts=np.zeros(4, np.int64),
-            accepted=np.zeros(4),
+            counts=np.zeros(5, np.int64),
+            accepted=np.zeros(5),
             visits=np.zeros((self.chains, problem.p)),
             visited=np.zeros(self.chains),
             known=new_known(problem.p, KNOWN_MODELS if self.exact_weights else 0),
@@ -281,7 +288,10 @@ class Hybrid:
             "moves_per_draw": int(unit.own.counts[MOVES]),
             "zeta": float(unit.own.informed.floats[ZETA]),
             "stand_ins": int(np.count_nonzero(unit.own.stand_ins.place >= 0)),
-            "acceptance": dict(zip(("scaled", "add/delete/swap", "stand-in"), accepted.tolist())),
+            "acceptance": dict(
+                zip(("scaled", "add/delete/swap", "stand-in", "mode jump"), accepted.tolist())
+            ),
+            "modes": len(unit.own.mode_jumps.sizes),
         }
 
 
@@ -341,6 +351,9 @@ def propose_move(target, chain, own, c, swaps, rng):
     if u < own.scaled[SHARE]:
         own.ints[c, KIND] = SCALED
         asi.propose(target, chain, own.informed, rng)
+    elif u >= 1.0 - JUMP_SHARE and own.mode_jumps.sizes.shape[0] > 1:
+        own.ints[c, KIND] = MODE_JUMP
+        propose_mode_jump(target, chain, own.mode_jumps, rng)
     elif u < own.scaled[SHARE] + swaps:
         own.ints[c, KIND] = STAND_IN
         propose_stand_in(target, chain, own.stand_ins, rng)

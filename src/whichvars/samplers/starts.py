@@ -1,5 +1,10 @@
-"""Where chains start: the null model, prior draws, marginal screening, forward selection, or the user's own
-models."""
+"""Where chains start: modes found by a search, prior draws, marginal screening, forward selection, the null model, or the
+user's own models.
+
+By default ("mixed") every replicate has chains of both kinds: chains 0, 2, 4, … start at modes, the others at draws from the prior and
+by screening in turn. Replicates begin with different modes, so that they can disagree where one of them does not leave its own. A
+sampler with one chain starts at a mode in every second replicate.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,14 +14,16 @@ import numpy as np
 from whichvars._kernels.chain import new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
-from whichvars._kernels.forward import select_forward
+from whichvars._kernels.search import select_forward
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
+from whichvars.samplers.finding import find_modes
 from whichvars.samplers.seeding import stream
 
-KINDS = ("null", "prior", "screening", "forward", "mixed")
+KINDS = ("null", "prior", "screening", "forward", "modes", "mixed")
+LEAST_MASS = 0.01  # of a mode from which chains start, with its neighbours and relative to the best one's
 _PATH = 1_000_000  # start draws have streams of their own, away from those of the chains
 
 
@@ -25,8 +32,8 @@ def starting_models(
 ) -> list[np.ndarray]:
     """One starting model per chain: indices of its variables.
 
-    `start` is "null", "prior", "screening", "forward", "mixed" (alternately a prior draw and a screening
-    draw, the default), one model (a list of names or indices), or a list of models, used in turn.
+    `start` is "null", "prior", "screening", "forward", "modes", "mixed" (modes, prior draws and screening draws, the
+    default), one model (a list of names or indices), or a list of models, used in turn.
     """
     if start is None:
         start = "mixed"
@@ -39,14 +46,8 @@ def starting_models(
             return [np.zeros(0, np.int64)] * chains
         if start == "forward":
             return [forward_selection(problem)] * chains
-        out = []
-        for chain in range(chains):
-            rng = stream(seed, _PATH, chain)
-            by_prior = start == "prior" or (start == "mixed" and (chain + seed.spawn_key[-1]) % 2 == 0)
-            out.append(
-                _make_allowed(problem, prior_draw(problem, rng) if by_prior else screening_draw(problem, rng))
-            )
-        return out
+        modes = leading_modes(problem) if start in ("modes", "mixed") else []
+        return [_start(problem, start, seed, chain, chains, modes) for chain in range(chains)]
     if not isinstance(start, Sequence) and not isinstance(start, np.ndarray):
         raise ArgumentTypeError(
             f"start must be a word, a model (a list of variables) or a list of models; not {start!r}"
@@ -59,6 +60,38 @@ def starting_models(
         _check_parents(problem, model)
     first = seed.spawn_key[-1] * chains
     return [read[(first + chain) % len(read)] for chain in range(chains)]
+
+
+def leading_modes(problem: Problem) -> list[np.ndarray]:
+    """The modes that have more than a hundredth of the best one's mass, best first."""
+    modes = find_modes(problem)
+    mass = [max(mode.log_mass, mode.log_cluster) for mode in modes]
+    return [mode.members for mode, value in zip(modes, mass) if value > max(mass) + np.log(LEAST_MASS)]
+
+
+def _start(
+    problem: Problem,
+    start: str,
+    seed: np.random.SeedSequence,
+    chain: int,
+    chains: int,
+    modes: list[np.ndarray],
+) -> np.ndarray:
+    """The model at which one chain starts."""
+    replicate = seed.spawn_key[-1]
+    kind, turn = start, chain + replicate
+    if start == "mixed":
+        # one chain: replicates take turns; several: chains do
+        odd, turn = (replicate % 2, replicate // 2) if chains == 1 else (chain % 2, replicate + chain // 2)
+        kind = "modes" if not odd else ("screening", "prior")[turn % 2]
+    if kind == "modes":
+        if modes:
+            return modes[turn % len(modes)]
+        kind = ("screening", "prior")[(turn + 1) % 2]
+    rng = stream(seed, _PATH, chain)
+    return _make_allowed(
+        problem, prior_draw(problem, rng) if kind == "prior" else screening_draw(problem, rng)
+    )
 
 
 def prior_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:

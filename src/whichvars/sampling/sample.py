@@ -78,8 +78,9 @@ def sample(
         Number of threads. The default is one for each core. Results do not depend on it.
     seed : int, SeedSequence or None
         The same seed gives exactly the same results; None takes a new seed each time.
-    start : "null", "prior", "screening", "forward", "mixed", a model or a list of models
-        Where chains start. The default, "mixed", alternates between draws from the prior and draws by marginal correlation.
+    start : "null", "prior", "screening", "forward", "modes", "mixed", a model or a list of models
+        Where chains start. "modes" are the best models that a short search finds. With the default, "mixed", about half of the
+        chains start there, and the others at draws from the prior and draws by marginal correlation.
     budget : str or float
         Time to spend sampling, such as "90s", "2m" or a number of seconds. This is wall time without the time for compiling.
         All replicates get the same share of it, however few threads there are, and at most a fifth of it is spent on

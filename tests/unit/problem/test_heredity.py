@@ -167,7 +167,7 @@ def test_the_number_of_models_is_that_of_those_allowed():
 def test_starts_are_allowed(prior):
     target = problem(Case("heredity", "g", prior))
     seed = np.random.SeedSequence(0, spawn_key=(0,))
-    for kind in ("prior", "screening", "mixed", "forward"):
+    for kind in ("prior", "screening", "mixed", "modes", "forward"):
         for model in starting_models(target, kind, seed, 30):
             assert target.model_prior.missing(model) is None
             assert len(model) <= target.max_size

@@ -20,10 +20,10 @@ import whichvars as wv
 from support.kernels import chain_at, log_marginal_of
 from whichvars._kernels.chain import SIZE, new_chain
 from whichvars._kernels.count.model_table import new_memo
-from whichvars._kernels.forward import select_forward
 from whichvars._kernels.products.stored import MISSING, pair_products
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
+from whichvars._kernels.search import select_forward
 from whichvars.problem.columns import columns_at, gram_of, products_with_all
 from whichvars.sampling.checkpoint import problem_fingerprint
 

@@ -217,9 +217,12 @@ def test_starts(problem: wv.Problem) -> None:
     for random in ("prior", "screening", "mixed", None):
         assert len(set(starts_of(problem, random))) > 1
     assert starts_of(problem, None) == starts_of(problem, "mixed")
-    prior, screening, mixed = (starts_of(problem, kind) for kind in ("prior", "screening", "mixed"))
-    assert mixed[::2] == prior[::2]
-    assert mixed[1::2] == screening[1::2]
+    prior, screening, modes, mixed = (
+        starts_of(problem, kind) for kind in ("prior", "screening", "modes", "mixed")
+    )
+    assert set(mixed[::2]) == set(modes)
+    assert mixed[1::4] == screening[1::4]
+    assert mixed[3::4] == prior[3::4]
     assert starts_of(problem, ["v2", "v0"]) == [(0, 2)] * 6
     assert starts_of(problem, [2, -1]) == [(2, 7)] * 6
     assert starts_of(problem, ("v2",)) == [(2,)] * 6
@@ -231,7 +234,7 @@ def test_starts(problem: wv.Problem) -> None:
 
 @pytest.mark.parametrize("sampler", kinds_first())
 @pytest.mark.parametrize(
-    "start", ["null", "prior", "screening", "forward", "mixed", ["v7", "v6"], list(range(8))]
+    "start", ["null", "prior", "screening", "forward", "modes", "mixed", ["v7", "v6"], list(range(8))]
 )
 def test_every_sampler_starts_anywhere(problem: wv.Problem, sampler: str, start: Any) -> None:
     posterior = run(problem, SAMPLERS[sampler].settings, draws=400, replicates=2, start=start)
@@ -252,7 +255,13 @@ def test_a_start_without_mass_names_its_variables(sampler: str) -> None:
     bounded = wv.Problem(rng.normal(size=(20, 4)), rng.normal(size=20), names=list("abcd"), max_size=1)
     with pytest.raises(wv.DataError, match=r"'a', 'c'.*larger than allowed"):
         run(bounded, settings, start=["a", "c"])
-    for kind in ("prior", "screening", "forward", "mixed"):  # random starts find a model that has mass
+    for kind in (
+        "prior",
+        "screening",
+        "forward",
+        "modes",
+        "mixed",
+    ):  # random starts find a model that has mass
         assert np.isfinite(run(collinear, settings, start=kind).pip).all()
         assert run(bounded, settings, start=kind).sizes[2:].sum() == 0
 

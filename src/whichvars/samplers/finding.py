@@ -1,0 +1,244 @@
+"""Modes of a posterior, found before sampling: models that no flip and no swap of variables makes more probable.
+
+Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
+
+1. *forward selection*, and a climb from where it ends;
+2. *sequential replacement*: at sizes 1, 2, …, K add the best variable, even where that lowers the posterior, and swap until nothing
+   changes; then climb from each of these models. It finds modes behind a descent, where every search that only climbs ends at the null
+   model;
+3. *iterated local search* from the best mode so far: change one to three variables, climb, and stay if it is not much worse.
+
+Their cost is bounded by a number of scans, so that it is a small share of a run and the same modes are found every time. They are
+searches: a posterior may have other modes, and where it is spread over very many models its modes have little of its mass.
+"""
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from whichvars._kernels.chain import NEEDED, SCANNED, grow, new_chain
+from whichvars._kernels.count.averages import scan_cost
+from whichvars._kernels.count.model_table import new_memo
+from whichvars._kernels.evaluate import set_model
+from whichvars._kernels.propose.mode_jumps import ModeJumps, Slot, new_mode_jumps, no_mode_jumps
+from whichvars._kernels.scan.scan import scan_model
+from whichvars._kernels.scan.scan_work import new_scan
+from whichvars._kernels.search import (
+    DONE,
+    KICKS_LEFT,
+    N_FOUND,
+    ROOM,
+    SCANS_LEFT,
+    Found,
+    add_while_better,
+    climb,
+    disturb_and_climb,
+    nothing_found,
+    replace_sequentially,
+)
+from whichvars.problem.problem import Problem
+
+LARGEST = 15  # K
+MOST_MODES = 8
+# nanoseconds that all scans together may take, roughly: the second number for each variable
+NANOSECONDS, NANOSECONDS_EACH = 0.8e6, 2.8e3
+MOST_SCANS, FEWEST_SCANS = 1500, 60
+LONGEST_SCAN = 3e7  # nanoseconds: where one takes longer, nothing is looked for
+MOST_KICKS = 150
+LEAST_SHARE = 1e-3  # of the best one's mass, of a variable that can stand in the place of another
+LEAST_LOG_MASS = -9.0  # of a mode that chains jump to, relative to the best one's
+LONGEST = 512  # variables of a mode that can be noted
+Z_BYTES, ROW_BYTES, CACHE_BYTES = 32 << 20, 32 << 20, 16 << 20
+SEED = 20_260  # of the disturbances: the same modes whatever the seed of the run
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A model that no flip and no swap makes more probable."""
+
+    members: np.ndarray  # its variables, in increasing order
+    log_posterior: float  # relative to the null model's marginal likelihood, with the log prior
+    log_mass: float  # of the model and all its one-variable flips together
+    # for each variable v of the mode: those that can stand in its place, and π(mode − v + j) of each as a share of their sum
+    slots: tuple[Slot, ...] = ()
+    log_cluster: float = (
+        -np.inf
+    )  # of all models with one variable from each slot, if what stands in one does not matter to the others
+
+
+_known: "WeakKeyDictionary[Problem, list[Mode]]" = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def find_modes(problem: Problem, most: int = MOST_MODES) -> list[Mode]:
+    """At most `most` modes of the posterior, by the mass of their neighbourhoods, the largest first.
+
+    They are looked for once for each problem. The list may be empty where p is so large that a single scan takes long.
+    """
+    with _lock:
+        if problem not in _known:
+            _known[problem] = _search(problem)
+        return _known[problem][:most]
+
+
+class _Searcher:
+    """A chain that goes from model to model, with all that scans need."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        capacity = problem.first_capacity()
+        self.target = problem.target(capacity)
+        self.chain = new_chain(self.target, capacity, CACHE_BYTES)
+        self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
+        self.memo = new_memo(0)
+
+    def make_room(self) -> None:
+        capacity = max(2 * len(self.chain.slot), int(self.chain.ints[NEEDED]))
+        self.chain = grow(self.chain, capacity)
+        self.chain.ints[SCANNED] = 0
+        self.target = self.problem.target(capacity)
+        self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
+
+    def go_to(self, members: np.ndarray) -> bool:
+        members = np.ascontiguousarray(members, np.int64)
+        while not set_model(self.target, self.chain, self.memo, members, len(members)):
+            if not self.chain.ints[NEEDED]:
+                return False
+            self.make_room()
+        return True
+
+    def search(self, kernel: Any, found: Found, *settings: Any) -> int:
+        while True:
+            ended = kernel(self.target, self.chain, self.memo, self.work, found, *settings)
+            if ended != ROOM:
+                return int(ended)
+            self.make_room()
+
+    def log_mass(self) -> float:
+        """Of the chain's model, which has mass, and its flips, relative to the model."""
+        self.scan()
+        odds = self.work.log_odds
+        gains = np.where(self.chain.position < 0, odds, -odds)
+        return float(np.logaddexp.reduce(gains[np.isfinite(gains)], initial=0.0))
+
+    def log_swaps(self, members: np.ndarray, v: int) -> tuple[np.ndarray, np.ndarray]:
+        """The variables that can stand in the place of v, v among them, and log π of each such model relative to that of `members`.
+        Those that have less than a thousandth of the best one's mass are left out."""
+        if not self.go_to(members[members != v]):  # heredity, or the model without v has no mass
+            return np.array([v]), np.zeros(1)
+        self.scan()
+        odds = np.where(self.chain.position < 0, self.work.log_odds, -np.inf)
+        if not np.isfinite(odds[v]):
+            return np.array([v]), np.zeros(1)
+        best = np.flatnonzero((odds > odds.max() + np.log(LEAST_SHARE)) | (np.arange(len(odds)) == v))
+        return best, odds[best] - odds[v]
+
+    def scan(self) -> None:
+        while (needed := scan_model(self.target, self.chain, self.work)) > 0:
+            self.chain.ints[NEEDED] = needed
+            self.make_room()
+
+
+def scans_allowed(problem: Problem) -> int:
+    """How many scans may be made: as many as take a given time, within bounds; 0 where one takes too long."""
+    cost = scan_cost(problem.target(0), 5.0, 1.0)
+    if cost > LONGEST_SCAN:
+        return 0
+    return int(np.clip((NANOSECONDS + NANOSECONDS_EACH * problem.p) / cost, FEWEST_SCANS, MOST_SCANS))
+
+
+def _search(problem: Problem) -> list[Mode]:
+    scans = scans_allowed(problem)
+    largest = min(LARGEST, problem.max_size, problem.p)
+    if scans == 0 or largest == 0:
+        return []
+    one = _Searcher(problem)
+    longest = min(problem.p, LONGEST)
+    modes, path = nothing_found(MOST_MODES, longest), nothing_found(largest, longest)
+    modes.ints[SCANS_LEFT] = scans
+    if one.search(add_while_better, modes) == DONE:
+        one.search(climb, modes)
+    null = np.zeros(0, np.int64)
+    one.go_to(null)
+    path.ints[SCANS_LEFT] = modes.ints[SCANS_LEFT] // 2
+    modes.ints[SCANS_LEFT] -= path.ints[SCANS_LEFT]
+    one.search(replace_sequentially, path, largest)
+    modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT]
+    seen = [path.members[a, : path.sizes[a]].copy() for a in range(path.ints[N_FOUND])]
+    for start in [*sorted(seen, key=lambda model: -len(model)), null]:
+        if one.go_to(start):
+            one.search(climb, modes)
+    _disturb(problem, one, modes)
+    found = _read(one, modes)
+    return _with_slots(one, found, scans // 4) if len(found) > 1 else found
+
+
+def _disturb(problem: Problem, one: _Searcher, modes: Found) -> None:
+    """Iterated local search from the best mode."""
+    n = int(modes.ints[N_FOUND])
+    if n == 0:
+        return
+    best = int(np.argmax(modes.values[:n]))
+    home = np.zeros(modes.members.shape[1] + 1, np.int64)
+    home[:-1], home[-1] = modes.members[best], modes.sizes[best]
+    modes.ints[KICKS_LEFT] = min(MOST_KICKS, 12 * problem.p)
+    one.search(disturb_and_climb, modes, np.random.Generator(np.random.PCG64(SEED)), home)
+
+
+def _read(one: _Searcher, modes: Found) -> list[Mode]:
+    """The modes found, best first."""
+    out = []
+    for a in range(modes.ints[N_FOUND]):
+        members = np.sort(modes.members[a, : modes.sizes[a]])
+        if one.go_to(members):
+            value = float(modes.values[a])
+            out.append(Mode(members, value, value + one.log_mass()))
+    return sorted(out, key=lambda mode: -mode.log_mass)
+
+
+def _with_slots(one: _Searcher, modes: list[Mode], scans: int) -> list[Mode]:
+    """The same modes with their slots, as far as so many scans allow."""
+    out = []
+    for mode in modes:
+        if (
+            mode.log_mass > modes[0].log_mass + 1.5 * LEAST_LOG_MASS
+        ):  # a cluster may have more mass than its mode
+            scans -= len(mode.members)
+            out.append(_add_slots(one, mode) if scans >= 0 else mode)
+        else:
+            out.append(mode)
+    return out
+
+
+def _add_slots(one: _Searcher, mode: Mode) -> Mode:
+    swaps = [one.log_swaps(mode.members, int(v)) for v in mode.members]
+    sums = [np.logaddexp.reduce(values) for _, values in swaps]
+    owner: dict[int, tuple[float, int]] = {}  # each variable goes to the slot in which its share is largest
+    for number, ((variables, values), total) in enumerate(zip(swaps, sums)):
+        for j, value in zip(variables.tolist(), values - total):
+            if j not in owner or value > owner[j][0]:
+                owner[j] = value, number
+    for number, v in enumerate(mode.members.tolist()):
+        owner[v] = 0.0, number
+    slots = []
+    for number, (variables, values) in enumerate(swaps):
+        mine = np.array([owner[j][1] == number for j in variables.tolist()])
+        weights = np.exp(values[mine] - values[mine].max())
+        slots.append((variables[mine], weights / weights.sum()))
+    return replace(mode, slots=tuple(slots), log_cluster=mode.log_posterior + float(sum(sums)))
+
+
+def jumps_between_modes(problem: Problem) -> ModeJumps:
+    """Proposals of jumps between the modes that have any mass; none if there are fewer than two."""
+    modes = [mode for mode in find_modes(problem) if mode.log_cluster > -np.inf]
+    if not modes:
+        return no_mode_jumps(problem.p)
+    mass = np.array([mode.log_cluster for mode in modes])
+    mass -= mass.max()
+    chosen = np.flatnonzero(mass > LEAST_LOG_MASS)
+    if len(chosen) < 2:
+        return no_mode_jumps(problem.p)
+    return new_mode_jumps(problem.p, [modes[i].slots for i in chosen], np.exp(0.5 * mass[chosen]))

@@ -1,0 +1,120 @@
+"""Modes that are found before sampling, against all models."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import whichvars as wv
+from support.cases import PRIORS, SLABS, Case, problem, truth
+from whichvars.samplers import finding
+from whichvars.samplers.finding import Mode, find_modes
+
+CASES = [
+    *(Case("plain", slab, "fixed") for slab in SLABS),
+    *(Case("plain", "g", prior) for prior in PRIORS if prior != "fixed"),
+    Case("duplicate", "g", "per-variable"),
+    Case("duplicate", "independent", "fixed"),
+    Case("groups", "hyper-g", "beta-binomial"),
+    Case("groups", "independent", "max-size"),
+    Case("wide", "bic", "fixed"),
+    Case("wide", "zellner-siow", "max-size"),
+    Case("always", "g", "fixed"),
+    Case("known-variance", "independent", "fixed"),
+    Case("growing", "independent", "fixed"),
+    Case("columns", "g", "beta-binomial"),
+    *(Case("heredity", "independent", prior) for prior in PRIORS),
+    Case("heredity-groups", "g", "fixed"),
+]
+
+
+def mask(mode: Mode) -> int:
+    return int(sum(1 << int(j) for j in mode.members))
+
+
+def local_optima(case: Case) -> set[int]:
+    """Models that no flip and no swap makes more probable, by brute force."""
+    values, p = truth(case).log_joint, problem(case).p
+    out = set()
+    for model in np.flatnonzero(values > -np.inf).tolist():
+        inside = [j for j in range(p) if model >> j & 1]
+        outside = [j for j in range(p) if not model >> j & 1]
+        near = [model ^ (1 << j) for j in range(p)]
+        near += [model ^ (1 << i) ^ (1 << j) for i in inside for j in outside]
+        if all(values[other] <= values[model] + 1e-6 for other in near):
+            out.add(model)
+    return out
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_modes_are_those_of_the_enumerated_posterior(case: Case) -> None:
+    values, p = truth(case).log_joint, problem(case).p
+    modes = find_modes(problem(case))
+    found = [mask(mode) for mode in modes]
+    assert len(set(found)) == len(found) > 0
+    assert set(found) <= local_optima(case)
+    assert max(values[found]) == pytest.approx(values.max(), abs=1e-6)  # of 9 variables at most
+    for mode, model in zip(modes, found):
+        assert mode.log_posterior - modes[0].log_posterior == pytest.approx(
+            values[model] - values[found[0]], abs=1e-6
+        )
+        around = np.logaddexp.reduce(values[[model, *(model ^ (1 << j) for j in range(p))]])
+        assert mode.log_mass - mode.log_posterior == pytest.approx(around - values[model], abs=1e-6)
+    masses = [mode.log_mass for mode in modes]
+    assert masses == sorted(masses, reverse=True)
+    assert [mask(mode) for mode in find_modes(problem(case), most=1)] == found[:1]
+
+
+def hidden_pair(p: int = 60, **options: object) -> wv.Problem:
+    """Two columns of which each says nothing about y on its own, and both together nearly all: the null model is a mode."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, p))
+    X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=50)
+    difference = X[:, 0] - X[:, 1]
+    difference -= np.polyval(np.polyfit(X[:, 0], difference, 1), X[:, 0])
+    y = 10 * difference + rng.normal(size=50)
+    settings = {"slab": wv.IndependentNormal(100), "model_prior": wv.FixedInclusion(size=1), **options}
+    return wv.Problem(X, y, **settings)
+
+
+@pytest.mark.parametrize("engine", ["gram", "columns"])
+def test_a_mode_behind_a_descent_is_found(engine: str) -> None:
+    modes = find_modes(hidden_pair(engine=engine))
+    assert [0, 1] in [mode.members.tolist() for mode in modes]
+
+
+def test_the_same_modes_every_time() -> None:
+    first, second = (find_modes(hidden_pair()) for _ in range(2))
+    assert [m.members.tolist() for m in first] == [m.members.tolist() for m in second]
+    assert [m.log_mass for m in first] == [m.log_mass for m in second]
+
+
+def test_modes_are_looked_for_once_and_forgotten_with_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = hidden_pair()
+    first = find_modes(target)
+    monkeypatch.setattr(finding, "_search", lambda _: pytest.fail("searched again"))
+    assert find_modes(target) == first
+    before = len(finding._known)
+    del target
+    gc.collect()
+    assert len(finding._known) < before
+
+
+def test_nothing_is_looked_for_where_a_scan_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LONGEST_SCAN", 1.0)
+    assert find_modes(hidden_pair()) == []
+
+
+@pytest.mark.parametrize("slab", [wv.GPrior(), wv.IndependentNormal(1.0)])
+def test_copies_count_once(slab: object) -> None:
+    """Exact copies are neither exchanged for one another for ever nor modes of their own."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    y = x @ [3.0, -3.0] + rng.normal(size=30)
+    with pytest.warns(wv.DataWarning):
+        target = wv.Problem(np.repeat(x, 20, axis=1), y, slab=slab, model_prior=wv.FixedInclusion(size=2))
+    modes = find_modes(target)
+    assert sorted(len(mode.members) for mode in modes) in ([2], [0, 2])  # the null model can be one
+    assert [int(j) // 20 for j in modes[0].members] == [0, 1]
