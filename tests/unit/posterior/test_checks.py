@@ -231,7 +231,9 @@ def test_what_was_said_is_not_said_again(run):
     pips = run.replicate_pips.copy()
     pips[:, 0] = [0.0, 1.0, 1.0, 0.0]
     changed = replace(run, replicate_pips=pips)
-    assert len([reason for reason in wv.posterior.diagnostics.doubts(changed) if "replicates d" in reason]) == 1
+    assert (
+        len([reason for reason in wv.posterior.diagnostics.doubts(changed) if "replicates d" in reason]) == 1
+    )
 
 
 def test_particles_are_no_sequence(run):
