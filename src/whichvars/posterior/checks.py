@@ -4,7 +4,7 @@ compatible with what is known exactly?
 Errors are estimated from within replicates (batches, or chains) and are too small if a run is short compared with the time it
 takes to cross between groups of models. Each check here returns what it has seen, or None if there is nothing to say;
 ``diagnostics.doubts`` makes sentences of it. Limits are such that a run without faults is suspected by chance in about one case
-of a hundred by all tests together (each of the five F and t tests has a level of .2 %); docs/reliability.md has measured rates.
+of a hundred by all tests together (each of the five F and t tests has a level of .2 %); docs/reading.md says what is said of it.
 
 **Between replicates** (`between_replicates`). With m replicates, whose means differ with variance B, and errors within
 replicates of variance W on average, F = B/W has m − 1 degrees of freedom, and those of W. For the PIPs jointly
@@ -292,4 +292,23 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             f"the models that one replicate visited have {times:,.3g} times the posterior mass of those that another visited: not "
             "all of them have found the good models. Use more draws"
         )
+    missed = _missed(posterior, comparison) if posterior.found else None
+    if missed is not None:
+        names = ", ".join(posterior.problem.names[j] for j in missed.model[:5]) or "no variable"
+        more = ", …" if len(missed.model) > 5 else ""
+        found.append(
+            f"a search found a group of models around the one with {names}{more} that the run never visited, with {missed.share:.2g} "
+            "times the posterior mass that it takes for the whole. Use more draws, or start there with start="
+        )
     return found
+
+
+def _missed(posterior: "Posterior", comparison: Comparison) -> Unvisited | None:
+    """The heaviest neighbourhood that was found and not visited."""
+    totals = comparison.log_total
+    if not np.isfinite(totals).all():
+        return None
+    kept = posterior.kept
+    visited = {*map(tuple, posterior.models.members), *(kept.model(i) for i in range(len(kept)))}
+    total = float(logsumexp(totals) - np.log(len(totals)))
+    return unvisited(posterior.found, visited, total, float(comparison.known.mean()))

@@ -69,6 +69,8 @@ class Posterior(Questions, Exports):
     sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
     known_share: float | None = None  # share of the draws that were models known before
     comparison: Comparison | None = None  # of the exact masses of the models that replicates visited
+    # from a search for modes: log of the mass of a neighbourhood, up to the prior's constant, and the model in its middle
+    found: tuple[tuple[float, tuple[int, ...]], ...] = ()
     replicate_pips: np.ndarray | None = None  # (replicates, p)
     replicate_variances: np.ndarray | None = None  # (replicates, p): their variances, by batch means
     frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
