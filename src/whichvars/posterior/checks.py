@@ -26,7 +26,7 @@ the total as Z_r = mass(K_r)/s_r, which the mass of the union of all models that
 **Mass that was found and not visited** (`unvisited`): the same for neighbourhoods that a search for modes found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,8 +84,8 @@ def compare_models(
     )
 
 
-def _log_sum(logs: "Sequence[float] | object") -> float:
-    array = np.array(list(logs), float)  # type: ignore[call-overload]
+def _log_sum(logs: Iterable[float]) -> float:
+    array = np.array(list(logs), float)
     return float(logsumexp(array)) if len(array) else -np.inf
 
 
@@ -169,9 +169,10 @@ class Drift(NamedTuple):
 
 def drift(trace: pd.DataFrame | None) -> Drift | None:
     """The quantity that differs most between the halves of the record, if by more than errors allow."""
+    if trace is None:
+        return None
     found = []
-    for column in ("size", "log_posterior") if trace is not None else ():
-        assert trace is not None
+    for column in ("size", "log_posterior"):
         chains = [part[column].to_numpy(float) for _, part in trace.groupby(["replicate", "chain"])]
         each = max(2, BATCHES // 2)
         if min(map(len, chains)) < 2 * each * SHORTEST_BATCH:
@@ -186,7 +187,8 @@ def drift(trace: pd.DataFrame | None) -> Drift | None:
         if scatter > 0:
             t = float(difference.mean() / np.sqrt(scatter))
             if abs(t) > stdtrit(freedom, 1 - LEVEL / 2):
-                found.append(Drift(column, *means.mean(axis=0).tolist(), t))
+                first, second = means.mean(axis=0).tolist()
+                found.append(Drift(column, first, second, t))
     return max(found, key=lambda part: abs(part.t)) if found else None
 
 
