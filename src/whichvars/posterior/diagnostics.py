@@ -19,7 +19,10 @@ conditional probabilities, from the weighted models that all averages are taken 
 models alone. They share the draws, but not the arithmetic. Where two of them differ by more than their errors allow,
 something is wrong that no Monte Carlo error shows. "Allow" means 3 combined standard errors, or more where there are so many
 variables that 3 would be exceeded by chance in one run of a hundred; the exact ratios say nothing of models that were never
-met, whose mass is estimated by the share of draws that were new.
+met, whose mass is the estimated total less that of the best models. So a run that has met nearly all models, but
+visited them in other proportions than their exact probabilities, is found out.
+
+``checks`` has the checks of replicates against one another.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp, ndtri
+
+from whichvars.posterior import checks
 
 if TYPE_CHECKING:
     from whichvars.posterior.models import KeptModels
@@ -53,6 +58,7 @@ def doubts(posterior: "Posterior", acceptable: float = ACCEPTABLE) -> list[str]:
         *_missing_replicates(posterior),
         *_too_few_left(posterior),
         *_large_errors(posterior, acceptable),
+        *checks.against_itself(posterior, acceptable, bool(disagreement(posterior))),
         *_contradictions(posterior),
     ]
 
@@ -170,12 +176,18 @@ def effective_count(posterior: "Posterior") -> float:
 
 
 def _new_share(posterior: "Posterior") -> float:
-    """The share of draws that no model met before accounts for, and more where it is not known."""
-    share = posterior.known_share
+    """Twice the posterior mass beside the best models, and more where it is not known.
+
+    The replicates' estimates of the total say how much there is besides, the largest of them counts; without them the
+    share of draws that fell on models never met before does.
+    """
+    share, comparison = posterior.known_share, posterior.comparison
     if share is None:
         return 1.0
-    listed = float(posterior.models.frequency.sum())
-    return 2 * (1 - min(share, listed))
+    if comparison is not None and np.isfinite(comparison.log_total).all() and share >= checks.TRUSTED:
+        listed = float(logsumexp(posterior.models.log_posterior) - comparison.log_total.max())
+        return 2 * max(1 - float(np.exp(min(listed, 0.0))), 0.0)
+    return 2 * (1 - min(share, float(posterior.models.frequency.sum())))
 
 
 def model_pips(kept: "KeptModels", p: int) -> tuple[np.ndarray, np.ndarray]:

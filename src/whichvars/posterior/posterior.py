@@ -16,6 +16,7 @@ from scipy import sparse
 from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
+from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import coefficient_table
 from whichvars.posterior.diagnostics import diagnostic_table, doubts, explain
 from whichvars.posterior.exports import Exports
@@ -67,6 +68,9 @@ class Posterior(Questions, Exports):
     log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
     sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
     known_share: float | None = None  # share of the draws that were models known before
+    comparison: Comparison | None = None  # of the exact masses of the models that replicates visited
+    # from a search for modes: log of the mass of a neighbourhood, up to the prior's constant, and the model in its middle
+    found: tuple[tuple[float, tuple[int, ...]], ...] = ()
     replicate_pips: np.ndarray | None = None  # (replicates, p)
     replicate_variances: np.ndarray | None = None  # (replicates, p): their variances, by batch means
     frequencies: np.ndarray | None = None  # (p,) PIPs as shares of the draws; exact: None
@@ -346,9 +350,10 @@ class Posterior(Questions, Exports):
         """Whether nothing speaks against trusting the numbers; ``sample`` warns of what does, and ``explain`` begins with it.
 
         False where an inclusion probability has a Monte Carlo error of more than 0.05 or none can be told, where
-        replicates disagree or some of those asked for are missing, where ways of estimating the same probabilities
-        differ by more than their errors allow, and where too few draws are left after ``reweight``. True does not say that
-        no group of good models was missed.
+        replicates disagree or some of those asked for are missing, where the run drifts or contradicts what is known
+        exactly of the models that it visited, where ways of estimating the same probabilities differ by more than their
+        errors allow, and where too few draws are left after ``reweight``. True does not say that no group of good models
+        was missed.
         """
         return not doubts(self)
 
@@ -464,4 +469,4 @@ class Posterior(Questions, Exports):
 
 
 # the classes that a saved posterior is made of
-STORED = (Posterior, Models, KeptModels, *saving.CLASSES)
+STORED = (Posterior, Models, KeptModels, Comparison, *saving.CLASSES)

@@ -334,6 +334,8 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
         "log_evidence_mcse": error,
         "replicate_pips": None if exact else means,
         "replicate_variances": None,
+        "comparison": None,
+        "found": (),
         "frequencies": None,
         "frequency_mcse": None,
         "rao_blackwell": None,

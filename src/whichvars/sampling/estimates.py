@@ -23,6 +23,7 @@ from whichvars._kernels.count.tally import (
     Tally,
     count_up_to_now,
 )
+from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
@@ -33,6 +34,7 @@ ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precisio
 FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
 MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
+FEWEST_ALIKE = 5  # variables, whose errors say what is typical
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -373,6 +375,7 @@ class Pips(NamedTuple):
     mcse: np.ndarray
     replicate_pips: np.ndarray  # (replicates, p)
     replicate_variances: np.ndarray
+    degrees: int  # of freedom of each of these variances
     frequencies: tuple[np.ndarray, np.ndarray]  # with their errors
     rao_blackwell: tuple[np.ndarray, np.ndarray] | None
 
@@ -380,20 +383,46 @@ class Pips(NamedTuple):
 def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     """All replicates' inclusion probabilities, and their Monte Carlo errors."""
     means, variances = np.array([x.pip for x in looks]), np.array([x.variance for x in looks])
-    pip, mcse = frequencies = combine_replicates(means, variances, min(x.degrees for x in looks))
+    degrees = min(x.degrees for x in looks)
+    pip, mcse = frequencies = combine_replicates(means, variances, degrees)
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
     if averaged is not None:
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
         if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
             means, variances = mix_with_visits(parts)
-            pip, mcse = _combine_equally(means, variances, min(part.degrees for part in parts), moved)
+            degrees = min(part.degrees for part in parts)
+            pip, mcse = _combine_equally(means, variances, degrees, moved)
         elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
             pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
             means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
-    return Pips(np.clip(pip, 0.0, 1.0), mcse, means, variances, frequencies, averaged)
+            degrees = min(part.degrees for part in parts)
+    pip = np.clip(pip, 0.0, 1.0)
+    return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
+
+
+def typical_at_least(pip: np.ndarray, mcse: np.ndarray) -> np.ndarray:
+    """The errors, none smaller than is typical of the variables of like PIP. Shapes (p,).
+
+    An error rests on few degrees of freedom, and that of a rare variable on the few times it came up: one that came up too
+    seldom has a PIP that is too small and an error that is far too small. Among thousands of variables there are always
+    some. With n the median of PIP(1 − PIP)/mcse², the number of independent draws that a PIP is worth, an error is at
+    least that of n draws in which the variable came up two more times and stayed out two more times, as in the
+    interval of Agresti and Coull. Where there are fewer than FEWEST_ALIKE like variables, nothing is changed.
+    """
+    out, spread = mcse.copy(), pip * (1 - pip)
+    told = np.isfinite(mcse) & (mcse > 2 * ROUNDING) & (spread > 0)
+    rarity = np.digitize(np.fmin(pip, 1 - pip), RARITIES)
+    for group in range(len(RARITIES) + 1):
+        alike = np.flatnonzero(told & (rarity == group))
+        if len(alike) < FEWEST_ALIKE:
+            continue
+        one_draw = float(np.median(mcse[alike] ** 2 / spread[alike]))  # 1/n
+        share = (pip[alike] + 2 * one_draw) / (1 + 4 * one_draw)
+        out[alike] = np.maximum(mcse[alike], np.sqrt(one_draw * share * (1 - share)))
+    return out
 
 
 def combine(
@@ -407,6 +436,14 @@ def combine(
     )
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
+    constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+    comparison = compare_models(
+        [e.models for e in estimates],
+        max(e.floor for e in estimates),
+        [np.nan if e.log_evidence is None else e.log_evidence - constant for e in estimates],
+        shares,
+        pips.degrees,
+    )
     sizes, sizes_mcse = sizes_of(kept, problem.p)
     troubles: dict[str, int] = {}
     for estimate in estimates:
@@ -423,6 +460,7 @@ def combine(
         models=models,
         kept=kept,
         known_share=float(np.mean(shares)),
+        comparison=comparison,
         iterations=sum(e.iterations for e in estimates),
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,

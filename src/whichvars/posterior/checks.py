@@ -1,0 +1,316 @@
+r"""Checks of a run against itself, beside its Monte Carlo errors: do replicates agree, has it stopped drifting, and is it
+compatible with what is known exactly?
+
+Errors are estimated from within replicates (batches, or chains) and are too small if a run is short compared with the time it
+takes to cross between groups of models. Each check here returns what it has seen, or None if there is nothing to say;
+``diagnostics.doubts`` makes sentences of it. Limits are such that a run without faults is suspected by chance in about one case
+of a hundred by all tests together (each of the five F and t tests has a level of .2 %); docs/reading.md says what is said of it.
+
+**Between replicates** (`between_replicates`). With m replicates, whose means differ with variance B, and errors within
+replicates of variance W on average, F = B/W has m − 1 degrees of freedom, and those of W. For the PIPs jointly
+F = Σ_j B_j / Σ_j W_j; under the same limit, which is exact if they all go together and cautious otherwise. Mean size
+and mean log posterior are of the thinned record, in batches.
+
+**Differences that are large in themselves** (`far_apart`). Whatever the errors within replicates are, the standard error of
+a PIP by differences between replicates must not exceed what is accepted of an error.
+
+**Drift** (`drift`). The second half of the record less the first, by chain, over all chains of all replicates. Its variance is
+the larger of that between chains and of that by batches within halves; the first has few degrees of freedom if there is
+one chain a replicate, the second is too small if batches are too short.
+
+**Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
+constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
+everything where the others found more: with share s_r of its draws on models K_r that were known before, it estimates
+the total as Z_r = mass(K_r)/s_r, which the mass of the union of all models that were visited cannot exceed.
+
+**Mass that was found and not visited** (`unvisited`): the same for neighbourhoods that a search for modes found.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import fdtri, logsumexp, stdtrit
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
+LEVEL = 0.002  # of each test, so that all five together suspect about one faultless run in a hundred
+BATCHES = 8  # of the thinned record of a replicate, at least; and half as many in each half
+SHORTEST_BATCH = 4  # records
+UNEQUAL = 3.0  # ratio of the largest to the smallest mass that replicates visited
+KNOWN = 0.001  # share of its draws on models known before, from which on masses of a replicate's models say something
+MOST_MASS = 1.1  # of the union of all visited models, in units of the total that a replicate estimates
+TRUSTED = 0.05  # share of draws on models known before, from which on the estimated total says something
+NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run must have visited
+SMALLEST = 1e-3  # differences of PIPs (root of the sum of squares) that nobody minds
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the models that replicates visited say of one another. Masses are up to the prior's constant; arrays have
+    shape (replicates,)."""
+
+    log_mass: np.ndarray  # of the models that each visited, above what all of them have kept
+    log_union: float  # of all of these together
+    log_total: np.ndarray  # what each estimates for all models; NaN if it cannot tell
+    known: np.ndarray  # share of its draws on models that it had known before
+    degrees: int = 0  # of freedom of the variances of its inclusion probabilities
+
+
+def compare_models(
+    models: Sequence[Mapping[tuple[int, ...], tuple[float, float, float]]],
+    floor: float,
+    log_total: Sequence[float],
+    known: Sequence[float],
+    degrees: int,
+) -> Comparison:
+    """Compare the models that replicates visited, each with its log marginal and log prior, as far as they lie above the
+    highest of the replicates' floors: of the others some may have been forgotten."""
+    values: dict[tuple[int, ...], float] = {}
+    masses = []
+    for visited in models:
+        own = {key: v[0] + v[1] for key, v in visited.items() if v[0] + v[1] > floor}
+        values |= own
+        masses.append(_log_sum(own.values()))
+    return Comparison(
+        np.array(masses),
+        _log_sum(values.values()),
+        np.array(log_total, float),
+        np.array(known, float),
+        degrees,
+    )
+
+
+def _log_sum(logs: Iterable[float]) -> float:
+    array = np.array(list(logs), float)
+    return float(logsumexp(array)) if len(array) else -np.inf
+
+
+# --- replicates against one another
+
+
+class Apart(NamedTuple):
+    """Replicates differ in a quantity by more than errors within them allow."""
+
+    quantity: str  # "size", "log_posterior" or "pips"
+    f: float  # ratio of variances
+    limit: float
+    means: np.ndarray  # (replicates,): of the size or the log posterior; sums of the inclusion probabilities
+
+
+def between_replicates(
+    pips: np.ndarray | None, variances: np.ndarray | None, degrees: int, trace: pd.DataFrame | None
+) -> Apart | None:
+    """The quantity in which replicates differ by most of what is allowed, if more.
+
+    Shapes (replicates, p). `degrees` are those of the variances within one replicate. A variance of 0 or NaN is unknown.
+    """
+    found = []
+    if pips is not None and variances is not None and len(pips) > 1 and degrees > 0:
+        told = (np.nan_to_num(variances) > 0).all(axis=0)
+        between, within = pips[:, told].var(axis=0, ddof=1), variances[:, told].mean(axis=0)
+        if within.sum() > 0 and between.sum() > SMALLEST**2:
+            limit = float(fdtri(len(pips) - 1, len(pips) * degrees, 1 - LEVEL))
+            found.append(Apart("pips", float(between.sum() / within.sum()), limit, pips.sum(axis=1)))
+    for column in ("size", "log_posterior"):
+        means = [] if trace is None else _batches(trace, column)
+        if len(means) > 1:
+            averages = np.array([part.mean() for part in means])
+            # variance of a replicate's mean
+            within = float(np.mean([part.var(ddof=1) / len(part) for part in means]))
+            freedom = sum(len(part) - 1 for part in means)
+            between = float(averages.var(ddof=1))
+            limit = float(fdtri(len(means) - 1, freedom, 1 - LEVEL))
+            if within > 0:
+                found.append(Apart(column, between / within, limit, averages))
+    found = [part for part in found if part.f > part.limit]
+    return max(found, key=lambda part: part.f / part.limit) if found else None
+
+
+def _batches(trace: pd.DataFrame, column: str) -> list[np.ndarray]:
+    """The means of a column of the record by batch, one array for each replicate; empty if a chain is too short."""
+    replicates = [
+        [part[column].to_numpy(float) for _, part in chains.groupby("chain")]
+        for _, chains in trace.groupby("replicate")
+    ]
+    per_chain = max(2, -(-BATCHES // max(len(chains) for chains in replicates)))
+    if min(len(chain) for chains in replicates for chain in chains) < per_chain * SHORTEST_BATCH:
+        return []
+    return [np.concatenate([_means(chain, per_chain) for chain in chains]) for chains in replicates]
+
+
+def _means(values: np.ndarray, batches: int) -> np.ndarray:
+    """Means of consecutive batches of equal length; records that are left over at the beginning are left out."""
+    length = len(values) // batches
+    return values[len(values) - batches * length :].reshape(batches, length).mean(axis=1)
+
+
+def far_apart(pips: np.ndarray | None, acceptable: float) -> tuple[int, float] | None:
+    """The variable on whose inclusion probability replicates differ most, and its standard error by these differences, if
+    that is more than acceptable. Shape (replicates, p)."""
+    if pips is None or len(pips) < 3:
+        return None
+    error = pips.std(axis=0, ddof=1) / np.sqrt(len(pips))
+    j = int(np.argmax(error))
+    return (j, float(error[j])) if error[j] > acceptable else None
+
+
+class Drift(NamedTuple):
+    """A quantity is not the same in both halves of the run."""
+
+    quantity: str  # "size" or "log_posterior"
+    first: float
+    second: float
+    t: float
+
+
+def drift(trace: pd.DataFrame | None) -> Drift | None:
+    """The quantity that differs most between the halves of the record, if by more than errors allow."""
+    if trace is None:
+        return None
+    found = []
+    for column in ("size", "log_posterior"):
+        chains = [part[column].to_numpy(float) for _, part in trace.groupby(["replicate", "chain"])]
+        each = max(2, BATCHES // 2)
+        if min(map(len, chains)) < 2 * each * SHORTEST_BATCH:
+            continue
+        halves = np.array([_means(chain, 2 * each).reshape(2, each) for chain in chains])  # (chains, 2, each)
+        means = halves.mean(axis=2)
+        difference, n = means[:, 1] - means[:, 0], len(chains)
+        scatter = halves.var(axis=2, ddof=1).mean() * 2 / each / n
+        freedom = n * 2 * (each - 1)
+        if n > 1:
+            scatter = max(scatter, difference.var(ddof=1) / n)
+        if scatter > 0:
+            t = float(difference.mean() / np.sqrt(scatter))
+            if abs(t) > stdtrit(freedom, 1 - LEVEL / 2):
+                first, second = means.mean(axis=0).tolist()
+                found.append(Drift(column, first, second, t))
+    return max(found, key=lambda part: abs(part.t)) if found else None
+
+
+# --- what is known exactly
+
+
+def unequal_masses(comparison: Comparison) -> float | None:
+    """How many times the mass of the models that one replicate visited is that of another's, if too many.
+
+    Where hardly any model is drawn twice, masses are those of a few lucky finds and never equal: this says nothing unless
+    every replicate has a share of draws on models that it knew before.
+    """
+    masses = comparison.log_mass
+    if len(masses) < 2 or not np.isfinite(masses).any() or np.median(comparison.known) < KNOWN:
+        return None
+    ratio = float(np.exp(min(masses.max() - masses.min(), 700.0)))
+    return ratio if ratio > UNEQUAL else None
+
+
+def too_much_mass(comparison: Comparison) -> float | None:
+    """The mass of the union of all visited models, in units of the total that a replicate claims, if that is too much."""
+    usable = np.isfinite(comparison.log_total) & (comparison.known >= TRUSTED)
+    if not usable.any() or len(comparison.log_total) < 2:
+        return None
+    excess = float(np.exp(min(comparison.log_union - comparison.log_total[usable].min(), 700.0)))
+    return excess if excess > MOST_MASS else None
+
+
+class Unvisited(NamedTuple):
+    """A neighbourhood that was found and not visited."""
+
+    model: tuple[int, ...]
+    share: float  # its mass as a share of the total that the run estimates
+
+
+def unvisited(
+    found: Sequence[tuple[float, tuple[int, ...]]],
+    visited: "set[tuple[int, ...]] | Mapping[tuple[int, ...], object]",
+    log_total: float | None,
+    known: float | None,
+    noted: float = NOTED,
+) -> Unvisited | None:
+    """The heaviest neighbourhood that a search for modes found and the run never visited, if it matters.
+
+    `found` has the log mass of each neighbourhood, on the scale of `log_total` (both up to the same constant), and the
+    model in its middle, sorted; `visited` all models that were visited. The estimated total is trusted only where a
+    share `known` of at least 5 % of the draws were of models known before.
+    """
+    if log_total is None or known is None or known < TRUSTED:
+        return None
+    missed = [(mass, model) for mass, model in found if tuple(model) not in visited]
+    if not missed:
+        return None
+    mass, model = max(missed)
+    share = float(np.exp(min(mass - log_total, 700.0)))
+    return Unvisited(tuple(model), share) if share > noted else None
+
+
+# --- in words
+
+
+def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) -> list[str]:
+    """What replicates that differ by more than their errors allow, drift, and masses that contradict one another say
+    against a run. `disagree`: it was said already that replicates disagree."""
+    comparison, pips = posterior.comparison, posterior.replicate_pips
+    if comparison is None or posterior.reweighting_ess is not None:
+        return []
+    # without errors from within replicates, the record is no sequence of draws: particles, or a run that is too short
+    trace = posterior.trace if comparison.degrees > 0 else None
+    found = []
+    if not disagree:
+        apart = between_replicates(pips, posterior.replicate_variances, comparison.degrees, trace)
+        far = far_apart(pips, acceptable)
+        if apart is not None:
+            what = "mean log posteriors" if apart.quantity == "log_posterior" else "mean model sizes"
+            means = ", ".join(f"{value:.4g}" for value in apart.means)
+            found.append(
+                f"replicates differ by more than their errors allow: {what} of {means}"
+                + (", and inclusion probabilities accordingly" if apart.quantity == "pips" else "")
+                + ". Some of them have not found, or not left, a group of good models: use more draws"
+            )
+        elif far is not None and pips is not None and np.nanmax(posterior.mcse) <= acceptable:
+            j, error = far
+            found.append(
+                f"replicates differ on {posterior.problem.names[j]!r}: inclusion probabilities from {pips[:, j].min():.2f} to "
+                f"{pips[:, j].max():.2f}, so that their mean may be off by {error:.2g} or more. Use more draws"
+            )
+    moving = drift(trace)
+    if moving is not None:
+        what = "mean model size" if moving.quantity == "size" else "mean log posterior"
+        found.append(
+            f"the run is still on its way: the {what} was {moving.first:.4g} in its first half and {moving.second:.4g} in its "
+            "second, further apart than errors allow. Use a longer warm-up and more draws"
+        )
+    excess, times = too_much_mass(comparison), unequal_masses(comparison)
+    if excess is not None:
+        found.append(
+            f"the models that all replicates visited together have {excess:.3g} times the posterior mass that one of them takes for "
+            "the whole: it has missed good models, and others may have too. Use more draws"
+        )
+    elif times is not None:
+        found.append(
+            f"the models that one replicate visited have {times:,.3g} times the posterior mass of those that another visited: not "
+            "all of them have found the good models. Use more draws"
+        )
+    missed = _missed(posterior, comparison) if posterior.found else None
+    if missed is not None:
+        names = ", ".join(posterior.problem.names[j] for j in missed.model[:5]) or "no variable"
+        more = ", …" if len(missed.model) > 5 else ""
+        found.append(
+            f"a search found a group of models around the one with {names}{more} that the run never visited, with {missed.share:.2g} "
+            "times the posterior mass that it takes for the whole. Use more draws, or start there with start="
+        )
+    return found
+
+
+def _missed(posterior: "Posterior", comparison: Comparison) -> Unvisited | None:
+    """The heaviest neighbourhood that was found and not visited."""
+    totals = comparison.log_total
+    if not np.isfinite(totals).all():
+        return None
+    kept = posterior.kept
+    visited = {*map(tuple, posterior.models.members), *(kept.model(i) for i in range(len(kept)))}
+    total = float(logsumexp(totals) - np.log(len(totals)))
+    return unvisited(posterior.found, visited, total, float(comparison.known.mean()))
