@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.kernels import accept_proposal, evaluate_again, log_marginal_of, propose_flips
 
 import whichvars as wv
+from support.kernels import accept_proposal, evaluate_again, log_marginal_of, propose_flips
 from whichvars._kernels.chain import (
     COLUMNS,
     LOG_MARGINAL,
