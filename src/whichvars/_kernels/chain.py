@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.inverse import BEHIND, STATE, Inverse, follow, new_inverse
+from whichvars._kernels.inverse import BEHIND, STATE, Inverse, copy_inverse, follow, new_inverse
 from whichvars._kernels.jit import by_reference, inlined
 from whichvars._kernels.linalg import adopt
 from whichvars._kernels.products.gram_cache import GramCache, new_gram_cache
@@ -127,7 +127,10 @@ def grow(chain: Chain, capacity: int) -> Chain:
     old = len(chain.slot)
     larger = _capacity_arrays(capacity)
     for name, array in larger.items():
-        if name in ("free", "inverse"):
+        if name == "free":
+            continue
+        if name == "inverse":
+            copy_inverse(chain.inverse, array)
             continue
         before = getattr(chain, name)
         array[tuple(slice(0, n) for n in before.shape)] = before

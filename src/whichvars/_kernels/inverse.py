@@ -96,6 +96,13 @@ def new_inverse(capacity: int) -> Inverse:
     )
 
 
+def copy_inverse(source: Inverse, out: Inverse) -> None:
+    """Copy what belongs to the model into a larger one."""
+    for name in OF_ONE_MODEL:
+        before, array = getattr(source, name), getattr(out, name)
+        array[tuple(slice(0, n) for n in before.shape)] = before
+
+
 @inlined
 def inner(a, b, n):
     """aᵀb over the first n entries. Four running sums in a fixed order."""

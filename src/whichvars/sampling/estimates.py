@@ -29,6 +29,7 @@ from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio
+from whichvars.samplers.finding import find_modes
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
 FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
@@ -390,9 +391,10 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     if averaged is not None:
         parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
         if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
-            means, variances = mix_with_visits(parts)
             degrees = min(part.degrees for part in parts)
-            pip, mcse = _combine_equally(means, variances, degrees, moved)
+            pip, mcse = _combine_equally(*mix_with_visits(parts), degrees, moved)
+            # what a replicate says by itself does not depend on the others
+            means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
         elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
             pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
@@ -461,6 +463,7 @@ def combine(
         kept=kept,
         known_share=float(np.mean(shares)),
         comparison=comparison,
+        found=tuple((mode.log_mass, tuple(mode.members.tolist())) for mode in find_modes(problem)),
         iterations=sum(e.iterations for e in estimates),
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,
