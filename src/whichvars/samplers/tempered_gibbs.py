@@ -147,7 +147,7 @@ class JumpUnit:
     def start_counting(self) -> None:
         """Warm-up is over: the first draws are the models that chains are at, but for those without mass."""
         values = [float(chain.floats[LOG_MARGINAL] + chain.floats[LOG_PRIOR]) for chain in self.chains]
-        least = min(max(float(self.floats[BEST]) - LARGEST_LOG_ODDS, -np.inf), max(values))
+        least = max(float(self.floats[BEST]), *values) - LARGEST_LOG_ODDS
         start_counting_draws(self.tally, [c for c, value in zip(self.chains, values) if value >= least])
 
     def let_all_take_part(self, problem: Problem) -> None:

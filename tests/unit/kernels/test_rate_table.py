@@ -214,15 +214,19 @@ def test_looking_at_totals_changes_nothing(sampler: Any) -> None:
 
 
 def test_every_chain_warms_up() -> None:
-    """However short a run, its chains have had about equally many turns: none is left at its starting model."""
+    """However short a run, no chain is left at its starting model: those that take part in warm-up have had about equally many
+    turns, and the others go where these are."""
     target = problem(Case("growing", "independent", "per-variable"))
     for sampler in (wv.TemperedGibbs(), wv.Hybrid()):
         starts = [np.arange(target.p)] * sampler.chains  # a model of no consequence
         run = sampler.init(target, np.random.SeedSequence(5, spawn_key=(0,)), starts)
         advance_run(target, sampler, run, 200, None, 1)
-        for chain in run.units[0].chains:
+        unit = run.units[0]
+        for chain in unit.chains[: unit.taking_part]:
             assert (chain.position >= 0).sum() < target.p
         sampler.begin_counting(target, run)
+        for chain in unit.chains:
+            assert (chain.position >= 0).sum() < target.p
         advance_run(target, sampler, run, 400, None, 1)
         assert np.all(run.units[0].totals()[1] > 0)
 

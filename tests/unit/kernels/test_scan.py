@@ -31,6 +31,7 @@ from whichvars._kernels.chain import (
 )
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
+from whichvars._kernels.inverse import BEHIND, ROWS, STATE
 from whichvars._kernels.scan.scan import scan_model, tempered_scan_model
 from whichvars._kernels.scan.scan_work import BLOCK_COLUMNS, Scan, new_scan
 from whichvars._kernels.target import Target
@@ -68,10 +69,11 @@ class Setting:
         return self.work.log_odds.copy()
 
     def one_by_one(self) -> np.ndarray:
-        """The same from p evaluations."""
-        ratios = [
-            propose_flips(self.target, self.chain, NO_MEMO, np.array([j], np.int64)) for j in range(self.p)
-        ]
+        """The same from p evaluations, all of them by factors."""
+        ratios = []
+        for j in range(self.p):
+            self.chain.inverse.ints[[ROWS, STATE]] = 0, BEHIND
+            ratios.append(propose_flips(self.target, self.chain, NO_MEMO, np.array([j], np.int64)))
         return np.where(self.chain.position >= 0, -1.0, 1.0) * ratios
 
 

@@ -29,15 +29,31 @@ def part(*weights: float) -> RaoBlackwell:
 
 @pytest.mark.parametrize("weights", [(0, 0, 0), (0, 2, 0)])
 def test_shares_of_draws_alone(weights: tuple[float, ...]) -> None:
-    pip, variance = mix_with_visits([part(*weights)])
+    (pip,), (variance,) = mix_with_visits([part(*weights)])
     np.testing.assert_allclose(pip, [0.9, 0.1])
     np.testing.assert_allclose(variance, VISITS.var(axis=0, ddof=1) / 100**2 / 3)
 
 
 def test_both_where_most_chains_have_events() -> None:
-    pip, _ = mix_with_visits([part(1.0, 2.0, 0.0)])
+    (pip,), _ = mix_with_visits([part(1.0, 2.0, 0.0)])
     assert 0.8 <= pip[0] < 0.9
     assert 0.1 < pip[1] <= 0.3
+
+
+def test_replicates_count_equally() -> None:
+    """However long the time that their processes hold: one that stands still may have nearly all of it."""
+    rng = np.random.default_rng(0)
+    times = [1000.0, 1.0, 1.0, 1.0]
+    pips = [0.1, 0.9, 0.9, 0.9]
+    parts = []
+    for time, pip in zip(times, pips):
+        held = time * rng.uniform(0.9, 1.1, 5)
+        around = pip + 0.01 * rng.normal(size=(5, 2))
+        parts.append(RaoBlackwell.of_chains(held[:, None] * around, held, 100 * around, np.full(5, 100.0)))
+    looks = [Look(part.pip, part.variance, 4, part) for part in parts]
+    found = combine_pips(looks)
+    np.testing.assert_allclose(found.pip, np.mean(pips), atol=0.02)
+    assert (found.mcse > 0.15).all()
 
 
 def test_no_averages_without_events() -> None:
