@@ -71,7 +71,7 @@ def test_no_averages_without_events() -> None:
 def test_a_run_that_ends_within_its_first_burst() -> None:
     case = Case("plain", "independent", "fixed")
     posterior = wv.sample(
-        problem(case), wv.Hybrid(moves=4000), draws=1500, replicates=2, seed=3, progress=False
+        problem(case), wv.Hybrid(moves=4000, chains=2), draws=1500, replicates=2, seed=3, progress=False
     )
     assert posterior.rao_blackwell is None
     np.testing.assert_allclose(posterior.pip, posterior.frequencies)
