@@ -6,7 +6,8 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
 2. *sequential replacement*: at sizes 1, 2, …, K add the best variable, even where that lowers the posterior, and swap until nothing
    changes; then climb from each of these models. It finds modes behind a descent, where every search that only climbs ends at the null
    model;
-3. *iterated local search* from the best mode so far: change one to three variables, climb, and stay if it is not much worse.
+3. *iterated local search* from the best mode so far: add a variable and let the others adapt to it, or change some at random; climb,
+   and stay if it is not much worse.
 
 Where p is large, most of this is done among the variables of the models that 1 and 2 met and those correlated with them, and only
 climbs from the modes found there look at all variables.
@@ -50,7 +51,7 @@ from whichvars.problem.target import as_compiled
 LARGEST = 15  # K
 MOST_MODES = 8
 # nanoseconds that all scans together may take, roughly: the second number for each variable
-NANOSECONDS, NANOSECONDS_EACH = 0.8e6, 2.8e3
+NANOSECONDS, NANOSECONDS_EACH = 1.1e6, 2.5e3
 MOST_SCANS, FEWEST_SCANS = 1500, 60
 LONGEST_SCAN = 3e7  # nanoseconds: where one takes longer, nothing is looked for
 MOST_KICKS = 150
@@ -58,7 +59,7 @@ LEAST_SHARE = 1e-3  # of the best one's mass, of a variable that can stand in th
 LEAST_LOG_MASS = -9.0  # of a mode that chains jump to, relative to the best one's
 LARGE = 1000  # variables from which most of the search is among a part of them only
 KEPT_BACK = 0.4  # of the scans then, for climbs among all variables afterwards
-SCANS_IN_PART = 1500
+SCANS_IN_PART = 4000
 LONGEST = 512  # variables of a mode that can be noted
 Z_BYTES, ROW_BYTES, CACHE_BYTES = 32 << 20, 32 << 20, 16 << 20
 SEED = 20_260  # of the disturbances: the same modes whatever the seed of the run
@@ -248,7 +249,7 @@ def _search_part(problem: Problem, one: _Searcher, modes: Found, starts: list[np
     for model in [*met, *starts]:
         if inner.go_to(np.searchsorted(candidates, np.sort(model))):
             inner.search(climb, found)
-    _disturb(inner, found, MOST_KICKS)
+    _disturb(inner, found, 2 * MOST_KICKS)
     for a in np.argsort(-found.values[: found.ints[N_FOUND]], kind="stable"):
         if one.go_to(candidates[found.members[a, : found.sizes[a]]]):
             one.search(climb, modes)
