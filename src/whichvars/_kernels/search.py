@@ -19,7 +19,8 @@ from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.scan.scan import scan
 
 LEAST_GAIN = 1e-7  # in log posterior
-ALL_SHARE = 1.0 / 3.0  # of the disturbances, those that exchange all variables
+# of the disturbances: those that add a variable to which the others adapt, and those that exchange all variables
+HELD_SHARE, ALL_SHARE = 0.5, 0.2
 # how a search ended: with its work done; with no scan left; waiting for room
 DONE, SPENT, ROOM = range(3)
 
@@ -109,8 +110,8 @@ def _best_flip(chain, log_odds):
 
 
 @kernel
-def _swap(target, chain, memo, work, found):
-    """Give every variable's place to the one that fits best, given the others, until nothing changes.
+def _swap(target, chain, memo, work, found, held):
+    """Give every variable's place, but that of `held`, to the one that fits best, given the others, until nothing changes.
 
     A variable that was looked at goes to the end of the order, so that the scan of the next one finds most of its rows as they were.
     """
@@ -120,7 +121,8 @@ def _swap(target, chain, memo, work, found):
             return SPENT
         i = chain.order[chain.ints[SIZE] - 1 - settled]
         size = chain.ints[SIZE]
-        if not _flip(target, chain, memo, i):  # heredity, or the model without it has no mass
+        # heredity may keep it, or the model without it have no mass
+        if i == held or not _flip(target, chain, memo, i):
             if settled + 1 >= size:
                 return DONE
             settled += 1
@@ -168,7 +170,7 @@ def _climb(target, chain, memo, work, found):
         if _is_found(chain, found):
             return DONE
         before = log_posterior_of(chain)
-        ended = _swap(target, chain, memo, work, found)
+        ended = _swap(target, chain, memo, work, found, -1)
         if ended != DONE or log_posterior_of(chain) <= before + LEAST_GAIN:
             return ended
 
@@ -267,7 +269,7 @@ def _replace_sequentially(target, chain, memo, work, found, largest):
         if best < 0 or not _flip(target, chain, memo, best):
             return ROOM if chain.ints[NEEDED] > 0 else DONE
         size = chain.ints[SIZE]
-        ended = _swap(target, chain, memo, work, found)
+        ended = _swap(target, chain, memo, work, found, -1)
         if ended != DONE:
             return ended
         note_found(chain, found)
@@ -278,9 +280,13 @@ def _replace_sequentially(target, chain, memo, work, found, largest):
 
 @kernel
 def _disturb(target, chain, memo, rng):
-    """Flip one to three variables; or, one time in three, exchange all variables for others."""
+    """Exchange all variables for others; or flip one to three; or add one, to which the others have to adapt. Returns the latter, or −1."""
     p, size = chain.position.shape[0], chain.ints[SIZE]
-    if rng.random() < ALL_SHARE:
+    u = rng.random()
+    if u < HELD_SHARE:
+        j = int(rng.random() * p)
+        return j if chain.position[j] < 0 and _flip(target, chain, memo, j) else -1
+    if u < HELD_SHARE + ALL_SHARE:
         for _ in range(size):
             if chain.ints[SIZE] > 0:
                 _flip(target, chain, memo, chain.order[chain.ints[SIZE] - 1])
@@ -289,15 +295,16 @@ def _disturb(target, chain, memo, rng):
             if chain.position[j] < 0:
                 _flip(target, chain, memo, j)
             if chain.ints[NEEDED] > 0:
-                return
-        return
+                return -1
+        return -1
     for _ in range(1 + int(3.0 * rng.random())):
         if rng.random() < 0.5 or chain.ints[SIZE] == 0:
             _flip(target, chain, memo, int(rng.random() * p))
         else:
             _flip(target, chain, memo, chain.order[int(rng.random() * chain.ints[SIZE])])
         if chain.ints[NEEDED] > 0:
-            return
+            return -1
+    return -1
 
 
 @entry
@@ -317,9 +324,13 @@ def _disturb_and_climb(target, chain, memo, work, found, rng, home):
         if found.ints[SCANS_LEFT] <= 0:
             return SPENT
         found.ints[KICKS_LEFT] -= 1
-        _disturb(target, chain, memo, rng)
+        held = _disturb(target, chain, memo, rng)
         if chain.ints[NEEDED] > 0:
             return ROOM
+        if held >= 0:
+            ended = _swap(target, chain, memo, work, found, held)
+            if ended != DONE:
+                return ended
         ended = _climb_and_note(target, chain, memo, work, found)
         if ended != DONE:
             return ended

@@ -6,7 +6,11 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
 2. *sequential replacement*: at sizes 1, 2, …, K add the best variable, even where that lowers the posterior, and swap until nothing
    changes; then climb from each of these models. It finds modes behind a descent, where every search that only climbs ends at the null
    model;
-3. *iterated local search* from the best mode so far: change one to three variables, climb, and stay if it is not much worse.
+3. *iterated local search* from the best mode so far: add a variable and let the others adapt to it, or change some at random; climb,
+   and stay if it is not much worse.
+
+Where p is large, most of this is done among the variables of the models that 1 and 2 met and those correlated with them, and only
+climbs from the modes found there look at all variables.
 
 Their cost is bounded by a number of scans, so that it is a small share of a run and the same modes are found every time. They are
 searches: a posterior may have other modes, and where it is spread over very many models its modes have little of its mass.
@@ -24,6 +28,7 @@ from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.propose.mode_jumps import ModeJumps, Slot, new_mode_jumps, no_mode_jumps
+from whichvars._kernels.propose.stand_ins import ALIKE, MOST_EACH, fill_products
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars._kernels.search import (
@@ -39,17 +44,22 @@ from whichvars._kernels.search import (
     nothing_found,
     replace_sequentially,
 )
+from whichvars._kernels.target import Design, Target
 from whichvars.problem.problem import Problem
+from whichvars.problem.target import as_compiled
 
 LARGEST = 15  # K
 MOST_MODES = 8
 # nanoseconds that all scans together may take, roughly: the second number for each variable
-NANOSECONDS, NANOSECONDS_EACH = 0.8e6, 2.8e3
+NANOSECONDS, NANOSECONDS_EACH = 1.1e6, 2.5e3
 MOST_SCANS, FEWEST_SCANS = 1500, 60
 LONGEST_SCAN = 3e7  # nanoseconds: where one takes longer, nothing is looked for
 MOST_KICKS = 150
 LEAST_SHARE = 1e-3  # of the best one's mass, of a variable that can stand in the place of another
 LEAST_LOG_MASS = -9.0  # of a mode that chains jump to, relative to the best one's
+LARGE = 1000  # variables from which most of the search is among a part of them only
+KEPT_BACK = 0.4  # of the scans then, for climbs among all variables afterwards
+SCANS_IN_PART = 4000
 LONGEST = 512  # variables of a mode that can be noted
 Z_BYTES, ROW_BYTES, CACHE_BYTES = 32 << 20, 32 << 20, 16 << 20
 SEED = 20_260  # of the disturbances: the same modes whatever the seed of the run
@@ -87,10 +97,13 @@ def find_modes(problem: Problem, most: int = MOST_MODES) -> list[Mode]:
 class _Searcher:
     """A chain that goes from model to model, with all that scans need."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, variables: np.ndarray | None = None) -> None:
+        """With `variables`, all others stay out, and variables are numbered by their places in that array."""
         self.problem = problem
         capacity = problem.first_capacity()
         self.target = problem.target(capacity)
+        if variables is not None:
+            self.target = part_of(self.target, variables)
         self.chain = new_chain(self.target, capacity, CACHE_BYTES)
         self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
         self.memo = new_memo(0)
@@ -99,7 +112,8 @@ class _Searcher:
         capacity = max(2 * len(self.chain.slot), int(self.chain.ints[NEEDED]))
         self.chain = grow(self.chain, capacity)
         self.chain.ints[SCANNED] = 0
-        self.target = self.problem.target(capacity)
+        table = self.problem.target(capacity).slab.table
+        self.target = self.target._replace(slab=self.target.slab._replace(table=table))
         self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
 
     def go_to(self, members: np.ndarray) -> bool:
@@ -142,6 +156,33 @@ class _Searcher:
             self.make_room()
 
 
+def part_of(target: Target, variables: np.ndarray) -> Target:
+    """The posterior given that all variables but these, without parents, are out."""
+    design, slab, prior = target
+    widths = np.diff(design.offsets)[variables]
+    columns = np.concatenate([np.arange(design.offsets[j], design.offsets[j + 1]) for j in variables])
+    gram = np.empty((len(columns), len(columns)))
+    fill_products(design, columns, columns, gram)
+    offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    part = Target(
+        Design(
+            gram,
+            np.zeros((0, 0)),
+            design.diagonal[columns],
+            design.xty[columns],
+            offsets,
+            design.keys[variables],
+        ),
+        slab._replace(ridge=slab.ridge[columns], half_log_g=slab.half_log_g[columns]),
+        prior._replace(
+            log_odds=prior.log_odds[variables],
+            log_size=prior.log_size[: len(variables) + 1].copy(),
+            max_size=min(prior.max_size, len(variables)),
+        ),
+    )
+    return as_compiled(part, offsets)
+
+
 def scans_allowed(problem: Problem) -> int:
     """How many scans may be made: as many as take a given time, within bounds; 0 where one takes too long."""
     cost = scan_cost(problem.target(0), 5.0, 1.0)
@@ -158,25 +199,32 @@ def _search(problem: Problem) -> list[Mode]:
     one = _Searcher(problem)
     longest = min(problem.p, LONGEST)
     modes, path = nothing_found(MOST_MODES, longest), nothing_found(largest, longest)
-    modes.ints[SCANS_LEFT] = scans
+    in_part = problem.p > LARGE and not len(one.target.prior.links)
+    kept_back = int(KEPT_BACK * scans) if in_part else 0
+    modes.ints[SCANS_LEFT] = scans - kept_back
     if one.search(add_while_better, modes) == DONE:
         one.search(climb, modes)
     null = np.zeros(0, np.int64)
     one.go_to(null)
-    path.ints[SCANS_LEFT] = modes.ints[SCANS_LEFT] // 2
+    share = 1.0 if in_part else 0.5
+    path.ints[SCANS_LEFT] = int(share * modes.ints[SCANS_LEFT])
     modes.ints[SCANS_LEFT] -= path.ints[SCANS_LEFT]
     one.search(replace_sequentially, path, largest)
-    modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT]
+    modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT] + kept_back
     seen = [path.members[a, : path.sizes[a]].copy() for a in range(path.ints[N_FOUND])]
-    for start in [*sorted(seen, key=lambda model: -len(model)), null]:
-        if one.go_to(start):
-            one.search(climb, modes)
-    _disturb(problem, one, modes)
+    starts = [*sorted(seen, key=lambda model: -len(model)), null]
+    if in_part:
+        _search_part(problem, one, modes, starts)
+    else:
+        for start in starts:
+            if one.go_to(start):
+                one.search(climb, modes)
+        _disturb(one, modes, min(MOST_KICKS, 12 * problem.p))
     found = _read(one, modes)
     return _with_slots(one, found, scans // 4) if len(found) > 1 else found
 
 
-def _disturb(problem: Problem, one: _Searcher, modes: Found) -> None:
+def _disturb(one: _Searcher, modes: Found, kicks: int) -> None:
     """Iterated local search from the best mode."""
     n = int(modes.ints[N_FOUND])
     if n == 0:
@@ -184,8 +232,46 @@ def _disturb(problem: Problem, one: _Searcher, modes: Found) -> None:
     best = int(np.argmax(modes.values[:n]))
     home = np.zeros(modes.members.shape[1] + 1, np.int64)
     home[:-1], home[-1] = modes.members[best], modes.sizes[best]
-    modes.ints[KICKS_LEFT] = min(MOST_KICKS, 12 * problem.p)
+    modes.ints[KICKS_LEFT] = kicks
     one.search(disturb_and_climb, modes, np.random.Generator(np.random.PCG64(SEED)), home)
+
+
+def _search_part(problem: Problem, one: _Searcher, modes: Found, starts: list[np.ndarray]) -> None:
+    """Climbs and iterated local search where a scan of all variables is dear: among variables that look like those met so far, of
+    which a scan takes a few microseconds; then climbs among all variables from the modes found there."""
+    met = [modes.members[a, : modes.sizes[a]].copy() for a in range(modes.ints[N_FOUND])]
+    candidates = _alike(one, np.unique(np.concatenate([*met, *starts])))
+    if len(candidates) < 2:
+        return
+    inner = _Searcher(problem, candidates)
+    found = nothing_found(MOST_MODES, min(len(candidates), LONGEST))
+    found.ints[SCANS_LEFT] = SCANS_IN_PART
+    for model in [*met, *starts]:
+        if inner.go_to(np.searchsorted(candidates, np.sort(model))):
+            inner.search(climb, found)
+    _disturb(inner, found, 2 * MOST_KICKS)
+    for a in np.argsort(-found.values[: found.ints[N_FOUND]], kind="stable"):
+        if one.go_to(candidates[found.members[a, : found.sizes[a]]]):
+            one.search(climb, modes)
+
+
+def _alike(one: _Searcher, variables: np.ndarray) -> np.ndarray:
+    """These variables and those that are most correlated with them, in increasing order."""
+    design, rows = one.target.design, one.work.rows
+    first = design.offsets[:-1]
+    chosen = set(variables.tolist())
+    for j in variables:
+        column = int(first[j])
+        if len(design.gram):
+            products = design.gram[column]
+        elif len(rows.place) and rows.place[column] >= 0:  # a scan has made them
+            products = rows.values[rows.place[column]]
+        else:
+            continue
+        alike = products[first] ** 2 / (design.diagonal[column] * np.maximum(design.diagonal[first], 1e-300))
+        near = np.flatnonzero(alike > ALIKE)
+        chosen.update(near[np.argsort(-alike[near], kind="stable")[:MOST_EACH]].tolist())
+    return np.array(sorted(chosen), np.int64)
 
 
 def _read(one: _Searcher, modes: Found) -> list[Mode]:

@@ -9,6 +9,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, problem, truth
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR
 from whichvars.samplers import finding
 from whichvars.samplers.finding import Mode, find_modes
 
@@ -118,3 +119,35 @@ def test_copies_count_once(slab: object) -> None:
     modes = find_modes(target)
     assert sorted(len(mode.members) for mode in modes) in ([2], [0, 2])  # the null model can be one
     assert [int(j) // 20 for j in modes[0].members] == [0, 1]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.data.startswith("heredity")], ids=lambda c: c.id)
+def test_a_part_of_the_variables_has_the_same_posterior(case: Case) -> None:
+    """All other variables stay out; with all of them, in another order, modes are those of the problem."""
+    target = problem(case)
+    values = truth(case).log_joint
+    variables = np.array([4, 0, 3, 1])
+    one = finding._Searcher(target, variables)
+    for places in ([], [0], [1, 3], [2, 1, 0]):
+        model = sum(1 << int(variables[a]) for a in places)
+        if values[model] > -np.inf:
+            assert one.go_to(np.array(places, np.int64))
+            assert value_at(one) == pytest.approx(values[model] - values[0] + null_value(target), abs=1e-6)
+
+
+def null_value(target: wv.Problem) -> float:
+    return value_at(finding._Searcher(target))
+
+
+def value_at(one: finding._Searcher) -> float:
+    return float(one.chain.floats[LOG_MARGINAL] + one.chain.floats[LOG_PRIOR])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.data.startswith("heredity")], ids=lambda c: c.id)
+def test_search_in_a_part_of_the_variables(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where p is large: modes are still modes among all variables, and the best of so few is found."""
+    monkeypatch.setattr(finding, "LARGE", 3)
+    found = [mask(mode) for mode in finding._search(problem(case))]
+    assert set(found) <= local_optima(case)
+    values = truth(case).log_joint
+    assert max(values[found]) == pytest.approx(values.max(), abs=1e-6)

@@ -13,7 +13,6 @@ Where :math:`\gamma \cap C` has no mode's form the way back has probability 0, a
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ def no_mode_jumps(p: int) -> ModeJumps:
     return new_mode_jumps(p, [], np.zeros(0))
 
 
-def new_mode_jumps(p: int, modes: Sequence[Sequence[Slot]], weights: np.ndarray) -> ModeJumps:
+def new_mode_jumps(p: int, modes: list[tuple[Slot, ...]], weights: np.ndarray) -> ModeJumps:
     """Jumps between modes given by their slots, which are drawn with these weights. No variable may be in two slots of a mode."""
     core = sorted({int(j) for slots in modes for variables, _ in slots for j in variables})
     place = np.full(p, -1, np.int32)
