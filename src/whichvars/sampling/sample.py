@@ -23,6 +23,7 @@ from whichvars.samplers.starts import starting_models
 from whichvars.sampling.announcing import Announcer
 from whichvars.sampling.checkpoint import Checkpoint, locked, problem_fingerprint
 from whichvars.sampling.choosing import check_sampler, choose
+from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import exact
 from whichvars.sampling.executors import Executor, Pool, Threads
@@ -216,6 +217,13 @@ def executor_of(executor: Executor | None, threads: int | None) -> Executor:
     return executor
 
 
+def _new_replicate(problem: Problem, settings: Settings, seed: np.random.SeedSequence) -> Replicate:
+    """A replicate at its starting models. The time that it takes to find them counts, that of compiling does not."""
+    sampler, began = settings.sampler, clock()
+    run = sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
+    return Replicate(run, cpu_seconds=clock() - began)
+
+
 def _advance_all(
     problem: Problem,
     settings: Settings,
@@ -228,11 +236,7 @@ def _advance_all(
     """Advance all replicates until there is a reason to stop; returns the loop and the reason."""
     sampler, plan = settings.sampler, settings.plan
     replicates = [
-        saved[i]
-        if i in saved
-        else Replicate(
-            sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
-        )
+        saved[i] if i in saved else _new_replicate(problem, settings, seed)
         for i, seed in enumerate(settings.seeds())
     ]
     total = (
