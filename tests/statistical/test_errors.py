@@ -39,7 +39,8 @@ def test_errors_are_of_the_right_size(question):
     # 40 runs of at least 6 variables: the standard deviation of this share is 2 % or less. With two replicates, errors of
     # what is asked afterwards are known to a few degrees of freedom
     assert (0.89 if question == "run" else 0.8) < (np.abs(found) < 2).mean() < 0.99
-    assert (0.8 if question == "run" else 0.6) < found.std() < (1.25 if question == "run" else 1.7)
+    # none is smaller than is typical of like variables, so that they are rather too large than too small
+    assert (0.7 if question == "run" else 0.6) < found.std() < (1.25 if question == "run" else 1.7)
 
 
 def test_errors_from_four_replicates():

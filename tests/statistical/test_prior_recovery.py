@@ -45,13 +45,14 @@ def test_prior_comes_back(name: str, cases: list[Case], length: str) -> None:
             problem(case),
             sampler,
             truth(case, temper=0.0),
-            draws=SAMPLERS[name].draws or DRAWS[length],
+            draws=2 * (SAMPLERS[name].draws or DRAWS[length]),
             runs=SAMPLERS[name].runs,
-            start="mixed",
+            start="prior",  # modes say nothing where there are no data
             seed=zlib.crc32(f"prior {name} {case.id}".encode()) % 10**6,
             conditional=False,  # conditional probabilities know no temperature
         )
-        assert np.abs(found[case].all).max() < 4.5, (case, found[case])
+        # some thousand scores in all, of errors from short adaptive runs, which are too small by a seventh or so
+        assert np.abs(found[case].all).max() < 5.2, (case, found[case])
     for part in ("pips", "sizes", "models"):
         together = np.concatenate([getattr(f, part) for f in found.values()])
         assert np.sqrt(np.mean(together**2)) < 0.1 + SAMPLERS[name].rms, (part, found)

@@ -99,7 +99,9 @@ def scores(
         )
         for run in range(runs)
     ]  # fmt: skip
-    certain = np.minimum(truth.pips, 1 - truth.pips) < 1e-3  # may well never move in a run
+    certain = (
+        np.minimum(truth.pips, 1 - truth.pips) < 4e-3
+    )  # may well never move in a run: visits come in groups
     pip_scores = {"averages": np.zeros(0)}
     kinds = {"pips": ("pip", "mcse"), "frequencies": ("frequencies", "frequency_mcse")}
     if not conditional:
