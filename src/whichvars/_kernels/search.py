@@ -23,6 +23,8 @@ LEAST_GAIN = 1e-7  # in log posterior
 HELD_SHARE, ALL_SHARE = 0.5, 0.2
 # how a search ended: with its work done; with no scan left; waiting for room
 DONE, SPENT, ROOM = range(3)
+# the searches
+CLIMB, ADD_WHILE_BETTER, REPLACE_SEQUENTIALLY, DISTURB_AND_CLIMB, SCAN_ONLY = range(5)
 
 # places in Found.ints
 N_FOUND = 0
@@ -201,14 +203,9 @@ def note_found(chain, found):
         found.members[place, i] = chain.order[i]
 
 
-@entry
-def climb(target, chain, memo, work, found):
-    """Go to a mode from the chain's model, and note it."""
-    return _climb_and_note(target, chain, memo, work, found)
-
-
 @kernel
 def _climb_and_note(target, chain, memo, work, found):
+    """Go to a mode from the chain's model, and note it."""
     ended = _climb(target, chain, memo, work, found)
     if ended == DONE:
         note_found(chain, found)
@@ -234,14 +231,9 @@ def select_forward(target, chain, memo, max_size):
         accept(target, chain)
 
 
-@entry
-def add_while_better(target, chain, memo, work, found):
-    """``select_forward`` by scans."""
-    return _add_while_better(target, chain, memo, work, found)
-
-
 @kernel
 def _add_while_better(target, chain, memo, work, found):
+    """``select_forward`` by scans."""
     while found.ints[SCANS_LEFT] > 0:
         if not _scan(target, chain, work, found):
             return ROOM
@@ -251,15 +243,10 @@ def _add_while_better(target, chain, memo, work, found):
     return SPENT
 
 
-@entry
-def replace_sequentially(target, chain, memo, work, found, largest):
-    """At each size up to `largest`: add the best variable, *even where that lowers the posterior*, swap until nothing changes, and
-    note the model."""
-    return _replace_sequentially(target, chain, memo, work, found, largest)
-
-
 @kernel
 def _replace_sequentially(target, chain, memo, work, found, largest):
+    """At each size up to `largest`: add the best variable, *even where that lowers the posterior*, swap until nothing changes, and
+    note the model."""
     while chain.ints[SIZE] < largest:
         if found.ints[SCANS_LEFT] <= 0:
             return SPENT
@@ -307,15 +294,10 @@ def _disturb(target, chain, memo, rng):
     return -1
 
 
-@entry
-def disturb_and_climb(target, chain, memo, work, found, rng, home):
-    """From the model `home`, whose last place is its size: change some variables, climb, and stay at the mode found there if it is
-    better or little worse; `KICKS_LEFT` times."""
-    return _disturb_and_climb(target, chain, memo, work, found, rng, home)
-
-
 @kernel
 def _disturb_and_climb(target, chain, memo, work, found, rng, home):
+    """From the model `home`, whose last place is its size: change some variables, climb, and stay at the mode found there if it is
+    better or little worse; `KICKS_LEFT` times."""
     last = home.shape[0] - 1
     if not go_to_model(target, chain, memo, home, home[last]):
         return ROOM if chain.ints[NEEDED] > 0 else DONE
@@ -343,3 +325,23 @@ def _disturb_and_climb(target, chain, memo, work, found, rng, home):
         elif not go_to_model(target, chain, memo, home, home[last]):
             return ROOM if chain.ints[NEEDED] > 0 else DONE
     return DONE
+
+
+@entry
+def search(target, chain, memo, work, found, kind, largest, rng, home):
+    """One of the searches, or a scan alone: one entry, so that they are compiled together. Those that have no use for `largest`, `rng`
+    and `home` leave them alone. Returns DONE, SPENT or ROOM."""
+    return _search(target, chain, memo, work, found, kind, largest, rng, home)
+
+
+@kernel
+def _search(target, chain, memo, work, found, kind, largest, rng, home):
+    if kind == SCAN_ONLY:
+        return DONE if _scan(target, chain, work, found) else ROOM
+    if kind == ADD_WHILE_BETTER:
+        return _add_while_better(target, chain, memo, work, found)
+    if kind == REPLACE_SEQUENTIALLY:
+        return _replace_sequentially(target, chain, memo, work, found, largest)
+    if kind == DISTURB_AND_CLIMB:
+        return _disturb_and_climb(target, chain, memo, work, found, rng, home)
+    return _climb_and_note(target, chain, memo, work, found)

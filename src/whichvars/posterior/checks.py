@@ -45,7 +45,7 @@ KNOWN = 0.001  # share of its draws on models known before, from which on masses
 MOST_MASS = 1.1  # of the union of all visited models, in units of the total that a replicate estimates
 TRUSTED = 0.05  # share of draws on models known before, from which on the estimated total says something
 NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run must have visited
-SMALLEST = 1e-3  # differences of PIPs (root of the sum of squares) that nobody minds
+SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody minds
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ searches: a posterior may have other modes, and where it is spread over very man
 
 import threading
 from dataclasses import dataclass, replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,20 +28,21 @@ from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.propose.mode_jumps import ModeJumps, Slot, new_mode_jumps, no_mode_jumps
 from whichvars._kernels.propose.stand_ins import ALIKE, MOST_EACH, fill_products
-from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars._kernels.search import (
+    ADD_WHILE_BETTER,
+    CLIMB,
+    DISTURB_AND_CLIMB,
     DONE,
     KICKS_LEFT,
     N_FOUND,
+    REPLACE_SEQUENTIALLY,
     ROOM,
+    SCAN_ONLY,
     SCANS_LEFT,
     Found,
-    add_while_better,
-    climb,
-    disturb_and_climb,
     nothing_found,
-    replace_sequentially,
+    search,
 )
 from whichvars._kernels.target import Design, Target
 from whichvars.problem.problem import Problem
@@ -107,6 +107,7 @@ class _Searcher:
         self.chain = new_chain(self.target, capacity, CACHE_BYTES)
         self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
         self.memo = new_memo(0)
+        self.looking = nothing_found(1, 1)  # for scans that belong to no search
 
     def make_room(self) -> None:
         capacity = max(2 * len(self.chain.slot), int(self.chain.ints[NEEDED]))
@@ -124,9 +125,11 @@ class _Searcher:
             self.make_room()
         return True
 
-    def search(self, kernel: Any, found: Found, *settings: Any) -> int:
+    def search(self, kind: int, found: Found, largest: int = 0, home: np.ndarray | None = None) -> int:
+        rng = np.random.Generator(np.random.PCG64(SEED))
+        model = np.zeros(1, np.int64) if home is None else home
         while True:
-            ended = kernel(self.target, self.chain, self.memo, self.work, found, *settings)
+            ended = search(self.target, self.chain, self.memo, self.work, found, kind, largest, rng, model)
             if ended != ROOM:
                 return int(ended)
             self.make_room()
@@ -151,9 +154,7 @@ class _Searcher:
         return best, odds[best] - odds[v]
 
     def scan(self) -> None:
-        while (needed := scan_model(self.target, self.chain, self.work)) > 0:
-            self.chain.ints[NEEDED] = needed
-            self.make_room()
+        self.search(SCAN_ONLY, self.looking)
 
 
 def part_of(target: Target, variables: np.ndarray) -> Target:
@@ -202,14 +203,14 @@ def _search(problem: Problem) -> list[Mode]:
     in_part = problem.p > LARGE and not len(one.target.prior.links)
     kept_back = int(KEPT_BACK * scans) if in_part else 0
     modes.ints[SCANS_LEFT] = scans - kept_back
-    if one.search(add_while_better, modes) == DONE:
-        one.search(climb, modes)
+    if one.search(ADD_WHILE_BETTER, modes) == DONE:
+        one.search(CLIMB, modes)
     null = np.zeros(0, np.int64)
     one.go_to(null)
     share = 1.0 if in_part else 0.5
     path.ints[SCANS_LEFT] = int(share * modes.ints[SCANS_LEFT])
     modes.ints[SCANS_LEFT] -= path.ints[SCANS_LEFT]
-    one.search(replace_sequentially, path, largest)
+    one.search(REPLACE_SEQUENTIALLY, path, largest)
     modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT] + kept_back
     seen = [path.members[a, : path.sizes[a]].copy() for a in range(path.ints[N_FOUND])]
     starts = [*sorted(seen, key=lambda model: -len(model)), null]
@@ -218,7 +219,7 @@ def _search(problem: Problem) -> list[Mode]:
     else:
         for start in starts:
             if one.go_to(start):
-                one.search(climb, modes)
+                one.search(CLIMB, modes)
         _disturb(one, modes, min(MOST_KICKS, 12 * problem.p))
     found = _read(one, modes)
     return _with_slots(one, found, scans // 4) if len(found) > 1 else found
@@ -233,7 +234,7 @@ def _disturb(one: _Searcher, modes: Found, kicks: int) -> None:
     home = np.zeros(modes.members.shape[1] + 1, np.int64)
     home[:-1], home[-1] = modes.members[best], modes.sizes[best]
     modes.ints[KICKS_LEFT] = kicks
-    one.search(disturb_and_climb, modes, np.random.Generator(np.random.PCG64(SEED)), home)
+    one.search(DISTURB_AND_CLIMB, modes, home=home)
 
 
 def _search_part(problem: Problem, one: _Searcher, modes: Found, starts: list[np.ndarray]) -> None:
@@ -248,11 +249,11 @@ def _search_part(problem: Problem, one: _Searcher, modes: Found, starts: list[np
     found.ints[SCANS_LEFT] = SCANS_IN_PART
     for model in [*met, *starts]:
         if inner.go_to(np.searchsorted(candidates, np.sort(model))):
-            inner.search(climb, found)
+            inner.search(CLIMB, found)
     _disturb(inner, found, 2 * MOST_KICKS)
     for a in np.argsort(-found.values[: found.ints[N_FOUND]], kind="stable"):
         if one.go_to(candidates[found.members[a, : found.sizes[a]]]):
-            one.search(climb, modes)
+            one.search(CLIMB, modes)
 
 
 def _alike(one: _Searcher, variables: np.ndarray) -> np.ndarray:
