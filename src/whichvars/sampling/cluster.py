@@ -377,18 +377,20 @@ class DaskPool:
         """The result of a task. While waiting, check regularly that there are still workers.
 
         A task that prefers a worker which is lost is cancelled: if all other workers were lost too, Dask would not give
-        it to a new one.
+        it to a new one. This may happen even after the task is done, while its result still lies with the worker.
         """
         import distributed
 
         done = threading.Event()
         future.add_done_callback(lambda _: done.set())
-        while not done.wait(UPDATE_SECONDS):
-            self._update_workers()
-            if worker is not None and worker not in self.threads:
-                future.cancel(force=True)
         try:
-            return future.result()
+            while True:
+                if done.wait(UPDATE_SECONDS):
+                    with suppress(TimeoutError):
+                        return future.result(timeout=UPDATE_SECONDS)
+                self._update_workers()
+                if worker is not None and worker not in self.threads:
+                    future.cancel(force=True)
         except ImportError as error:
             raise ClusterError(f"a worker of {self.address} cannot import what it needs: {error}") from error
         except distributed.scheduler.KilledWorker as error:
