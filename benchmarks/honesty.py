@@ -197,7 +197,8 @@ def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, threads: int 
 def pilot(problem: wv.Problem, sampler: Any, seconds: float) -> float:
     """Draws a CPU second, of a run that takes about as long as that."""
     draws = 2000
-    once(problem, sampler, draws, SEED - 1)  # the search for modes, made once for a problem, is no part of the rate
+    # the search for modes, made once for a problem, is no part of the rate
+    once(problem, sampler, draws, SEED - 1)
     while True:
         run = once(problem, sampler, draws, SEED - 1)
         if run["cpu_seconds"] >= 0.4 * seconds:
