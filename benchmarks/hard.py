@@ -182,13 +182,14 @@ def wine() -> wv.Problem:
 def boston_products_data() -> Dataset:
     """Boston's 13 columns as recorded, their squares and products; CHAS is 0 or 1 and has no square."""
     data = datasets.load_boston("raw")
-    raw = data.X.to_numpy(float)
-    names = list(data.X.columns)
-    pairs = [
-        (i, j) for i, j in itertools.combinations_with_replacement(range(13), 2) if not i == j == names.index("CHAS")
-    ]  # fmt: skip
-    X = np.column_stack([raw, *(raw[:, i] * raw[:, j] for i, j in pairs)])
+    X = _with_products(data.X.to_numpy(float), list(data.X.columns).index("CHAS"))
     return _dataset(X, data.y.to_numpy(float), "Boston, products of raw columns")
+
+
+def _with_products(raw: np.ndarray, binary: int) -> np.ndarray:
+    """Columns with their squares and products, but for the square of the one that has two values."""
+    pairs = itertools.combinations_with_replacement(range(raw.shape[1]), 2)
+    return np.column_stack([raw, *(raw[:, i] * raw[:, j] for i, j in pairs if not i == j == binary)])
 
 
 def boston_products() -> wv.Problem:
@@ -201,12 +202,8 @@ def diabetes_data() -> Dataset:
     from sklearn.datasets import load_diabetes
 
     found = load_diabetes(as_frame=True, scaled=True)
-    raw, names = found.data.to_numpy(float), list(found.data.columns)
-    raw = raw / raw.std(axis=0)
-    pairs = [
-        (i, j) for i, j in itertools.combinations_with_replacement(range(10), 2) if not i == j == names.index("sex")
-    ]  # fmt: skip
-    X = np.column_stack([raw, *(raw[:, i] * raw[:, j] for i, j in pairs)])
+    raw = found.data.to_numpy(float)
+    X = _with_products(raw / raw.std(axis=0), list(found.data.columns).index("sex"))
     return _dataset(X, found.target.to_numpy(float), "diabetes with squares and products")
 
 

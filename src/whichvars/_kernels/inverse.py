@@ -12,8 +12,8 @@ so that a deletion costs O(1), and an addition or a swap one product of V and a 
 rank one, O(k²). The Cholesky factor (``linalg.py``) costs O(k³) where a column in the middle goes.
 
 Updates lose digits where columns are nearly collinear, and here is how many. Let v = max_i A_ii V_ii, the largest variance inflation
-factor of the models since V was made. V is accurate to about ε·v, where ε is the rounding unit, and what that does to the log marginal likelihood of a
-proposal is about
+factor of the models since V was made. V is accurate to about ε·v, where ε is the rounding unit. What that does to the log
+marginal likelihood of a proposal is about
 
     ε v (ρ + √(T T₀ ρ)),   ρ = A_jj/S_jj,   T = r²/S over σ²,   T₀ = yᵀy over σ²
 
@@ -48,7 +48,6 @@ EXPLAINED = 0  # ‖L⁻¹X_γᵀy‖²
 LOG_DETERMINANT = 1  # ½ log det A
 SUM_HALF_LOG_G = 2
 INFLATION = 3  # v, the largest since V was made from the factor
-
 
 # fields of Inverse that belong to the model; the others hold a proposal
 OF_ONE_MODEL = ("ints", "floats", "column", "matrix", "solved")
@@ -169,7 +168,7 @@ def insert_column(inverse, column, weights, pivot, right, half_log_g):
 def remove_row(inverse, row, work, half_log_g):
     """Take the column of a row out; those behind it move up. `work` is room for n entries."""
     matrix, solved, floats = inverse.matrix, inverse.solved, inverse.floats
-    # room for a row on its way: a place that no other function holds anything in
+    # room for a row on its way: no proposal of so many columns is under way when rows are removed
     passing = inverse.products[BLOCK - 1]
     n = inverse.ints[ROWS]
     diagonal = matrix[row, row]

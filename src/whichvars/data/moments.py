@@ -105,9 +105,8 @@ class Accumulator:
         self.weights = np.ones(self.block.shape[1])
         self.filled = 0
         self.sums: list[tuple[int, Moments]] = []  # (k, the sum of 2^k blocks)
-        self.blas = (
-            ThreadpoolController()
-        )  # for a single thread, so that results are the same on every machine
+        # for a single thread, so that results are the same on every machine
+        self.blas = ThreadpoolController()
 
     def add(self, columns: Sequence[np.ndarray], weights: np.ndarray | None = None) -> None:
         """Add rows, given as one vector of finite numbers for each column; rows of weight 0 are left out."""

@@ -374,9 +374,8 @@ class Problem:
     def _choose_engine(self, engine: str) -> None:
         n_columns = len(self.columns_used)
         fits = n_columns**2 * 8 <= GRAM_BYTES
-        small = (
-            n_columns <= 2048 or self.n >= 256
-        )  # otherwise a short dot product is cheaper than a cache miss
+        # otherwise a short dot product is cheaper than a cache miss
+        small = n_columns <= 2048 or self.n >= 256
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:

@@ -74,9 +74,8 @@ class Mode:
     log_mass: float  # of the model and all its one-variable flips together
     # for each variable v of the mode: those that can stand in its place, and π(mode − v + j) of each as a share of their sum
     slots: tuple[Slot, ...] = ()
-    log_cluster: float = (
-        -np.inf
-    )  # of all models with one variable from each slot, if what stands in one does not matter to the others
+    # of all models with one variable from each slot, if what stands in one does not matter to the others
+    log_cluster: float = -np.inf
 
 
 _known: "WeakKeyDictionary[Problem, list[Mode]]" = WeakKeyDictionary()

@@ -113,9 +113,8 @@ class HybridState(NamedTuple):
     # (p,): exact inclusion probabilities within K, as of the beginning of the stage: the sums of `known` can be far below
     # 1e-300 by its end, where a far better model was met
     means: np.ndarray
-    scaled: (
-        np.ndarray
-    )  # (2,): the share of scaled moves, and how many variables they proposed to change, in all
+    # (2,): the share of scaled moves, and how many variables they proposed to change, in all
+    scaled: np.ndarray
 
 
 @dataclass
@@ -134,7 +133,7 @@ class Hybrid:
     ----------
     chains : int
         Chains that share a table of rates and π̂; nothing else, once warm-up is over, and Monte Carlo errors
-        rest on how much they differ.
+        rest on how much they differ. The first two warm up; the others start where these are when counting begins.
     floor : float
         κ = floor/p: the larger, the more often improbable variables are tried.
     moves : int
@@ -269,7 +268,9 @@ class Hybrid:
         run.warmup, run.shared.learning = run.iterations, False
         run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit: JumpUnit = run.units[0]
-        unit.let_all_take_part(problem)
+        if run.warmup > 0:
+            unit.place_idle_chains(problem)
+        unit.taking_part = self.chains
         unit.forget()
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0

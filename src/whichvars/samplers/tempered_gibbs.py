@@ -114,11 +114,11 @@ class JumpUnit:
     # (chains, p): holding times · conditional inclusion probabilities, without those that the table holds
     sums: np.ndarray
     weights: np.ndarray  # (chains,): holding times
+    taking_part: int  # so many of the chains take turns, the first ones
     own: Any = None
     turn: int = 0  # the chain whose turn it is
     left: int = FIRST_TURN  # steps left of this turn
     length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
-    taking_part: int | None = None  # the chains that take turns, if not all of them
     events: int = 0  # since ``weights`` were last set to 0
 
     @property
@@ -150,17 +150,16 @@ class JumpUnit:
         least = max(float(self.floats[BEST]), *values) - LARGEST_LOG_ODDS
         start_counting_draws(self.tally, [c for c, value in zip(self.chains, values) if value >= least])
 
-    def let_all_take_part(self, problem: Problem) -> None:
+    def place_idle_chains(self, problem: Problem) -> None:
         """Have the chains that took no part so far start where the others are."""
-        for c in range(self.taking_part or len(self.chains), len(self.chains)):
-            model = self.chains[c % (self.taking_part or 1)]
+        for c in range(self.taking_part, len(self.chains)):
+            model = self.chains[c % self.taking_part]
             members = model.order[: model.ints[SIZE]].copy()
             self.chains[c] = place_chain(problem, self.chains[c], self.memo, members)
             self.chains[c].ints[SCANNED] = 0
         largest = max(len(chain.slot) for chain in self.chains)
         if largest > self.tally.record_models.shape[1]:
             self.tally = grow_tally(self.tally, problem.target(largest), largest)
-        self.taking_part = None
         self.turn, self.left, self.length = 0, FIRST_TURN, FIRST_TURN
 
     def make_room(self, problem: Problem, c: int) -> None:
@@ -206,6 +205,7 @@ def new_jump_unit(
         floats=np.array([1.0, kappa, -np.inf]),
         sums=np.zeros((r, p)),
         weights=np.zeros(r),
+        taking_part=r,
     )
 
 
@@ -226,7 +226,7 @@ def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *setti
         if unit.chains[c].ints[NEEDED]:
             unit.make_room(problem, c)
         elif unit.left == 0:
-            unit.turn = (c + 1) % (unit.taking_part or len(unit.chains))
+            unit.turn = (c + 1) % unit.taking_part
             if unit.turn == 0:
                 unit.length = min(2 * unit.length, TURN)
             unit.left = unit.length

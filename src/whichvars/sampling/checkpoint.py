@@ -334,9 +334,8 @@ class Checkpoint:
             self._room_taken.release()
 
     def _store(self, index: int, prepared: storage.Prepared, moment: tuple[int, int], copying: float) -> bool:
-        clock = (
-            time.thread_time()
-        )  # not wall time: other threads can use the CPU while this one waits for the disk
+        # not wall time: other threads can use the CPU while this one waits for the disk
+        clock = time.thread_time()
         try:
             storage.write(self._path(index), prepared, quick=True)
         except OSError as error:

@@ -163,3 +163,20 @@ def test_a_chain_stays_where_it_is_when_it_grows():
     expected = log_marginal_of(problem, sorted({*members, *flips.tolist()}))
     assert larger.floats[NEW_LOG_MARGINAL] == pytest.approx(expected, abs=1e-9)
     assert larger.floats[LOG_MARGINAL] == chain.floats[LOG_MARGINAL]
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
+def test_fifty_collinear_columns():
+    """Three directions and hardly anything else in sixty columns, of which a model has fifty: two samplers agree."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3)) @ rng.normal(size=(3, 60)) + 1e-3 * rng.normal(size=(120, 60))
+    y = X[:, :5].sum(axis=1) + rng.normal(size=120)
+    problem = wv.Problem(X, y, slab=wv.IndependentNormal(1.0), model_prior=wv.FixedInclusion(0.85))
+    a, b = (
+        wv.sample(problem, sampler, draws=draws, seed=draws, progress=False)
+        for sampler, draws in ((wv.Hybrid(), 20_000), (wv.AddDeleteSwap(), 100_000))
+    )
+    scores = (a.pip - b.pip) / np.hypot(a.mcse, b.mcse)
+    assert np.abs(scores).max() < 5
+    assert np.sqrt(np.mean(scores**2)) < 1.4
+    assert a.mean_size > 45

@@ -231,6 +231,18 @@ def test_every_chain_warms_up() -> None:
         assert np.all(run.units[0].totals()[1] > 0)
 
 
+def test_without_warm_up_every_chain_starts_at_its_own_model() -> None:
+    target = problem(Case("growing", "independent", "per-variable"))
+    sampler = wv.Hybrid()
+    starts = [np.array([j]) for j in range(sampler.chains)]
+    run = sampler.init(target, np.random.SeedSequence(5, spawn_key=(0,)), starts)
+    sampler.begin_counting(target, run)
+    unit = run.units[0]
+    assert [chain.order[: chain.ints[SIZE]].tolist() for chain in unit.chains] == [s.tolist() for s in starts]
+    advance_run(target, sampler, run, 400, None, 1)
+    assert np.all(unit.totals()[1] > 0)
+
+
 @pytest.mark.parametrize(
     "sampler",
     [wv.TemperedGibbs(), wv.Hybrid(), wv.Hybrid(moves=0)],
