@@ -27,6 +27,7 @@ def make_all(folder: Path) -> None:
                 "WHICHVARS_CACHE_DIR": str(Path(caches) / level),
                 "WHICHVARS_COMPILE": "1",
                 "WHICHVARS_PLAIN_NUMBA": "0",
+                "WHICHVARS_ROUTINES": "0",  # each entry in a file of its own, with all that it calls
                 "NUMBA_DISABLE_JIT": "0",
                 "PYTHONPATH": str(ROOT / "src"),
             }

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars._kernels.inverse import BEHIND, STATE, Inverse, copy_inverse, follow, new_inverse
-from whichvars._kernels.jit import by_reference, inlined
+from whichvars._kernels.jit import by_reference, inlined, routine
 from whichvars._kernels.linalg import adopt
 from whichvars._kernels.products.gram_cache import GramCache, new_gram_cache
 from whichvars._kernels.target import Target
@@ -161,7 +161,7 @@ def change(target, chain, j):
     chain.keys[1] ^= target.design.keys[j]
 
 
-@inlined
+@routine
 def accept(target, chain):
     """Make the proposal the current model."""
     ints = chain.ints

@@ -54,7 +54,7 @@ from whichvars._kernels.inverse import (
     remove_row,
     times_inverse,
 )
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.prior import proposed_heredity
 from whichvars._kernels.products.gram_cache import product
 
@@ -89,7 +89,7 @@ def proposed_log_prior(target, chain):
     return value + prior.log_size[size]
 
 
-@kernel
+@routine
 def _find_log_marginal(target, chain):
     """Log marginal likelihood of the proposal, from the inverse where that is cheaper and accurate, else from its factor."""
     if chain.ints[COLUMNS] >= FEWEST_COLUMNS and _bring_inverse_up_to_date(target, chain):
@@ -312,7 +312,7 @@ def set_model(target, chain, memo, members, n):
     return go_to_model(target, chain, memo, members, n)
 
 
-@kernel
+@routine
 def go_to_model(target, chain, memo, members, n):
     """Move the chain to the model members[:n] outright. False if that model has no mass; NEEDED as for
     ``evaluate``."""

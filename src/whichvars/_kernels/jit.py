@@ -52,6 +52,10 @@ if LINKED:
     ENTRY["pipeline_class"] = linking.EntryCompiler
 
 
+# In the machine code of a wheel, an entry has all that it needs in one file.
+ROUTINES = (
+    LINKED and linking.can_make_routines() and os.environ.get("WHICHVARS_ROUTINES", "1") not in ("", "0")
+)
 SOURCES = (PACKAGE / "_kernels", PACKAGE / "samplers")
 
 
@@ -67,7 +71,7 @@ def hash_of_sources(folders: tuple[Path, ...] = SOURCES) -> str:
 
 def source_stamp(folders: tuple[Path, ...] = SOURCES) -> str:
     """A hash of all kernel sources and of what compiles them."""
-    compiler = f"{platform.python_version()} numba {numba.__version__} {LINKED}"
+    compiler = f"{platform.python_version()} numba {numba.__version__} {LINKED} {ROUTINES}"
     return hashlib.sha256(f"{compiler} {hash_of_sources(folders)}".encode()).hexdigest()[:16]
 
 
@@ -154,6 +158,14 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compile(function, **KERNEL)
 
 
+def routine(function: Callable[..., Any]) -> Any:
+    """Like ``kernel``: for large functions that many entries need. It gets machine code of its own, which they share, where an
+    entry would otherwise compile all of it again; nothing of it is inlined where it is called."""
+    if not ROUTINES:
+        return kernel(function)
+    return _compile(function, **KERNEL | {"pipeline_class": linking.RoutineCompiler})
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Like ``kernel``: for small functions, which LLVM inlines by itself where that pays. In plain Numba, where each would be
     given the large named tuples by value, it is written out in place wherever it is called."""
@@ -183,8 +195,11 @@ def _compile(function: Callable[..., Any], **options: Any) -> Any:
         if not LINKED or options.get("_nrt", True):
             compiled: Any = numba.njit(cache=True, **options)(function)
         else:
-            compiled = numba.njit(**options)(function)
-            compiled._cache = linking.KernelCache(function, directory)
+            compiled = linking.without_literals(numba.njit(**options)(function))
+            if options["pipeline_class"] is linking.RoutineCompiler:
+                compiled._cache = linking.RoutineCache(function)
+            else:
+                compiled._cache = linking.KernelCache(function, directory)
         return compiled if locks is None or SHIPPED is not None else locks.share(compiled)
     finally:
         numba_config.CACHE_DIR = before

@@ -5,13 +5,19 @@ By itself Numba optimises every function together with all that it calls, makes 
 caller: what is at the bottom is compiled as often as there are functions above it. Nobody but other kernels calls a kernel, so here it
 is translated to LLVM's language, not optimised, and kept so. An entry is compiled as Numba always does, and finds in the module of
 each kernel that it calls everything that this kernel can reach: that is then optimised once, as a whole.
+
+A routine is a kernel that many entries call and that is too large to be inlined. It gets machine code of its own, once, under a name
+that depends on nothing but its own name and the types of its arguments; LLVM resolves that name when it loads an entry. Whatever calls a
+routine remembers to load it first when it is itself read from the disk.
 """
 
 import contextlib
 import gc
 import hashlib
+import importlib
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,9 +25,11 @@ from typing import Any, ClassVar
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler, Flags, compile_result
+from numba.core.funcdesc import default_mangler
 from numba.core.runtime.nrt import rtsys
+from numba.core.types import unliteral
 
 # what is overridden or used here and not meant for others
 PRIVATE = (
@@ -142,6 +150,8 @@ class KernelLibrary(JITCodeLibrary):
             for library in self._linking_libraries:
                 if isinstance(library, KernelLibrary):
                     needed |= dict.fromkeys(library.modules())
+                elif library in _routines:
+                    pass  # it is called by its name
                 elif library is not rtsys.library:  # Numba's run time: every entry has it by itself
                     needed[_Module.of(library)] = None
             self._needs = list(needed)
@@ -163,6 +173,8 @@ class EntryLibrary(JITCodeLibrary):
         if isinstance(library, KernelLibrary):
             _inherit(self, getattr(library, "_reload_init", ()))
             self._linking_libraries.extend(library.modules())  # which Numba links once each
+        elif library in _routines:
+            _inherit(self, library._reload_init)
         else:
             super().add_linking_library(library)
 
@@ -171,6 +183,40 @@ class EntryLibrary(JITCodeLibrary):
         manager = self._codegen._module_pass_manager()
         passes, *options = manager if isinstance(manager, tuple) else [manager]  # of Numba before 0.62: alone
         passes.run(self._final_module, *options)
+
+
+class RoutineLibrary(EntryLibrary):
+    """What a routine is compiled to. Python does not call it, so that there is no address to ask for."""
+
+    @property
+    def codegen(self) -> Any:
+        return _WithoutEnvironment(self._codegen)
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+
+_routines: set[Any] = (
+    set()
+)  # the libraries of all routines in this process, compiled or read; machine code of others jumps there
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What whoever calls a routine does when it is read from the disk: see that the routine is there."""
+
+    module: str
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> None:
+        getattr(importlib.import_module(self.module), self.name).compile(self.arguments)
+
+
+def _register_routine(library: Any, load: _Load) -> None:
+    library._reload_init.add(load)
+    _routines.add(library)
 
 
 def _inherit(library: Any, to_do: Any) -> None:
@@ -224,6 +270,28 @@ class KernelCache(FunctionCache):
         self._impl.folder = folder
 
 
+class _RoutineFiles(CompileResultCacheImpl):
+    """How a routine is written to the disk and read: as Numba does it for what Python calls."""
+
+    function: Any
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        result = super().rebuild(target_context, payload)
+        load = _Load(self.function.__module__, self.function.__qualname__, tuple(result.signature.args))
+        _register_routine(result.library, load)
+        return result
+
+
+class RoutineCache(FunctionCache):
+    """Numba's cache of a function, for a routine."""
+
+    _impl_class = _RoutineFiles
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._impl.function = function
+
+
 class _QuickFlags(Flags):
     """Numba's options of one compilation. It compares them tens of thousands of times, each time option by option, and gives all the
     same hash; here those that were set the same way are equal at once."""
@@ -271,6 +339,44 @@ class KernelCompiler(_QuickCompiler):
         context.add_dynamic_addr = partial(_address_of, context.add_dynamic_addr)
         self.state.library = KernelLibrary(context.codegen(), function.__qualname__)
         return super().compile_extra(function)
+
+
+class RoutineCompiler(_QuickCompiler):
+    """Numba's compiler for a function that gets machine code of its own, which entries call by its name."""
+
+    def compile_extra(self, function: Any) -> Any:
+        context = self.state.targetctx  # of this compilation only
+        context.add_dynamic_addr = partial(_address_of, context.add_dynamic_addr)
+        context.mangler = _name_of_routine
+        self.state.library = RoutineLibrary(context.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        result = super().compile_extra(function)
+        load = _Load(function.__module__, function.__qualname__, tuple(result.signature.args))
+        _register_routine(result.library, load)
+        return result
+
+
+def _name_of_routine(name: str, types: Any, **_: Any) -> str:
+    """The same in every process, other than the names that Numba makes, which count its functions."""
+    arguments = hashlib.sha256(", ".join(map(str, types)).encode()).hexdigest()[:16]
+    return default_mangler(name, (), abi_tags=(arguments,))
+
+
+def without_literals(dispatcher: Any) -> Any:
+    """Have a kernel compiled for whole numbers, not for the number 1 and for the number 2. LLVM knows which it is where that helps."""
+    as_numba_does = dispatcher.get_call_template
+
+    def get_call_template(arguments: Any, keywords: Any) -> Any:
+        plain = tuple(map(unliteral, arguments))
+        return as_numba_does(plain, {key: unliteral(value) for key, value in keywords.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+def can_make_routines() -> bool:
+    """Whether this Numba does what it is told to when it reads a function from the disk; from 0.62 on."""
+    return "_reload_init" in CodeLibrary.__init__.__code__.co_names
 
 
 def _address_of(as_numba_does: Any, builder: Any, address: int, info: str) -> Any:

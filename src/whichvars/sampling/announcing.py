@@ -18,7 +18,7 @@ EVERY = 0.2
 # seconds of compiling before anything is displayed
 PATIENCE = 0.5
 # seconds to lower one function, on the machine on which EFFORTS were measured
-LOWERING = 0.067
+LOWERING = 0.07
 # A function that takes this many seconds longer than expected includes optimising a whole kernel.
 LONG = 0.8
 # share of a sampler's functions that no other sampler uses, roughly
@@ -34,17 +34,17 @@ class Effort(NamedTuple):
 
 # measured with an empty cache directory; only rough, as it changes with every version
 EFFORTS = {
-    "exact": Effort(38, 1.3),
-    "Hybrid": Effort(162, 9.0),
-    "AddDeleteSwap": Effort(124, 6.2),
-    "Lamnisos": Effort(132, 6.7),
-    "IndividualAdaptation": Effort(137, 7.0),
-    "ASI": Effort(128, 6.4),
-    "PARNI": Effort(131, 6.4),
-    "TemperedGibbs": Effort(142, 7.4),
-    "SubsetGibbs": Effort(128, 6.6),
-    "ParallelTempering": Effort(161, 7.6),
-    "SequentialMonteCarlo": Effort(147, 7.8),
+    "exact": Effort(43, 0.7),
+    "Hybrid": Effort(207, 7.1),
+    "AddDeleteSwap": Effort(168, 5.5),
+    "Lamnisos": Effort(173, 5.7),
+    "IndividualAdaptation": Effort(180, 5.9),
+    "ASI": Effort(172, 6.0),
+    "PARNI": Effort(171, 5.9),
+    "TemperedGibbs": Effort(182, 6.2),
+    "SubsetGibbs": Effort(177, 7.4),
+    "ParallelTempering": Effort(202, 6.2),
+    "SequentialMonteCarlo": Effort(187, 6.1),
 }
 
 

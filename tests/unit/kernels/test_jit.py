@@ -109,7 +109,7 @@ def test_stamp_covers_every_file_with_kernels():
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         if path.relative_to(package).parts[0] not in ("_kernels", "samplers")
-        and any(line.startswith(("@kernel", "@entry", "@inlined", "@njit", "@numba")) for line in path.read_text().splitlines())
+        and any(line.startswith(("@kernel", "@routine", "@entry", "@inlined", "@njit", "@numba")) for line in path.read_text().splitlines())
     ]  # fmt: skip
     assert outside == []
 
@@ -265,7 +265,7 @@ import warnings
 from typing import NamedTuple
 import numpy as np
 from whichvars._kernels import jit
-from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
+from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel, routine
 
 @by_reference
 class Inner(NamedTuple):
@@ -294,9 +294,17 @@ def bump(inner, by):
         inner.words[0] += np.uint64(by)
     return inner.flags.shape[0]
 
+@routine
+def half(words, which):
+    return words[which] / 2
+
+@routine
+def weigh(inner, matrix):
+    return half(inner.words, 0) + half(inner.words, len(inner.flags)) + matrix[0, 0]
+
 @kernel
 def add_up(outer, total):
-    total += outer.number * outer.whole + bump(outer.inner, 3)
+    total += outer.number * outer.whole + bump(outer.inner, 3) + weigh(outer.inner, outer.matrix)
     for i in range(outer.matrix.shape[0]):
         outer.ints[i] += i
         for j in range(outer.matrix.shape[1]):
@@ -330,36 +338,56 @@ def test_named_tuples_by_reference_give_the_same_bits(tmp_path):
     kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
     linked = run_python(code, **kept).splitlines()
     again = run_python(code, **kept).splitlines()
+    whole = run_python(code, **kept, WHICHVARS_ROUTINES="0").splitlines()
     plain = run_python(code, **kept, WHICHVARS_PLAIN_NUMBA="1").splitlines()
     python = run_python(code, **kept, NUMBA_DISABLE_JIT="1").splitlines()
-    assert linked[-1] == again[-1] == "True"
+    assert linked[-1] == again[-1] == whole[-1] == "True"
     assert plain[-1] == python[-1] == "False"
-    assert linked[:-1] == again[:-1] == plain[:-1] == python[:-1]
+    assert linked[:-1] == again[:-1] == whole[:-1] == plain[:-1] == python[:-1]
 
 
 COUNT = (
     "compiled = lambda f: (sum(f.stats.cache_misses.values()), sum(f.stats.cache_hits.values()))\n"
-    "print(compiled(small.one), compiled(small.all_of_them), compiled(small.add_up), compiled(small.bump))"
+    "print(*map(compiled, (small.one, small.all_of_them, small.add_up, small.bump, small.weigh, small.half)))"
 )
 
 
 def test_nothing_is_compiled_twice(tmp_path):
-    """Neither in one process, whatever the number of named tuples, nor in two; kernels without their entries are read too."""
+    """Neither in one process, whatever the number of named tuples, nor in two; kernels without their entries are read too, and
+    entries have their routines read, or compiled where they are lost."""
     (tmp_path / "small.py").write_text(SMALL)
     path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
     kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
     code = f"import small\n{COUNT}"
-    assert run_python(code, **kept).splitlines()[-1] == "(1, 0) (1, 0) (1, 0) (1, 0)"
-    assert run_python(code, **kept).splitlines()[-1] == "(0, 1) (0, 1) (0, 0) (0, 0)"
-    for file in (tmp_path / "cache").rglob("small.all_of_them*"):
-        file.unlink()
+
+    def lose(files: str) -> None:
+        for file in (tmp_path / "cache").rglob(files):
+            file.unlink()
+
+    assert run_python(code, **kept).splitlines()[-1] == "(1, 0) (1, 0) (1, 0) (1, 0) (1, 0) (1, 0)"
+    assert run_python(code, **kept).splitlines()[-1] == "(0, 1) (0, 1) (0, 0) (0, 0) (0, 1) (0, 1)"
+    lose("small.all_of_them*")
     first, *answers, counts = run_python(code, **kept).splitlines()
-    assert counts == "(0, 1) (1, 0) (0, 1) (0, 0)"
-    for file in (tmp_path / "cache").rglob("*.bc"):  # the kernels' indices now name what is not there
-        file.unlink()
-    for file in (tmp_path / "cache").rglob("small.all_of_them*"):
-        file.unlink()
-    assert run_python(code, **kept).splitlines() == [first, *answers, "(0, 1) (1, 0) (1, 0) (1, 0)"]
+    assert counts == "(0, 1) (1, 0) (0, 1) (0, 0) (0, 1) (0, 1)"
+    lose("small.half*")
+    assert run_python(code, **kept).splitlines() == [
+        first,
+        *answers,
+        "(0, 1) (0, 1) (0, 0) (0, 0) (0, 1) (1, 0)",
+    ]
+    lose("small.weigh*")
+    assert run_python(code, **kept).splitlines() == [
+        first,
+        *answers,
+        "(0, 1) (0, 1) (0, 0) (0, 0) (1, 0) (0, 1)",
+    ]
+    lose("*.bc")  # the kernels' indices now name what is not there
+    lose("small.all_of_them*")
+    assert run_python(code, **kept).splitlines() == [
+        first,
+        *answers,
+        "(0, 1) (1, 0) (1, 0) (1, 0) (0, 1) (0, 1)",
+    ]
 
 
 def start_python(code: str, **environment: str) -> subprocess.Popen[str]:
@@ -386,13 +414,13 @@ def test_two_processes_compile_together_what_one_would(tmp_path):
     (tmp_path / "small.py").write_text(SMALL)
     path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
     kept = {"WHICHVARS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
-    functions = "(small.one, small.all_of_them, small.add_up, small.bump)"
+    functions = "(small.one, small.all_of_them, small.add_up, small.bump, small.weigh, small.half)"
     code = f"import small\nprint(*[sum(f.stats.cache_misses.values()) for f in {functions}])"
     running = [start_python(code, **kept) for _ in range(3)]
     outputs = [process.communicate(timeout=300)[0].splitlines() for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]
     counts = [list(map(int, lines[-1].split())) for lines in outputs]
-    assert [sum(each) for each in zip(*counts)] == [1, 1, 1, 1]
+    assert [sum(each) for each in zip(*counts)] == [1, 1, 1, 1, 1, 1]
     assert outputs[0][:-1] == outputs[1][:-1] == outputs[2][:-1]
 
 
@@ -456,10 +484,11 @@ def test_plain_numba_can_call_a_kernel(tmp_path):
         "import numba\n"
         "from whichvars._kernels import jit\n"
         "@jit.kernel\ndef low(x):\n    return x * 3.0\n"
-        "@jit.kernel\ndef high(x):\n    return low(x) + 1.0\n"
-        "@numba.njit\ndef call(x):\n    return high(x) + low(x)\n"
+        "@jit.routine\ndef middle(x):\n    return low(x) / 2.0\n"
+        "@jit.kernel\ndef high(x):\n    return low(x) + middle(x) + 1.0\n"
+        "@numba.njit\ndef call(x):\n    return high(x) + low(x) + middle(x)\n"
         "print(call(2.0))"
     )
     (tmp_path / "calls.py").write_text(code)
     path = os.pathsep.join([str(tmp_path), str(JIT_FILE.parents[2])])
-    assert run_python("import calls", PYTHONPATH=path, WHICHVARS_CACHE_DIR=str(tmp_path / "cache")) == "13.0"
+    assert run_python("import calls", PYTHONPATH=path, WHICHVARS_CACHE_DIR=str(tmp_path / "cache")) == "19.0"

@@ -37,7 +37,7 @@ from whichvars._kernels.count.averages import (
     grow_averages,
     no_averages,
 )
-from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.target import Target
 
 # places in Tally.ints
@@ -212,7 +212,7 @@ def end_iteration(target, chain, tally):
     _handle_event(target, chain, tally)
 
 
-@kernel
+@routine
 def _handle_event(target, chain, tally):
     ints, scans = tally.ints, tally.averages.ints
     if ints[NOW] == scans[NEXT_SCAN]:
@@ -338,7 +338,7 @@ def _merge_batches(tally):
     tally.ints[BATCH_LENGTH] *= 2
 
 
-@kernel
+@routine
 def _record(chain, tally):
     ints = tally.ints
     place = ints[RECORDS]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import by_reference, inlined, kernel
+from whichvars._kernels.jit import by_reference, inlined, kernel, routine
 from whichvars._kernels.linalg import dot
 from whichvars._kernels.products.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
@@ -64,7 +64,7 @@ def product(design, cache, entering, present):
     return _product_of_columns(design, cache, entering, present)
 
 
-@kernel
+@routine
 def _product_of_columns(design, cache, entering, present):
     if cache.kept.shape[0] == 0:
         return dot_product(design, entering, present)
@@ -97,7 +97,7 @@ def _keep_column(design, cache, column):
 # --- products with many columns at once
 
 
-@kernel
+@routine
 def block_products(design, cache, first, n, present, lanes, out):
     """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them. `lanes` is room to
     work, (8, n or more)."""

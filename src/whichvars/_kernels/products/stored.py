@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.jit import by_reference, entry, kernel
+from whichvars._kernels.jit import by_reference, entry, kernel, routine
 
 # How columns are stored
 NOT_STORED = 0  # as ``Design.columns``, or as the Gram matrix
@@ -114,7 +114,7 @@ def fits_together(held: Stored, n_columns: int) -> bool:
 # --- products of two columns
 
 
-@kernel
+@routine
 def stored_product(held, a, b):
     """x_aᵀ x_b."""
     i, j = held.where[a], held.where[b]

@@ -35,7 +35,7 @@ from whichvars._kernels.count.known import (
     new_known,
     note_scanned_model,
 )
-from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.scan.scan import scan_odds
 from whichvars._kernels.scan.scan_work import probability
 
@@ -115,7 +115,7 @@ def find_rates(target, chain, work, table, kappa, sums, weights):
     return place
 
 
-@kernel
+@routine
 def _make_entry(target, chain, work, table, kappa, sums, weights):
     needed = scan_odds(target, chain, work)
     if needed > 0:

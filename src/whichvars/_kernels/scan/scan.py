@@ -46,7 +46,7 @@ from whichvars._kernels.evidence import (
     log_marginal_at,
 )
 from whichvars._kernels.factor import extend_head, factor_proposal, pivot_is_sound
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.linalg import append, sum_log
 from whichvars._kernels.prior import add_heredity
 from whichvars._kernels.scan.additions import additions
@@ -96,7 +96,7 @@ def tempered_scan(target, chain, work):
     return _scan(target, chain, work, chain.floats[INVERSE_TEMPERATURE], bool(0))
 
 
-@kernel
+@routine
 def scan_odds(target, chain, work):
     """Like ``scan``, but fill ``work.odds``. Each is between e^−600 and e^600, or 0, or infinite. ``work.log_odds`` cannot be
     used afterwards. Under the independent slab this takes few logarithms, and odds have eight correct digits.
@@ -132,7 +132,7 @@ def scan_odds(target, chain, work):
     return 0
 
 
-@kernel
+@routine
 def _scan(target, chain, work, t, as_odds):
     ints, prior, offsets = chain.ints, target.prior, target.design.offsets
     p = offsets.shape[0] - 1
