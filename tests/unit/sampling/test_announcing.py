@@ -203,10 +203,10 @@ def test_a_run_goes_on_with_the_forecast_of_its_pilots(screen: Terminal, work: l
     with Announcer(True, "Hybrid") as pilot:
         work[0] = Work(True, 2.0, 20)
         pilot.look()
-    work[0] = Work(False, 500.0, 170)
+    work[0] = Work(False, 500.0, EFFORTS["Hybrid"].functions)
     screen.truncate(0)
     with Announcer(True, "Hybrid") as announcer:
-        work[0] = Work(True, 501.0, 171)
+        work[0] = Work(True, 501.0, EFFORTS["Hybrid"].functions + 1)
         announcer.look()
     assert LINE in screen.getvalue()
     assert "left" not in screen.getvalue()
