@@ -57,6 +57,9 @@ def test_errors_are_honest(replicates, question):
     found = scores(1000, replicates, 20_000 // replicates, QUESTIONS[question])
     if question == "run":
         assert 0.93 < (np.abs(found) < 2).mean() < 0.97
-    else:  # with one replicate they are larger than need be; with four they are known to a few degrees of freedom
+    else:
         assert (np.abs(found) < 2).mean() > 0.89
-        assert 0.3 < found.std() < 1.6
+        assert found.std() < 1.6
+        # With one replicate only the scatter of draws is known. The estimates have exact weights, whose error is far smaller on
+        # a problem with 256 models, so that nothing can be said from below.
+        assert replicates == 1 or found.std() > 0.3

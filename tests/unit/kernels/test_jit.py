@@ -364,30 +364,25 @@ def test_nothing_is_compiled_twice(tmp_path):
         for file in (tmp_path / "cache").rglob(files):
             file.unlink()
 
-    assert run_python(code, **kept).splitlines()[-1] == "(1, 0) (1, 0) (1, 0) (1, 0) (1, 0) (1, 0)"
-    assert run_python(code, **kept).splitlines()[-1] == "(0, 1) (0, 1) (0, 0) (0, 0) (0, 1) (0, 1)"
+    def check(entries_and_kernels: str, routines: str) -> list[str]:
+        """What was compiled and what was read; the older Numba has no routines, and treats them as kernels."""
+        *answers, counts = run_python(code, **kept).splitlines()
+        assert counts.startswith(entries_and_kernels)
+        assert counts.endswith(routines) or not jit.ROUTINES
+        return answers
+
+    answers = check("(1, 0) (1, 0) (1, 0) (1, 0)", "(1, 0) (1, 0)")
+    assert check("(0, 1) (0, 1) (0, 0) (0, 0)", "(0, 1) (0, 1)") == answers
     lose("small.all_of_them*")
-    first, *answers, counts = run_python(code, **kept).splitlines()
-    assert counts == "(0, 1) (1, 0) (0, 1) (0, 0) (0, 1) (0, 1)"
-    lose("small.half*")
-    assert run_python(code, **kept).splitlines() == [
-        first,
-        *answers,
-        "(0, 1) (0, 1) (0, 0) (0, 0) (0, 1) (1, 0)",
-    ]
-    lose("small.weigh*")
-    assert run_python(code, **kept).splitlines() == [
-        first,
-        *answers,
-        "(0, 1) (0, 1) (0, 0) (0, 0) (1, 0) (0, 1)",
-    ]
+    assert check("(0, 1) (1, 0) (0, 1) (0, 0)", "(0, 1) (0, 1)") == answers
+    if jit.ROUTINES:
+        lose("small.half*")
+        assert check("(0, 1) (0, 1) (0, 0) (0, 0)", "(0, 1) (1, 0)") == answers
+        lose("small.weigh*")
+        assert check("(0, 1) (0, 1) (0, 0) (0, 0)", "(1, 0) (0, 1)") == answers
     lose("*.bc")  # the kernels' indices now name what is not there
     lose("small.all_of_them*")
-    assert run_python(code, **kept).splitlines() == [
-        first,
-        *answers,
-        "(0, 1) (1, 0) (1, 0) (1, 0) (0, 1) (0, 1)",
-    ]
+    assert check("(0, 1) (1, 0) (1, 0) (1, 0)", "(0, 1) (0, 1)") == answers
 
 
 def start_python(code: str, **environment: str) -> subprocess.Popen[str]:
