@@ -63,18 +63,29 @@ def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
     runs = len(values)
     spread = values.std(axis=0, ddof=1) / np.sqrt(runs)
     t = (values.mean(axis=0) - truth) / np.maximum(spread, 1e-9)
-    return np.sign(t) * stats.norm.isf(np.maximum(stats.t.sf(np.abs(t), runs - 1), 1e-300))
+    return _normal_score(t, runs - 1)
+
+
+def _normal_score(t: np.ndarray, degrees: int) -> np.ndarray:
+    return np.sign(t) * stats.norm.isf(np.maximum(stats.t.sf(np.abs(t), degrees), 1e-300))
 
 
 def _by_reported_errors(
-    pips: list[Any], errors: list[Any], truth: np.ndarray, certain: np.ndarray
+    pips: list[Any], errors: list[Any], truth: np.ndarray, certain: np.ndarray, degrees: int
 ) -> np.ndarray:
-    """Scores of means over runs by the errors that the runs report."""
+    """Scores of means over runs by the errors that the runs report.
+
+    Where nearly all of the error is that of one run, it is known to no more degrees of freedom than that run has, and the score is a
+    normal score of t.
+    """
     found, mcse = np.array(pips), np.array(errors)
     stuck = np.isnan(mcse)
     assert not np.any(stuck & ~certain), "a variable that should move never did"
     known = ~stuck.any(axis=0)
-    return (found.mean(axis=0) - truth)[known] / (np.sqrt((mcse[:, known] ** 2).sum(axis=0)) / len(found))
+    squares = mcse[:, known] ** 2
+    score = (found.mean(axis=0) - truth)[known] / (np.sqrt(squares.sum(axis=0)) / len(found))
+    of_one_run = squares.max(axis=0) > 0.9 * squares.sum(axis=0)
+    return np.where(of_one_run, _normal_score(score, degrees), score)
 
 
 def scores(
@@ -102,6 +113,8 @@ def scores(
     certain = (
         np.minimum(truth.pips, 1 - truth.pips) < 4e-3
     )  # may well never move in a run: visits come in groups
+    chains = getattr(sampler, "chains", 1)
+    degrees = chains - 1 if chains > 1 else 31  # of the error of one run: from its chains or from batches
     pip_scores = {"averages": np.zeros(0)}
     kinds = {"pips": ("pip", "mcse"), "frequencies": ("frequencies", "frequency_mcse")}
     if not conditional:
@@ -110,7 +123,7 @@ def scores(
         kinds["averages"] = ("rao_blackwell", "rao_blackwell_mcse")
     for kind, names in kinds.items():
         values, errors = ([getattr(p, name) for p in posteriors] for name in names)
-        pip_scores[kind] = _by_reported_errors(values, errors, truth.pips, certain)
+        pip_scores[kind] = _by_reported_errors(values, errors, truth.pips, certain, degrees)
 
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE
