@@ -195,15 +195,23 @@ def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, threads: int 
 
 
 def pilot(problem: wv.Problem, sampler: Any, seconds: float) -> float:
-    """Draws a CPU second, of a run that takes about as long as that."""
+    """Draws a CPU second, of a run that takes about as long as that.
+
+    The first runs on a wide problem take several times as long as those that follow, until the memory of their tables has been used
+    once; so the rate is that of a run whose length another run has confirmed.
+    """
     draws = 2000
     # the search for modes, made once for a problem, is no part of the rate
     once(problem, sampler, draws, SEED - 1)
+    confirmed = False
     while True:
-        run = once(problem, sampler, draws, SEED - 1)
-        if run["cpu_seconds"] >= 0.4 * seconds:
-            return draws / run["cpu_seconds"]
-        draws = round(draws * min(10.0, max(2.0, 0.7 * seconds / max(run["cpu_seconds"], 1e-6))))
+        spent = once(problem, sampler, draws, SEED - 1)["cpu_seconds"]
+        long_enough = spent >= 0.5 * seconds
+        if long_enough and confirmed:
+            return draws / spent
+        confirmed = long_enough
+        if not long_enough:
+            draws = round(draws * min(10.0, max(2.0, 0.7 * seconds / max(spent, 1e-6))))
 
 
 def measure(
