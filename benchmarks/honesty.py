@@ -198,19 +198,19 @@ def pilot(problem: wv.Problem, sampler: Any, seconds: float) -> float:
     """Draws a CPU second, of a run that takes about as long as that.
 
     The first runs on a wide problem take several times as long as those that follow, until the memory of their tables has been used
-    once; so the rate is that of a run whose length another run has confirmed.
+    once. So a run counts as long enough only if one with twice the draws takes clearly longer.
     """
     draws = 2000
     # the search for modes, made once for a problem, is no part of the rate
     once(problem, sampler, draws, SEED - 1)
-    confirmed = False
     while True:
         spent = once(problem, sampler, draws, SEED - 1)["cpu_seconds"]
-        long_enough = spent >= 0.5 * seconds
-        if long_enough and confirmed:
-            return draws / spent
-        confirmed = long_enough
-        if not long_enough:
+        if spent >= 0.5 * seconds:
+            longer = once(problem, sampler, 2 * draws, SEED - 1)["cpu_seconds"]
+            if longer > 1.5 * spent:
+                return draws / spent
+            draws *= 2
+        else:
             draws = round(draws * min(10.0, max(2.0, 0.7 * seconds / max(spent, 1e-6))))
 
 

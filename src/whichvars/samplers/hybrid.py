@@ -19,7 +19,9 @@ In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–B
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests
-on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted.
+on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
+after warm-up (they double in length) shows that an event costs more than four times what m was chosen for, or less than a quarter,
+λ and m are chosen anew. Warm-up may have been in a region whose models are all in the table, and the mass elsewhere.
 
 Two of the chains warm up, with all of the steps. When counting begins, the others start from where these two are.
 """
@@ -123,6 +125,10 @@ class Stage:
 
     weight: float = 0.0  # of sums older than this stage
     learning: bool = True
+    # after warm-up, before this stage: events, look-ups in the table of rates, and those that found the model there
+    events: int = 0
+    lookups: int = 0
+    hits: int = 0
 
 
 @dataclass(frozen=True)
@@ -222,6 +228,7 @@ class Hybrid:
         end_stage_of_draws(unit.own.known, unit.own.means)
         if not run.shared.learning:
             unit.end_stage()
+            self._choose_anew(problem, run)
             return
         sums, weights = unit.totals()
         if weights.sum() > 0:
@@ -240,16 +247,40 @@ class Hybrid:
         unit.sums[:], unit.weights[:] = 0.5 * sums, 0.5 * weights
         run.shared.weight = float(unit.weights.sum())
 
+    def _choose_anew(self, problem: Problem, run: Run) -> None:
+        """After warm-up: λ and m from the counts of the stage that ends, where the old ones are far off."""
+        unit: JumpUnit = run.units[0]
+        stage: Stage = run.shared
+        lookups, hits = int(unit.table.ints[RATE_LOOKUPS]), int(unit.table.ints[RATE_HITS])
+        weight = float(unit.weights.sum())
+        new = weight - stage.weight
+        if self.moves is None and new > 0 and lookups > stage.lookups:
+            misses = 1 - (hits - stage.hits) / (lookups - stage.lookups)
+            moves = self._moves(problem, unit, misses)
+            if not 0.25 <= moves / unit.own.counts[MOVES] <= 4.0:
+                rate = max((unit.events - stage.events) / new - float(unit.floats[LAMBDA]), 1e-3)
+                unit.own.counts[MOVES] = moves
+                unit.floats[LAMBDA] = rate * self._draw_rate(misses)
+        stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
+
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
+        unit.own.counts[MOVES] = self._moves(problem, unit, misses)
+        self._choose_share(unit.own)
+        unit.floats[LAMBDA] = rate * self._draw_rate(misses)
+
+    def _moves(self, problem: Problem, unit: JumpUnit, misses: float) -> int:
+        """m: as many moves as take about as long as an event."""
+        if self.moves is not None:
+            return self.moves
         taking_part = unit.chains[: unit.taking_part]
         k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
         cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
-        moves = int(np.clip(cost / MOVE, 2, MOST_MOVES)) if self.moves is None else self.moves
-        share = min(4.0, 0.05 + 20 * misses**2) if self.draw_rate is None else self.draw_rate
-        unit.own.counts[MOVES] = moves
-        self._choose_share(unit.own)
-        unit.floats[LAMBDA] = rate * share
+        return int(np.clip(cost / MOVE, 2, MOST_MOVES))
+
+    def _draw_rate(self, misses: float) -> float:
+        """λ as a multiple of the mean total rate of flips."""
+        return min(4.0, 0.05 + 20 * misses**2) if self.draw_rate is None else self.draw_rate
 
     def _choose_share(self, own: HybridState) -> None:
         """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
@@ -272,6 +303,8 @@ class Hybrid:
             unit.place_idle_chains(problem)
         unit.taking_part = self.chains
         unit.forget()
+        unit.events, run.shared.weight = 0, 0.0
+        unit.table.ints[RATE_LOOKUPS], unit.table.ints[RATE_HITS] = 0, 0
         unit.own.counts[1:] = 0
         unit.own.accepted[:] = 0
         unit.own.ints[:, STAYED] = 0
