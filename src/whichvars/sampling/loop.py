@@ -209,6 +209,7 @@ class Loop:
     def _advance(self, index: int) -> None:
         """Advance one replicate by one chunk, and write a checkpoint of it if one is due."""
         run, began, cpu = self.runs[index], clock(), cpu_clock()
+        entered = began
         end, seconds = self._next(index)
         if end > run.iterations:
             self.late[index] |= seconds is None and self._time_left() <= 0
@@ -222,6 +223,8 @@ class Loop:
         if not self.counting[index] and (run.iterations == self.plan.warmup or enough):
             self._begin_counting(index)
             self.own_seconds[index] += clock() - now
-        self.cpu[index] += cpu_clock() - cpu
+        self.cpu[index] += min(
+            cpu_clock() - cpu, clock() - entered
+        )  # the second clock stops while anything is compiled
         if self.saver is not None:
             self.saver.write_if_due(index, self.snapshot(index), self._unfinished())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -362,3 +363,10 @@ def test_combine_replicates() -> None:
     pip, mcse = combine_replicates(means[:1], variances[:1], degrees=31)
     np.testing.assert_allclose(pip, means[0])
     np.testing.assert_allclose(mcse[:2], 0.02)
+
+
+def test_cpu_seconds_do_not_include_compiling(problem: wv.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the package stops while anything is compiled; here it never goes."""
+    for module in ("loop", "sample"):
+        monkeypatch.setattr(sys.modules[f"whichvars.sampling.{module}"], "clock", lambda: 0.0)
+    assert run(problem, wv.AddDeleteSwap(), threads=1).cpu_seconds == 0
