@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -368,5 +368,5 @@ def test_combine_replicates() -> None:
 def test_cpu_seconds_do_not_include_compiling(problem: wv.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of the package stops while anything is compiled; here it never goes."""
     for module in ("loop", "sample"):
-        monkeypatch.setattr(sys.modules[f"whichvars.sampling.{module}"], "clock", lambda: 0.0)
+        monkeypatch.setattr(importlib.import_module(f"whichvars.sampling.{module}"), "clock", lambda: 0.0)
     assert run(problem, wv.AddDeleteSwap(), threads=1).cpu_seconds == 0
