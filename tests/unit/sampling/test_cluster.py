@@ -90,7 +90,7 @@ def run(problem: wv.Problem, sampler: Any, where: str | None = None, **options: 
         "chunk": 500,
     }
     if getattr(sampler, "by_draws", True):
-        defaults |= {"draws": 6000, "warmup": 1200}
+        defaults |= {"draws": 3000, "warmup": 600}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wv.ConvergenceWarning)
         return wv.sample(problem, sampler, **{**defaults, **options})
