@@ -26,7 +26,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check src tests benchmarks papers wheels
 	$(BIN)/mypy
 
-# one process more than CI has cores: some wait, for a kernel that another compiles or for a run that was killed
+# one process more than CI has cores: some wait, for a kernel that another compiles or for a run that was killed. Where Python is told
+# to keep no bytecode, each of them would rewrite every test module again, for five seconds
+test: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	$(BIN)/pytest -n 3 --dist worksteal
 

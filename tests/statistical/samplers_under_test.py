@@ -26,10 +26,12 @@ class UnderTest:
     settings: run against enumeration and, at inverse temperature 0, against the prior.
     cases: "full", every slab with every model prior and all hard cases; "reduced", every slab once and half of the
         hard cases; "few", every slab once, every model prior, and some hard cases among them.
-    quick: which of its cases are in ``make test``; the others are in ``make test-slow``. Samplers of which that
-        has "few" are compared with the prior and their errors are judged there with fewer cases, too.
+    quick: which of its cases are in ``make test``; the others are in ``make test-slow``. "some" are three of the "few",
+        others for each such setting: for those that differ from one of KINDS in what they remember, in how many chains they
+        have or in how they move, so that the kind has shown already that slabs and priors are right.
     draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With
         several chains, so many that batches are long beside the chains' memory: reported errors rest on it.
+    quick_draws: the same in ``make test``, if not `draws`.
     runs: how many of them each case has; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
         on while draws are counted, which has a bias that falls with the length of the run: one that a user
@@ -52,8 +54,9 @@ class UnderTest:
 
     settings: Any
     cases: Literal["full", "reduced", "few"] = "reduced"
-    quick: Literal["full", "reduced", "few"] = "full"
+    quick: Literal["full", "reduced", "few", "some"] = "full"
     draws: int | None = None
+    quick_draws: int | None = None
     runs: int = RUNS
     rms: float = 1.3
     strong: Literal["all", "few", "one"] = "few"
@@ -94,14 +97,18 @@ SAMPLERS: dict[str, UnderTest] = {
     "ads-no-swap": UnderTest(
         wv.AddDeleteSwap(swap=0),
         one_step=wv.AddDeleteSwap(swap=0, memo_slots=64),
-        quick="few",
+        quick="some",
+        strong="one",
         swaps=False,
     ),
     "ads-small-memo": UnderTest(
-        wv.AddDeleteSwap(memo_slots=64), one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4), quick="few"
+        wv.AddDeleteSwap(memo_slots=64),
+        one_step=wv.AddDeleteSwap(swap=0.9, memo_slots=4),
+        quick="some",
+        strong="one",
     ),
     "ads-no-memo": UnderTest(
-        wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick="few"
+        wv.AddDeleteSwap(memo_slots=0), one_step=wv.AddDeleteSwap(memo_slots=0), quick="some", strong="one"
     ),
     "lamnisos": UnderTest(
         wv.Lamnisos(),
@@ -117,7 +124,7 @@ SAMPLERS: dict[str, UnderTest] = {
         prepare=uneven_probabilities,
         quick="reduced",
     ),
-    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="few"),
+    "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="some", strong="one"),
     "ia-coins-frozen": UnderTest(
         wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"),
         one_step=frozen,
@@ -126,6 +133,7 @@ SAMPLERS: dict[str, UnderTest] = {
     "rapa-5": UnderTest(
         wv.IndividualAdaptation(chains=5, merge_every=500),
         draws=100_000,
+        quick_draws=50_000,
         rms=1.6,
         quick="few",
         strong="one",
@@ -134,8 +142,9 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.IndividualAdaptation(chains=25, freeze_after=500, merge_every=370),
         cases="few",
         draws=250_000,
+        quick_draws=125_000,
         runs=6,
-        quick="few",
+        quick="some",
         strong="one",
     ),
     "pt-rapa": UnderTest(
@@ -150,9 +159,11 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.ParallelTempering(wv.IndividualAdaptation(w=0), rungs=2, chains=3, merge_every=500),
         cases="few",
         draws=60_000,
+        quick_draws=30_000,
         rms=1.6,
         tempers=False,
         strong="one",
+        quick="some",
     ),
     "pt-ads": UnderTest(
         wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3),
@@ -160,6 +171,7 @@ SAMPLERS: dict[str, UnderTest] = {
         draws=15_000,
         tempers=False,
         strong="one",
+        quick="some",
     ),
     "pt-lamnisos": UnderTest(
         wv.ParallelTempering(wv.Lamnisos(), rungs=2),
@@ -167,6 +179,7 @@ SAMPLERS: dict[str, UnderTest] = {
         draws=15_000,
         tempers=False,
         strong="one",
+        quick="some",
     ),
     "pt-one-rung": UnderTest(
         wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1),
@@ -174,6 +187,7 @@ SAMPLERS: dict[str, UnderTest] = {
         one_step=wv.ParallelTempering(wv.AddDeleteSwap(), rungs=1, memo_slots=64),
         tempers=False,
         strong="one",
+        quick="some",
     ),
     "asi": UnderTest(
         wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick="few"
@@ -182,14 +196,16 @@ SAMPLERS: dict[str, UnderTest] = {
     "asi-1": UnderTest(
         wv.ASI(chains=1),
         cases="few",
-        quick="few",
+        quick="some",
+        strong="one",
         swaps=False,
     ),
     "asi-1-always": UnderTest(
         wv.ASI(chains=1, adapt="always", memo_slots=0),
         cases="few",
         rms=1.6,
-        quick="few",
+        quick="some",
+        strong="one",
         swaps=False,
     ),
     "parni": UnderTest(
@@ -218,6 +234,7 @@ SAMPLERS: dict[str, UnderTest] = {
         cases="few",
         tempers=False,
         jumps=True,
+        quick="some",
     ),
     "hybrid": UnderTest(
         wv.Hybrid(),
@@ -231,17 +248,19 @@ SAMPLERS: dict[str, UnderTest] = {
         cases="few",
         tempers=False,
         jumps=True,
+        quick="some",
     ),
     "hybrid-fixed": UnderTest(
         wv.Hybrid(chains=3, floor=0.5, moves=3, draw_rate=0.4, memo_slots=0),
         cases="few",
         tempers=False,
         jumps=True,
+        quick="some",
     ),
     "hybrid-no-moves": UnderTest(
         wv.Hybrid(moves=0, draw_rate=2.0),
         tempers=False,
-        quick="few",
+        quick="some",
         jumps=True,
     ),
     # exact weights make the PIPs of small spaces exact, whatever the chains do: these show what the chains do
@@ -274,6 +293,9 @@ SAMPLERS: dict[str, UnderTest] = {
 KINDS = (
     "ads", "lamnisos", "rapa-5", "pt-rapa", "asi", "parni", "tempered-gibbs", "hybrid", "hybrid-by-time", "subset-gibbs",
 )  # fmt: skip
+
+# Settings of which ``make test`` has three cases or one, not the same for all of them
+IN_TURN = [name for name, tested in SAMPLERS.items() if tested.quick == "some"]
 
 
 def kinds_first() -> list[Any]:

@@ -177,7 +177,17 @@ def in_turn(first: list[Any], second: list[Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("slab", "move"), in_turn(list(TWO_MODES), ["rapa", "ads"]))
+OFTEN_BIMODAL = [("independent", "rapa"), ("g", "ads"), ("hyper-g/n", "rapa")]
+
+
+@pytest.mark.parametrize(
+    ("slab", "move"),
+    [
+        pytest.param(s, m, marks=[] if (s, m) in OFTEN_BIMODAL else pytest.mark.slow)
+        for s in TWO_MODES
+        for m in ("rapa", "ads")
+    ],
+)
 def test_two_modes(slab: str, move: str) -> None:
     target, exact = bimodal(slab)
     assert_add_delete_swap_is_stuck(slab)
@@ -212,8 +222,9 @@ def test_log_evidence_of_uscrime(slab: Any, move: str) -> None:
     assert np.abs((posterior.pip - exact.pip) / posterior.mcse).max() < 5
 
 
-@pytest.mark.parametrize("slab", ["g", "hyper-g", "bic", "independent"])
-@pytest.mark.parametrize("data", ["wide", "duplicate"])
+@pytest.mark.parametrize(
+    ("slab", "data"), in_turn(["g", "hyper-g", "bic", "independent"], ["wide", "duplicate"])
+)
 def test_prior_draws_without_mass(data: str, slab: str) -> None:
     """More columns than rows, or the same column twice: such models have likelihood zero, as in exact()."""
     case = Case(data, slab, "fixed")

@@ -69,8 +69,15 @@ def assert_add_delete_swap_is_stuck(slab: str) -> None:
             assert np.isnan(run.mcse[here]) or off > 10 * run.mcse[here]
 
 
-TWO_MODES = [(s, m) for s in STRONG for m in ("rapa", "ads")] + [
-    (s, m) for s in ("independent", "g") for m in ("ia", "lamnisos")
+# every slab and every move is in ``make test``, all of them together in ``make test-slow``
+TWO_MODES = [
+    pytest.param(s, m, marks=[] if i % 2 == ("rapa", "ads").index(m) else pytest.mark.slow)
+    for i, s in enumerate(STRONG)
+    for m in ("rapa", "ads")
+] + [
+    pytest.param(s, m, marks=[] if (s, m) in (("independent", "ia"), ("g", "lamnisos")) else pytest.mark.slow)
+    for s in ("independent", "g")
+    for m in ("ia", "lamnisos")
 ]
 
 
@@ -113,9 +120,20 @@ RUNG_MOVES = {**MOVES, "lamnisos": wv.Lamnisos(max_changes=2)}
 RUNGS_TESTED = [(c, m) for c in RUNG_CASES for m in ("rapa", "ads")] + [
     (c, m) for c in RUNG_CASES[:2] for m in ("ia", "lamnisos")
 ]
+# every case and every move
+RUNGS_QUICK = [(c, ("rapa", "ads")[i % 2]) for i, c in enumerate(RUNG_CASES)] + [
+    (RUNG_CASES[0], "lamnisos"),
+    (RUNG_CASES[1], "ia"),
+]
 
 
-@pytest.mark.parametrize(("case", "move"), RUNGS_TESTED, ids=[f"{m}-{c.id}" for c, m in RUNGS_TESTED])
+@pytest.mark.parametrize(
+    ("case", "move"),
+    [
+        pytest.param(c, m, id=f"{m}-{c.id}", marks=[] if (c, m) in RUNGS_QUICK else pytest.mark.slow)
+        for c, m in RUNGS_TESTED
+    ],
+)
 def test_every_rung_has_its_own_target(case: Case, move: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Temperatures and probabilities held fixed; all rungs' models after every third iteration: looking costs more than moving,
     and an odd number meets pairs of rungs of either parity in turn."""

@@ -370,13 +370,19 @@ def log_model_prior(
             log_prior -= float(np.log(sizes.sum()))
         return log_prior
     if prior[0] == "beta-binomial":
-        sizes_law = scipy.stats.betabinom(p, prior[1], prior[2])
+        log_sizes = _log_beta_binomial(p, float(prior[1]), float(prior[2]))
         ways = scipy.special.gammaln(p + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(p - k + 1)
-        log_prior = float(sizes_law.logpmf(k) - ways)
+        log_prior = float(log_sizes[k] - ways)
         if max_size is not None and max_size < p:
-            log_prior -= float(np.log(np.sum(sizes_law.pmf(np.arange(max_size + 1)))))
+            log_prior -= float(np.log(np.sum(np.exp(log_sizes[: max_size + 1]))))
         return log_prior
     raise ValueError(f"unknown prior {prior[0]!r}")
+
+
+@lru_cache
+def _log_beta_binomial(p: int, a: float, b: float) -> np.ndarray:
+    """Of all sizes, (p + 1,): SciPy takes longer to make a distribution than to evaluate it."""
+    return scipy.stats.betabinom(p, a, b).logpmf(np.arange(p + 1))
 
 
 def log_heredity_priors(

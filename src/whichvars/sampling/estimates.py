@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -230,8 +231,11 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
                 weights[key][r] += share
     listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
     for r, estimate in enumerate(estimates):
-        rows = np.split(estimate.records.indices, estimate.records.indptr[1:-1])
-        others = [key for row in rows if (key := tuple(row.tolist())) not in listed_models]
+        # as lists, whose slices cost little: those of arrays take as long as a short run
+        variables = estimate.records.indices.tolist()
+        bounds = [0, *estimate.records.indptr[1:-1].tolist(), len(variables)]
+        rows = (tuple(variables[first:end]) for first, end in pairwise(bounds))
+        others = [key for key in rows if key not in listed_models]
         for key in others:
             weights.setdefault(key, np.zeros(replicates))[r] += max(1 - listed[r], 0.0) / len(others)
     kept = KeptModels.of_replicates(weights)

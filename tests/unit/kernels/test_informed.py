@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.in_turn import in_turn
 from support.kernels import chain_at
 from support.paired import make_paired
 from unit.kernels.test_bernoulli import MILLION, chi_square, law_of
@@ -101,8 +102,7 @@ def at_scale(estimate: list[float], zeta: float) -> Informed:
     return informed
 
 
-@pytest.mark.parametrize("zeta", ZETAS)
-@pytest.mark.parametrize("name", ESTIMATES)
+@pytest.mark.parametrize(("name", "zeta"), in_turn(ESTIMATES, ZETAS))
 def test_law_of_additions(name: str, zeta: float) -> None:
     informed = at_scale(ESTIMATES[name], zeta)
     counts = np.zeros(64, np.int64)

@@ -70,7 +70,8 @@ def write_callee(folder: Path, result: str) -> None:
 CALL = "from package._kernels.caller import caller; print(caller(1.0), sum(caller.stats.cache_hits.values()))"
 
 
-@pytest.mark.parametrize("plain", [True, False])
+# of plain Numba it says only that our own stamp is needed
+@pytest.mark.parametrize("plain", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_changed_callee_in_another_file(plain, tmp_path):
     write_package(tmp_path, plain=plain)
     cache = tmp_path / "cache"

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from support.in_turn import in_turn
 from support.kernels import accept_proposal, evaluate_again, log_marginal_of, propose_flips
 from support.paired import SLABS, Paired, make_paired
 from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, LOG_PRIOR, NEEDED, SIZE, Chain, grow, new_chain
@@ -171,10 +172,10 @@ def walking_case(slab: str, kind: str) -> Paired:
     return case
 
 
-@pytest.mark.parametrize("slots", [0, 64, 1 << 14])
-@pytest.mark.parametrize("kind", WALKS)
-@pytest.mark.parametrize("slab", ["independent", "g-prior", "hyper-g"])
-@pytest.mark.parametrize("engine", ["gram", "columns"])
+@pytest.mark.parametrize(
+    ("slots", "slab", "kind", "engine"),
+    in_turn([0, 64, 1 << 14], ["independent", "g-prior", "hyper-g"], WALKS, ["gram", "columns"]),
+)
 def test_long_walk_stays_right(slab, kind, slots, engine):
     case = walking_case(slab, kind)
     walk = Walk(case.problem(engine=engine), capacity=2, memo=new_memo(slots), seed=slots)

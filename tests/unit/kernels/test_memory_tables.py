@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.in_turn import in_turn
 from support.kernels import from_python
 from support.paired import make_paired, model_priors
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, NULL_KEY, SIZE
@@ -216,9 +217,14 @@ def test_counts_equal_a_naive_recount(draws, chunk):
         assert tuple(t.record_values[r]) == (marginal, prior)
 
 
-@pytest.mark.parametrize("memo_slots", [0, 1 << 12])
-@pytest.mark.parametrize("room", [1, 2, 3, 5, 16])
-@pytest.mark.parametrize("parts", [{}, {"duplicate": True}, {"groups": [[0, 1], [2], [3], [4], [5], [6, 7]]}])
+@pytest.mark.parametrize(
+    ("room", "parts", "memo_slots"),
+    in_turn(
+        [1, 2, 3, 5, 16],
+        [{}, {"duplicate": True}, {"groups": [[0, 1], [2], [3], [4], [5], [6, 7]]}],
+        [0, 1 << 12],
+    ),
+)
 @pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
 def test_a_table_that_overflows_keeps_exact_counts(room, parts, memo_slots):
     problem, sampler = a_problem(**parts), AddDeleteSwap(memo_slots=memo_slots)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, data, priors, problem, truth
+from support.in_turn import in_turn
 from support.kernels import propose_flips
 from whichvars._kernels.chain import (
     BREAKDOWNS,
@@ -143,8 +144,7 @@ def near_singular(slab: str, engine: str, near: str, groups: bool, perfect: bool
     return Setting(build(X[:, order], y, SLABS[slab][0], groups=labels, engine=engine))
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("slab", SLABS)
+@pytest.mark.parametrize(("slab", "prior"), in_turn(SLABS, PRIORS))
 def test_against_one_by_one(slab, prior):
     for name in ("plain", "duplicate", "groups", "wide", "columns", "unscaled"):
         s = setting(Case(name, slab, prior))
@@ -425,9 +425,10 @@ def test_a_factor_lost_to_rounding():
     assert found[6] == np.inf
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("slab", ["independent", "g", "hyper-g/n"])
-@pytest.mark.parametrize("name", ["three-heredity", "heredity", "heredity-groups"])
+@pytest.mark.parametrize(
+    ("prior", "slab", "name"),
+    in_turn(PRIORS, ["independent", "g", "hyper-g/n"], ["three-heredity", "heredity", "heredity-groups"]),
+)
 def test_heredity(name, slab, prior):
     """At every model that is allowed: the oracle's, forbidden flips too."""
     case = Case(name, slab, prior)

@@ -9,6 +9,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import PRIORS, SLABS, Case, problem
+from support.in_turn import in_turn
 from support.kernels import scan_odds_model, walk_and_scan
 from unit.kernels.test_scan import (
     ENGINES,
@@ -45,8 +46,7 @@ def check(s: Setting, note: Any = "") -> np.ndarray:
     return log_odds
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("slab", SLABS)
+@pytest.mark.parametrize(("slab", "prior"), in_turn(SLABS, PRIORS))
 def test_odds_are_those_of_the_scan(slab, prior):
     for name in ("plain", "duplicate", "groups", "wide", "columns", "unscaled", "weights", "heredity"):
         s = setting(Case(name, slab, prior))

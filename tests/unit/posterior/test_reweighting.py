@@ -43,7 +43,11 @@ def made_with_it(slab, situation):
     return case.posterior(theirs), again, again.coefficients(0.9), again.top_models(5)
 
 
-@pytest.mark.parametrize(("before", "after", "situation"), CASES)
+# every third: all slabs, before and after, and all situations are among them
+@pytest.mark.parametrize(
+    ("before", "after", "situation"),
+    [pytest.param(*case, marks=[] if i % 3 == 0 else pytest.mark.slow) for i, case in enumerate(CASES)],
+)
 def test_exact_posterior_under_another_slab(before, after, situation):
     case = make_paired(before, **SITUATIONS[situation])
     new = wv.exact(case.problem()).reweight(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import whichvars as wv
+from support.in_turn import in_turn
 from support.kernels import chain_at, log_marginal_of
 from whichvars._kernels.chain import SIZE, new_chain
 from whichvars._kernels.count.model_table import new_memo
@@ -263,8 +264,11 @@ SAMPLERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
-@pytest.mark.parametrize("name", ["csc", "bed", "mapped"])
+@pytest.mark.parametrize(
+    ("sampler", "name"),
+    in_turn(SAMPLERS, ["csc", "bed", "mapped"]),
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_every_sampler_finds_the_exact_probabilities(sampler, name, tmp_path):
     problem = quiet(form(name, tmp_path), always_include=[12], engine="columns")
     exact = wv.exact(problem).pip

@@ -140,7 +140,14 @@ CASES = [Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(S
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+# statistical/test_against_enumeration.py has the plain ones, and columns, of this sampler too
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, id=c.id, marks=pytest.mark.slow if c.data in ("plain", "columns") else [])
+        for c in CASES
+    ],
+)
 def test_against_enumeration(case: Case) -> None:
     posteriors = runs(case, SMALL)
     exact = truth(case)

@@ -183,7 +183,7 @@ def test_counts_equal_a_naive_recount(rungs: int, move: str) -> None:
     target = problem(Case("plain", "g", "per-variable"))
     sampler = wv.ParallelTempering(MOVES[move], rungs=rungs)
     run = start_run(target, sampler)
-    unit, warmup, draws = run.units[0], 37, 900
+    unit, warmup, draws = run.units[0], 37, 400
     visited, slots = [], [unit.ladder.slot.copy()]
     for i in range(warmup + draws):
         advance_run(target, sampler, run, 1, None, 1)
@@ -308,7 +308,7 @@ def test_threads_and_chunks_do_not_matter(move: str) -> None:
 
     def run(threads: int, chunk: int | None) -> wv.Posterior:
         return wv.sample(
-            target, sampler, draws=1200, replicates=2, seed=5, threads=threads, chunk=chunk, progress=False,
+            target, sampler, draws=360, warmup=120, replicates=2, seed=5, threads=threads, chunk=chunk, progress=False,
             start=list(range(8)),
         )  # fmt: skip
 
