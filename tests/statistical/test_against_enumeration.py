@@ -183,14 +183,13 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def compute(sampler: str, case: Case, length: str) -> Scores:
     tested = SAMPLERS[sampler]
-    few_runs = length == "quick" and sampler in IN_TURN
     own = (tested.quick_draws if length == "quick" else None) or tested.draws
     return scores(
         problem(case),
         tested.settings,
         truth(case),
         draws=own or DRAWS[length if case in CASES["few"] or is_strong(case.data) else "long"],
-        runs=min(tested.runs, 8) if few_runs else tested.runs,
+        runs=tested.runs,
         start=case.starting_models,
         seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
     )
