@@ -145,6 +145,11 @@ def _moments(
         totals.add(fit, location)
     mass, total = np.minimum(masses.values[0], 1.0), totals.values[0]
     along_total = fixed.row @ total  # the functionals are linear
+    flat = _Sums(kept, fixed.flat.shape[1])  # of families that are not Gaussian
+    for fit in batches if fixed.flat.shape[1] else ():
+        assert fit.flat_b is not None
+        flat.add_lines(fit, fit.flat_b.T)
+    along_total += fixed.flat @ flat.values[0]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
@@ -169,7 +174,8 @@ def _moments(
         shift = centre - total
         about = squares.values[1:] + masses.values[1:] * shift**2 + (1 - masses.values[1:]) * total**2
         about += 2 * shift * (totals.values[1:] - masses.values[1:] * centre)
-        by_replicate = np.hstack([totals.values[1:] @ fixed.row.T, totals.values[1:]])
+        along_replicates = totals.values[1:] @ fixed.row.T + flat.values[1:] @ fixed.flat.T
+        by_replicate = np.hstack([along_replicates, totals.values[1:]])
         variances = np.hstack([along_squares.values[1:], about])
         sds = np.concatenate([along_sd, sd])
         mean_mcse, sd_mcse = standard_error(by_replicate), standard_error(variances) / (2 * sds)

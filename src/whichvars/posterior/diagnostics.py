@@ -365,6 +365,12 @@ def lost_arithmetic(posterior: "Posterior") -> list[str]:
             f"{_count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given "
             "no mass; columns are nearly collinear at very different scales: use scale='unit'"
         )
+    infinite = posterior.troubles.get("diverging", 0)
+    if infinite and posterior.problem.evidence == "bas":
+        found.append(
+            f"{_count(infinite, 'model')} separated the response, so that the likelihood has no maximum, and "
+            f"{'was' if infinite == 1 else 'were'} given no mass: BAS's formula has no meaning there. Use evidence='auto'"
+        )
     if posterior.troubles.get("perfect_fits"):
         found.append(
             "some models fit y perfectly to rounding; their probabilities relative to one another rest on that rounding. "
