@@ -84,7 +84,7 @@ def test_coefficients(name, slab):
 def test_predictions(name):
     offset = np.linspace(-0.5, 0.5, 50)
     frame, _, posterior, data = case(name, wv.IndependentNormal(2.0), offset=offset)
-    new = frame.iloc[:6] + [0.5, 4.0, -0.1, 1.0]
+    new = frame.iloc[:6].add([0.5, 4.0, -0.1, 1.0])
     with pytest.raises(DataError, match="predictions need offset="):
         posterior.predict(new)
     rows = np.column_stack([np.ones(6), new["z"], new[["a", "b", "c"]]])
