@@ -100,23 +100,24 @@ def second_order_correction(likelihood, work):
 
 @kernel
 def mixed(x):
-    """A random-looking word from a counter: the output function of SplitMix64."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    """A random-looking number of 32 bits from another: the last step of MurmurHash3. No product exceeds 64 bits."""
+    mask = np.uint64(0xFFFFFFFF)
+    x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & mask
+    x = ((x ^ (x >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & mask
+    return x ^ (x >> np.uint64(16))
 
 
 @kernel
 def uniform(likelihood, key, scramble, point, dimension):
-    """Coordinate of a point in (0, 1): Sobol's, xor a word of the scramble; of dimensions that Sobol's have not got, the word."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    counter = np.uint64(scramble * 65_536 + dimension)
+    """Coordinate of a point in (0, 1): Sobol's, xor a word of the scramble; of dimensions that Sobol's have not got, a word."""
+    mask = np.uint64(0xFFFFFFFF)
+    word = mixed(mixed(key & mask) ^ (key >> np.uint64(32)))
+    word = mixed(word ^ mixed(np.uint64(1 + scramble)))
+    word = mixed(word ^ mixed(np.uint64(1 + dimension) * np.uint64(0x9E3779B9) & mask))
     if dimension < SOBOL_DIMENSIONS:
-        word = mixed(mixed(key + step * (counter + np.uint64(1)))) >> np.uint64(32)
         word ^= np.uint64(likelihood.sobol[point, dimension])
     else:
-        counter = np.uint64(1) + counter + np.uint64(point + 1) * np.uint64(1 << 32)
-        word = mixed(mixed(key + step * counter)) >> np.uint64(32)
+        word = mixed(word ^ mixed(np.uint64(1 + point)))
     return (np.float64(word) + 0.5) / 4294967296.0
 
 
@@ -159,6 +160,23 @@ def half_chi_square_quantile(u, half):
 
 
 @kernel
+def log_gamma_ratio(n, d):
+    """log Γ(n) − log Γ(n + d/2) of whole numbers. (Python's ``math.lgamma`` has other bits than the compiled one.)"""
+    value = 0.0
+    start = float(n)
+    if d % 2 == 1:
+        start += 0.5
+        value -= 0.5 * math.log(math.pi)
+        for j in range(n):
+            value -= math.log(j + 0.5)
+            if j > 0:
+                value += math.log(j)
+    for j in range(d // 2):
+        value -= math.log(start + j)
+    return value
+
+
+@kernel
 def importance(likelihood, work, at_mode):
     r"""log m − log m₁ of the model whose mode was found, and its standard error, from how much the scrambles differ.
 
@@ -172,8 +190,7 @@ def importance(likelihood, work, at_mode):
     key = np.uint64(0x9E3779B97F4A7C15)
     for i in range(work.members[work.members.shape[0] - 1]):
         key ^= likelihood.keys[work.members[i]]
-    constant = math.lgamma(0.5 * degrees) - math.lgamma(0.5 * (degrees + d))
-    constant += 0.5 * d * math.log(0.5 * degrees)
+    constant = log_gamma_ratio(half, d) + 0.5 * d * math.log(0.5 * degrees)
     total, control, squares = 0.0, 0.0, 0.0
     for scramble in range(SCRAMBLES):
         part = 0.0

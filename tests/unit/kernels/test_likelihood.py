@@ -22,6 +22,7 @@ log_density = from_python(densities.log_density)
 first_and_second = from_python(densities.first_and_second)
 third_and_fourth = from_python(densities.third_and_fourth)
 normal_quantile = from_python(family_evidence.normal_quantile)
+log_gamma_ratio = from_python(family_evidence.log_gamma_ratio)
 half_chi_square_quantile = from_python(family_evidence.half_chi_square_quantile)
 
 
@@ -97,6 +98,13 @@ def test_quantiles(u):
     for half in (3, 4, 12):
         expected = stats.chi2.ppf(u, 2 * half) / 2
         assert half_chi_square_quantile(u, half) == pytest.approx(expected, rel=1e-6)
+
+
+def test_ratio_of_gamma_functions():
+    for n in (3, 4, 11):
+        for d in (1, 2, 5, 8, 21):
+            expected = special.gammaln(n) - special.gammaln(n + d / 2)
+            assert log_gamma_ratio(n, d) == pytest.approx(expected, rel=1e-13)
 
 
 # --- log marginal likelihoods
