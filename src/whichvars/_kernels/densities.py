@@ -13,6 +13,7 @@ ROOT_2PI = math.sqrt(2.0 * math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
 FAR_BELOW = -5.0  # where the normal distribution function is computed by a continued fraction
 FRACTION_TERMS = 60
+LARGEST_LOG = 700.0  # of a rate, beyond which it would overflow
 
 
 @kernel
@@ -47,6 +48,8 @@ def log_density(code, y, trials, eta):
             return (y - trials) * eta - trials * math.log1p(math.exp(-eta))
         return y * eta - trials * math.log1p(math.exp(eta))
     if code == POISSON:
+        if eta > LARGEST_LOG:
+            return -math.inf
         return y * eta - math.exp(eta)
     return log_normal_distribution(eta if y > 0.5 else -eta)
 
@@ -67,6 +70,16 @@ def first_and_second(code, y, trials, eta):
     sign = 1.0 if y > 0.5 else -1.0
     ratio, rest = mills(sign * eta)
     return sign * ratio, ratio * rest
+
+
+@kernel
+def largest_second(code, y, trials, second):
+    """An upper bound of −ℓ'' over all η; of counts, which have none, what it is here (`second`) or at a mean of y."""
+    if code == BINOMIAL:
+        return 0.25 * trials
+    if code == POISSON:
+        return max(second, y, 1.0)
+    return 1.0
 
 
 @kernel

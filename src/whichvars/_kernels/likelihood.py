@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.densities import first_and_second, log_density
+from whichvars._kernels.densities import first_and_second, largest_second, log_density
 from whichvars._kernels.evidence import G_PRIOR, INDEPENDENT, SMALLEST_TOLERANCE
 from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.linalg import dot
@@ -45,7 +45,7 @@ MOST_SECOND_ORDER = 20
 
 # Newton's method: it ends when gᵀH⁻¹g is at most CLOSE
 CLOSE = 1e-16
-MOST_STEPS, MOST_HALVINGS = 200, 60
+MOST_STEPS, MOST_HALVINGS = 500, 40
 # of log p(y | θ): what rounding may take away from it in a step
 SLACK = 1e-12
 # Without a prior the maximum may be at infinity: where gᵀH⁻¹g is below ALMOST, a step still changes some η by more than STILL_MOVING
@@ -236,8 +236,9 @@ def log_joint(likelihood, work, which):
 
 
 @kernel
-def _expand(likelihood, work):
-    """Gradient and factor of H at the current θ and η. False where H is not positive definite."""
+def _expand(likelihood, work, bounded):
+    """Gradient and factor of H at the current θ and η; with `bounded`, of what H would be if every row had the largest curvature that
+    it can have (counts: here or at its own mean), and made positive definite. False where that fails."""
     d, q = work.ints[WIDTH], likelihood.flat
     rows, vectors, factor, columns, column = (
         work.rows, work.vectors, work.factor, likelihood.columns, work.column,
@@ -245,6 +246,8 @@ def _expand(likelihood, work):
     n = rows.shape[1]
     for i in range(n):
         first, second = first_and_second(likelihood.code, likelihood.y[i], likelihood.trials[i], rows[ETA, i])
+        if bounded:
+            second = largest_second(likelihood.code, likelihood.y[i], likelihood.trials[i], second)
         rows[SCORE, i] = likelihood.weights[i] * first
         rows[CURVATURE, i] = likelihood.weights[i] * second
     for a in range(d):
@@ -260,11 +263,13 @@ def _expand(likelihood, work):
     for a in range(d):
         for b in range(a + 1):
             x = factor[a, b]
+            least = 1e-8 * x if bounded else 0.0
             for t in range(b):
                 x -= factor[a, t] * factor[b, t]
             if b < a:
                 factor[a, b] = x / factor[b, b]
             else:
+                x = max(x, least)
                 if not (x > 0.0 and x < np.inf):
                     return False
                 factor[a, a] = math.sqrt(x)
@@ -315,7 +320,11 @@ def _largest_move(likelihood, work):
 @kernel
 def find_mode(likelihood, work):
     """Newton's method with step halving for the model that was prepared. Returns the log of the joint density at the mode, and how
-    it ended; θ, η, the derivatives and the factor of H are then those of the mode."""
+    it ended; θ, η, the derivatives and the factor of H are then those of the mode.
+
+    Where H is singular to rounding, as all rows that matter are far from where they have any curvature (huge offsets), a step is
+    made with an upper bound of the curvature instead, and lengthened as long as that helps.
+    """
     d, vectors, ints = work.ints[WIDTH], work.vectors, work.ints
     for a in range(d):
         vectors[THETA, a] = likelihood.start[a] if a < likelihood.flat else 0.0
@@ -323,27 +332,63 @@ def find_mode(likelihood, work):
     ints[FITS] += 1
     decrement = np.inf
     for _ in range(MOST_STEPS):
-        if not _expand(likelihood, work):
-            # without a prior, on the way to infinity, H vanishes at last
-            return value, LOST if at_the_mode(likelihood) or decrement > 1e-6 else TO_INFINITY
+        bounded = not _expand(likelihood, work, False)
+        if bounded:
+            if decrement < 1e-6 and not at_the_mode(likelihood):
+                return value, TO_INFINITY  # where H vanishes at last
+            if not _expand(likelihood, work, True):
+                return value, LOST
         decrement = _newton_step(work)
         flat = decrement < ALMOST and not at_the_mode(likelihood)
         if flat and _largest_move(likelihood, work) > STILL_MOVING:
             return value, TO_INFINITY
         if not decrement > CLOSE:
-            break
+            return value, LOST if bounded or math.isnan(decrement) else FOUND
         ints[STEPS] += 1
-        share = 1.0
-        slack = SLACK * (1.0 + abs(value))
-        new = value
-        for _ in range(MOST_HALVINGS):
-            for a in range(d):
-                vectors[TRIAL, a] = vectors[THETA, a] + share * vectors[STEP, a]
-            new = log_joint(likelihood, work, TRIAL)
-            if new >= value + 1e-4 * share * decrement - slack and new < np.inf:
-                break
-            share *= 0.5
+        new = _make_step(likelihood, work, value, decrement, bounded)
+        if math.isnan(new) and not bounded:  # H is regular, but so small that the step leads nowhere
+            log_joint(likelihood, work, THETA)
+            if not _expand(likelihood, work, True):
+                return value, LOST
+            decrement = _newton_step(work)
+            new = _make_step(likelihood, work, value, decrement, True)
+        if math.isnan(new):
+            return value, LOST
         value = new
-        for a in range(d):
-            vectors[THETA, a] = vectors[TRIAL, a]
-    return value, LOST if math.isnan(value) else FOUND
+    return value, LOST
+
+
+@kernel
+def _make_step(likelihood, work, value, decrement, longer):
+    """Move θ along the step, halved until the log of the joint density rises, or doubled as long as it rises further if `longer`;
+    returns what it is then, NaN where it does not rise. η is left at that θ."""
+    d, vectors = work.ints[WIDTH], work.vectors
+    slack = SLACK * (1.0 + abs(value))
+    share, new = 1.0, np.nan
+    for _ in range(MOST_HALVINGS):
+        trial = _log_joint_along(likelihood, work, share)
+        if trial >= value + 1e-4 * share * decrement - slack and trial < np.inf:
+            new = trial
+            break
+        share *= 0.5
+    if math.isnan(new):
+        return new
+    while longer and share >= 1.0 and share < 1e6:
+        further = _log_joint_along(likelihood, work, 2.0 * share)
+        if not further > new:
+            break
+        new = further
+        share *= 2.0
+    if longer:
+        new = _log_joint_along(likelihood, work, share)
+    for a in range(d):
+        vectors[THETA, a] = vectors[TRIAL, a]
+    return new
+
+
+@kernel
+def _log_joint_along(likelihood, work, share):
+    """log_joint at θ + share · step, which is left in TRIAL."""
+    for a in range(work.ints[WIDTH]):
+        work.vectors[TRIAL, a] = work.vectors[THETA, a] + share * work.vectors[STEP, a]
+    return log_joint(likelihood, work, TRIAL)

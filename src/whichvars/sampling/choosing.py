@@ -45,7 +45,7 @@ def check_sampler_for(problem: "Problem", sampler: "Sampler") -> None:
 def _fits_a_second(problem: "Problem") -> float:
     """About how many models of half of the variables can be fitted in a second; enough to choose by."""
     d = 1 + len(problem.columns_used) / 2
-    return 1e9 / (2e4 + 6 * problem.n * (30 + d * d + d**3 / 6))
+    return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 
 
 def _meant(sampler: Any) -> str:

@@ -291,6 +291,32 @@ def test_huge_offsets(name):
     np.testing.assert_allclose(plain, moved, atol=1e-7)
 
 
+def test_rows_that_an_offset_decides_say_nothing():
+    """Most rows have an offset of ±200 of their own class: they have probability 1, whatever the coefficients are."""
+    X, y = oracle.simulate("logistic", 60, 3, 4)
+    offset = np.where(np.arange(60) < 40, 200.0 * (2 * y - 1), 0.0)
+    models = [(0,), (1, 2), (0, 1, 2)]
+    few = wv.Problem(X[40:], y[40:], family="logistic", scale="none")
+    many = wv.Problem(X, y, family="logistic", offset=offset, scale="none")
+    np.testing.assert_allclose(log_marginals(few, models), log_marginals(many, models), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["logistic", "probit", "poisson"])
+@pytest.mark.parametrize("seed", range(4))
+def test_offsets_that_leave_no_curvature_at_the_start(name, seed):
+    """Maximum likelihood with offsets of ±50: the likelihood never falls from a model to a larger one, and no fit is lost."""
+    rng = np.random.default_rng(seed)
+    X, y = oracle.simulate(name, 40, 3, seed)
+    problem = wv.Problem(X, y, family=name, slab=wv.BIC(), offset=rng.normal(0, 50, 40))
+    models = [m for k in range(4) for m in itertools.combinations(range(3), k)]
+    table, troubles = answers(problem, *listed(models))
+    assert troubles["breakdowns"] == 0
+    fit = {m: v + len(m) / 2 * np.log(40) for m, v in zip(models, table[:, kernels.LOG_MARGINAL])}
+    for m in models:
+        for j in set(range(3)) - set(m):
+            assert fit[tuple(sorted((*m, j)))] >= fit[m] - 1e-6
+
+
 def test_one_event():
     rng = np.random.default_rng(12)
     X = rng.normal(size=(50, 2))
