@@ -19,6 +19,7 @@ _HOME = {
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
+    "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -32,7 +33,7 @@ _HOME = {
     "estimator": ["VariableSelector"],
     **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
-        "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
+        "WhichvarsError", "DataError", "ArgumentTypeError", "NotAvailableError", "TooLargeError", "MissingPackageError", "OutputError",
         "ClusterError", "DataWarning", "ConvergenceWarning", "CheckpointWarning",
     ],
 }  # fmt: skip
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         DataError,
         DataWarning,
         MissingPackageError,
+        NotAvailableError,
         OutputError,
         TooLargeError,
         WhichvarsError,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
     from whichvars.problem.priors import (
         BIC,

@@ -17,6 +17,7 @@ from scipy import sparse
 import whichvars as wv
 from statistical.samplers_under_test import KINDS, SAMPLERS
 from support.cases import PRIORS, SLABS, Case, data, problem
+from support.family_oracle import simulate
 from whichvars._kernels.products.stored import pair_products
 from whichvars.problem.columns import columns_at, products_with_all
 
@@ -99,6 +100,22 @@ def stored_products() -> dict[str, list[str]]:
     return out
 
 
+def families() -> dict[str, list[str]]:
+    """Every family by every way to its evidence, and one sampler."""
+    out = {}
+    for name in ("logistic", "probit", "poisson"):
+        X, y = simulate(name, 25, 3, 1)
+        for evidence in ("laplace", "second-order", "importance"):
+            found = wv.exact(wv.Problem(X, y, family=name, evidence=evidence), progress=False)
+            out[f"{name} {evidence}"] = bits(found.models.log_marginal) + bits(found.coefficients())
+        target = wv.Problem(X, y, family=name)
+        sampled = wv.sample(
+            target, wv.IndividualAdaptation(), draws=100, replicates=1, seed=2, progress=False
+        )
+        out[f"{name} sampled"] = bits(sampled.pip)
+    return out
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     out = {}
@@ -113,6 +130,7 @@ def main() -> None:
         found = wv.sample(target, draws=ITERATIONS, replicates=1, seed=2, progress=False)
         out[f"engine {engine}"] = {"pip": bits(found.pip), "log marginals": bits(found.models.log_marginal)}
     out["stored"] = stored_products()
+    out["families"] = families()
     print(json.dumps(out))
 
 

@@ -34,8 +34,10 @@ VALID = 2  # leading variables whose rows of the factor are current
 ADDED = 3  # variables the proposal adds
 DELETED = 4  # variables the proposal deletes
 TAIL = 5  # order position from which the proposal's tail was computed, or one of the two below
-NEEDED = 6  # columns of capacity a proposal needs and the chain does not have; 0 if none
-PENDING = 7  # 1 if a proposal waits for more capacity
+NEEDED = (
+    6  # columns of capacity a proposal needs and the chain does not have; or A_FIT; 0 if nothing is needed
+)
+PENDING = 7  # 1 if a proposal waits for what it needs
 BREAKDOWNS = 8  # factorisations lost to rounding under the independent slab
 PERFECT = 9  # models evaluated whose residual sum of squares is zero to rounding
 EVALUATIONS = 10  # marginal likelihoods computed
@@ -51,7 +53,11 @@ INVERSE_TEMPERATURE = 2
 NEW_LOG_MARGINAL = 3
 NEW_LOG_PRIOR = 4
 LOG_PROPOSAL = 5  # log q(γ', γ) − log q(γ, γ') of a waiting proposal
-N_FLOATS = 6
+FITTED = 6  # log marginal likelihood of the model whose key is keys[2], from a fit
+N_FLOATS = 7
+
+# for NEEDED, where the response is not Gaussian: Python must find the proposal's log marginal likelihood by a fit
+A_FIT = -(1 << 40)
 
 # for TAIL, where the proposal was not factorised: nothing is known; the products of the columns that it adds are
 NO_TAIL, ONLY_PRODUCTS = -1, -2
@@ -65,7 +71,9 @@ class Chain(NamedTuple):
 
     ints: np.ndarray
     floats: np.ndarray
-    keys: np.ndarray  # (2,) uint64: of the current and of the proposed model
+    keys: (
+        np.ndarray
+    )  # (3,) uint64: of the current and of the proposed model, and of that which was fitted last
     position: np.ndarray  # (p,) int32: place of each variable in `order`, −1 if out
     order: np.ndarray  # (capacity,) int64: included variables by time of entry
     row: np.ndarray  # (capacity + 1,) int64: first row of each included variable in the factor
@@ -92,7 +100,7 @@ class Chain(NamedTuple):
 def new_chain(target: Target, capacity: int, cache_bytes: int = 64 << 20) -> Chain:
     """A chain at the null model with room for `capacity` columns."""
     p = len(target.design.offsets) - 1
-    keys = np.full(2, NULL_KEY, np.uint64)
+    keys = np.array([NULL_KEY, NULL_KEY, 0], np.uint64)
     floats = np.zeros(N_FLOATS)
     floats[INVERSE_TEMPERATURE] = 1.0
     floats[LOG_PRIOR] = target.prior.log_size[0]

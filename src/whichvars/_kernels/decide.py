@@ -3,8 +3,9 @@ r"""What becomes of a proposal: the step of Metropolis and Hastings, the same fo
 A sampler proposes and learns. It proposes with ``clear`` and ``change``, and leaves log q(γ', γ) − log q(γ, γ') in
 ``floats[LOG_PROPOSAL]``. Then ``decide``
 
-1. evaluates the target at the proposed model γ'. Where the chain has no room for γ', the verdict is WAITING and
-   ``ints[PENDING]`` is 1: the sampler returns to Python, which makes room and calls again, and the same proposal is decided then;
+1. evaluates the target at the proposed model γ'. Where the chain has no room for γ', or γ' must be fitted first, the verdict is
+   WAITING and ``ints[PENDING]`` is 1: the sampler returns to Python, which makes room or fits and calls again, and the same
+   proposal is decided then;
 2. accepts with probability
 
    .. math:: a = \min\Big\{1, \frac{\pi(\gamma')\,q(\gamma', \gamma)}{\pi(\gamma)\,q(\gamma, \gamma')}\Big\},
@@ -53,8 +54,8 @@ def judge(target, chain, memo, rng, always_draw):
     if ints[ADDED] + ints[DELETED] == 0:
         return REJECTED, log_ratio
     log_ratio += evaluate(target, chain, memo)
-    ints[PENDING] = 1 if ints[NEEDED] > 0 else 0
-    if ints[NEEDED] > 0:
+    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
+    if ints[NEEDED] != 0:
         return WAITING, log_ratio
     acceptance = acceptance_of(log_ratio)
     if (log_ratio >= 0.0 and not always_draw) or rng.random() < acceptance:

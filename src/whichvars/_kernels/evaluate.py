@@ -5,11 +5,13 @@ import math
 import numpy as np
 
 from whichvars._kernels.chain import (
+    A_FIT,
     ADDED,
     AVAILABLE,
     COLUMNS,
     DELETED,
     EVALUATIONS,
+    FITTED,
     INVERSE_TEMPERATURE,
     LOG_MARGINAL,
     LOG_PRIOR,
@@ -27,7 +29,7 @@ from whichvars._kernels.chain import (
     clear,
 )
 from whichvars._kernels.count.model_table import recall, remember
-from whichvars._kernels.evidence import fits_perfectly, log_marginal
+from whichvars._kernels.evidence import BY_FIT, fits_perfectly, log_marginal
 from whichvars._kernels.factor import extend_head, factor_proposal, fill_products
 from whichvars._kernels.inverse import (
     BEHIND,
@@ -276,7 +278,8 @@ def evaluate(target, chain, memo):
     mass.
 
     Where the proposal does not fit, ``ints[NEEDED]`` is set and the answer means nothing: grow the chain and
-    ask again.
+    ask again. So it is where the response is not Gaussian and the memo does not know the model: NEEDED is then A_FIT, Python fits
+    the model and leaves the value in ``floats[FITTED]``, and kernels of Gaussian problems need not know how.
     """
     ints, floats = chain.ints, chain.floats
     ints[TAIL] = NO_TAIL
@@ -294,7 +297,13 @@ def evaluate(target, chain, memo):
     key = chain.keys[1]
     value = recall(memo, key)
     if math.isnan(value):
-        value = _find_log_marginal(target, chain)
+        if target.slab.code != BY_FIT:
+            value = _find_log_marginal(target, chain)
+        elif chain.keys[2] == key:
+            value = floats[FITTED]
+        else:
+            ints[NEEDED] = A_FIT
+            return -np.inf
         remember(memo, key, value)
     floats[NEW_LOG_MARGINAL] = value
     tempered = 0.0

@@ -23,6 +23,7 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_count, check_posterior, doubt, most_probable, one_blas_thread
+from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Posterior
@@ -77,6 +78,7 @@ def plot_coefficients(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['Ed', 'Time']
     """
+    gaussian_only(posterior.problem, "plot_coefficients()", "coefficients() has the numbers")
     check_posterior(posterior)
     problem = posterior.problem
     if names is None:

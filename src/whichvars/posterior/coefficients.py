@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from whichvars.errors import DataError
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, functionals, held_fits
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf, t_variance
+from whichvars.problem.families import Family
 from whichvars.problem.problem import Problem
 
 INTERCEPT = "(intercept)"
@@ -42,6 +44,38 @@ def coefficient_table(
         return table
     table["probability_positive"], table["lower"], table["upper"] = _tails(problem, kept, batches, interval)
     return table
+
+
+def check_ratio(scale: str | None, family: Family) -> None:
+    """DataError if coefficients of the family have no such ratio."""
+    own = getattr(family, "ratio", None)
+    if scale is None or scale == own:
+        return
+    has = f"scale={own!r}" if own else "no ratios"
+    raise DataError(f"scale={scale!r} does not apply to family={family}: it has {has}, besides scale=None")
+
+
+def ratio_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Coefficients as factors by which odds or rates are multiplied when a column increases by 1.
+
+    Columns: `pip`; `ratio`, exp of the mean of β averaged over models, with its Monte Carlo error `ratio_mcse`; `ratio_included`,
+    exp of the mean given that the variable is in; `probability_above_one`, given that it is in; `lower` and `upper`, the ends of
+    the interval of e^β averaged over models, 1 if the quantile falls on models without the variable.
+    """
+    with np.errstate(over="ignore"):
+        ratio = np.exp(table["mean"])
+        new = pd.DataFrame(
+            {
+                "pip": table["pip"],
+                "ratio": ratio,
+                "ratio_mcse": ratio * table["mean_mcse"],
+                "ratio_included": np.exp(table["mean_included"]),
+            }
+        )
+        if "lower" in table:
+            new["probability_above_one"] = table["probability_positive"]
+            new["lower"], new["upper"] = np.exp(table["lower"]), np.exp(table["upper"])
+    return new
 
 
 class CoefficientMoments(NamedTuple):
@@ -145,6 +179,11 @@ def _moments(
         totals.add(fit, location)
     mass, total = np.minimum(masses.values[0], 1.0), totals.values[0]
     along_total = fixed.row @ total  # the functionals are linear
+    flat = _Sums(kept, fixed.flat.shape[1])  # of families that are not Gaussian
+    for fit in batches if fixed.flat.shape[1] else ():
+        assert fit.flat_b is not None
+        flat.add_lines(fit, fit.flat_b.T)
+    along_total += fixed.flat @ flat.values[0]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_in = total / mass
     squares, along_squares = _Sums(kept, P), _Sums(kept, len(fixed.centre))
@@ -169,7 +208,8 @@ def _moments(
         shift = centre - total
         about = squares.values[1:] + masses.values[1:] * shift**2 + (1 - masses.values[1:]) * total**2
         about += 2 * shift * (totals.values[1:] - masses.values[1:] * centre)
-        by_replicate = np.hstack([totals.values[1:] @ fixed.row.T, totals.values[1:]])
+        along_replicates = totals.values[1:] @ fixed.row.T + flat.values[1:] @ fixed.flat.T
+        by_replicate = np.hstack([along_replicates, totals.values[1:]])
         variances = np.hstack([along_squares.values[1:], about])
         sds = np.concatenate([along_sd, sd])
         mean_mcse, sd_mcse = standard_error(by_replicate), standard_error(variances) / (2 * sds)

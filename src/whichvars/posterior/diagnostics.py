@@ -358,12 +358,18 @@ def disagreement(posterior: "Posterior") -> str:
 
 def lost_arithmetic(posterior: "Posterior") -> list[str]:
     """Where rounding got the better of it: factorisations that broke down, residuals of zero."""
-    found = []
-    broken = posterior.troubles.get("breakdowns", 0)
+    found: list[str] = []
+    broken, gaussian = posterior.troubles.get("breakdowns", 0), posterior.problem.family.name == "gaussian"
     if broken:
+        why = "at very different scales: use scale='unit'" if gaussian else "or offsets too far apart"
         found.append(
-            f"{_count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given "
-            "no mass; columns are nearly collinear at very different scales: use scale='unit'"
+            f"{_count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given no mass; columns are nearly collinear {why}"
+        )
+    infinite = posterior.troubles.get("diverging", 0)
+    if infinite and posterior.problem.evidence == "bas":
+        found.append(
+            f"{_count(infinite, 'model')} separated the response, so that the likelihood has no maximum, and "
+            f"{'was' if infinite == 1 else 'were'} given no mass: BAS's formula has no meaning there. Use evidence='auto'"
         )
     if posterior.troubles.get("perfect_fits"):
         found.append(

@@ -20,6 +20,9 @@ inverse gamma prior on σ² adds 2a to ν and 2b to S₀. If σ² is known, s is
 
 The intercept and the always-included coefficients, like a mean of y at new values of the columns, are linear
 in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
+
+If the family is not Gaussian, the posterior of all coefficients of a model, flat ones included, is taken as N(θ̂, H⁻¹), θ̂ its mode
+and H minus the second derivatives of its log density there (at the maximum of the likelihood for BIC).
 """
 
 from collections.abc import Iterator
@@ -30,9 +33,11 @@ from scipy.special import expit
 
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL
-from whichvars.errors import DataError
+from whichvars._kernels.family_evidence import fit_family_models
+from whichvars.errors import DataError, NotAvailableError
 from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
 from whichvars.problem.mixtures import nodes_between, where_large
+from whichvars.problem.priors import GPrior
 from whichvars.problem.problem import Problem
 from whichvars.problem.target import MIXTURES
 
@@ -68,6 +73,10 @@ class Fits(NamedTuple):
     t: np.ndarray  # (m, J): of V
     s: np.ndarray  # (m, J): scale of the noise variance
     degrees: float
+    # of families that are not Gaussian: the flat coefficients (m, q), their covariances (m, q, q), and those with β (m, q, k)
+    flat_b: np.ndarray | None = None
+    flat_V: np.ndarray | None = None
+    flat_cross: np.ndarray | None = None
 
 
 class Functionals(NamedTuple):
@@ -79,9 +88,13 @@ class Functionals(NamedTuple):
     variance: np.ndarray  # (R,)
     row: np.ndarray  # (R, C)
     columns: np.ndarray  # (C,) the columns of the problem that `row` refers to, ascending; others have 0
+    # (R, q) of the flat coefficients of families that are not Gaussian, which are not independent of β; else (R, 0)
+    flat: np.ndarray
 
     def some(self, rows: slice) -> "Functionals":
-        return Functionals(self.centre[rows], self.variance[rows], self.row[rows], self.columns)
+        return Functionals(
+            self.centre[rows], self.variance[rows], self.row[rows], self.columns, self.flat[rows]
+        )
 
 
 def functionals(
@@ -90,21 +103,30 @@ def functionals(
     """The functionals intercept·ᾱ + zᵀδ + xᵀβ, where ᾱ is the intercept of centred columns. Shapes (R,), (R, q), (R, C).
     `columns` are the C columns, by default all P; they must include those of all models that are used."""
     flat, columns = problem.flat, np.arange(len(problem.columns_used)) if columns is None else columns
+    row = (x - z @ flat.x_on_z[:, columns]) / problem.column_units[columns]
+    if problem._fit_data is not None:
+        nothing, parts = np.zeros(len(row)), np.column_stack([intercept, z])
+        return Functionals(nothing, nothing, row, columns, parts @ problem._fit_data.coordinates)
     return Functionals(
         centre=intercept * flat.y_mean + z @ flat.y_on_z,
         variance=intercept**2 * flat.mean_variance + ((z @ flat.z_root) ** 2).sum(axis=1),
-        row=(x - z @ flat.x_on_z[:, columns]) / problem.column_units[columns],
+        row=row,
         columns=columns,
+        flat=np.zeros((len(row), 0)),
     )
 
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
     """rowᵀb and rowᵀV row in every model: (R, m) each."""
     row = lines.row[:, np.searchsorted(lines.columns, fit.columns)]  # (R, m, k)
-    return (
-        np.einsum("rmk,mk->rm", row, fit.b),
-        np.einsum("rmk,rmk->rm", row, np.einsum("mkl,rml->rmk", fit.V, row)),
-    )
+    b = np.einsum("rmk,mk->rm", row, fit.b)
+    v = np.einsum("rmk,rmk->rm", row, np.einsum("mkl,rml->rmk", fit.V, row))
+    if fit.flat_b is None or fit.flat_V is None or fit.flat_cross is None:
+        return b, v
+    b += lines.flat @ fit.flat_b.T
+    v += np.einsum("rq,mqp,rp->rm", lines.flat, fit.flat_V, lines.flat, optimize=True)
+    v += 2 * np.einsum("rmk,rmk->rm", row, np.einsum("rq,mqk->rmk", lines.flat, fit.flat_cross))
+    return b, v
 
 
 def fits(
@@ -113,9 +135,41 @@ def fits(
     """The posteriors of all kept models, in batches with the same numbers of columns and of values of g. With mixtures of g
     the error of averages over models is of the order of exp(−drop), and that of the average over g in one model of the
     order of exp(−least_drop) (see DROP)."""
+    if problem._fit_data is not None:
+        yield from _fits_of_family(problem, kept)
+        return
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
         yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
+
+
+def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
+    """The normal approximations N(θ̂, H⁻¹) of all kept models if the family is not Gaussian, in batches."""
+    if problem.evidence == "bas" and isinstance(problem.slab, GPrior):
+        raise NotAvailableError(
+            'coefficients and predictions are not available with evidence="bas" and GPrior yet; use evidence="auto"'
+        )
+    likelihood = problem.likelihood()
+    q = likelihood.flat
+    for index, columns in batches(problem, kept):
+        m, k = columns.shape
+        few = kept.some(index)
+        modes, covariances = np.zeros((m, q + k)), np.zeros((m, q + k, q + k))
+        with problem.works.borrow(likelihood, k) as work:
+            done = fit_family_models(
+                likelihood, work, np.require(few.members, np.int32, ["C", "W"]), few.start, modes, covariances
+            )
+        if done < m:
+            names = [problem.names[j] for j in few.model(done)]
+            raise DataError(
+                f"the coefficients of the model {names} have no finite estimates under {problem.slab}: it separates the response, "
+                "or its columns are collinear. Use IndependentNormal()"
+            )
+        one = np.ones((m, 1))
+        yield Fits(
+            index, columns, kept.weight[index], modes[:, q:], covariances[:, q:, q:], one, one, one, one, np.inf,
+            modes[:, :q], covariances[:, :q, :q], covariances[:, :q, q:],
+        )  # fmt: skip
 
 
 def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:

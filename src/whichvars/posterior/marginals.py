@@ -3,9 +3,12 @@
 import numpy as np
 
 from whichvars._kernels.enumerate import evaluate_models
+from whichvars._kernels.likelihood import LOG_MARGINAL
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.posterior.models import KeptModels
+from whichvars.problem.families import Gaussian
+from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 
@@ -28,6 +31,8 @@ def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
     not have it."""
+    if not isinstance(problem.family, Gaussian):
+        return answers(problem, kept.members, kept.start)[0][:, LOG_MARGINAL]
     most = int(np.diff(kept.start).max(initial=0))
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[kept.members])])[kept.start]
     depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)

@@ -9,7 +9,7 @@ import numpy as np
 
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
-from whichvars.problem.priors import IndependentNormal, InverseGamma, KnownVariance
+from whichvars.problem.priors import BIC, GPrior, IndependentNormal, InverseGamma, KnownVariance
 from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
 
@@ -46,11 +46,27 @@ def methods_paragraph(posterior: "Posterior") -> str:
     """What ``Posterior.methods`` returns."""
     problem = posterior.problem
     slab = problem.slab.words(problem.n, problem.p)
+    if problem.family.name != "gaussian":
+        slab = family_slab_words(problem)
     prior, prior_sources = prior_words(problem)
     computation, computation_sources = computation_words(posterior)
     text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
     listed = dict.fromkeys([*problem.slab.references, *prior_sources, *computation_sources])
     return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
+
+
+def family_slab_words(problem: Problem) -> str:
+    """A description of the slab if the family is not Gaussian, where there is no noise variance."""
+    slab = problem.slab
+    if isinstance(slab, GPrior):
+        value = slab.value(problem.n, problem.p)
+        return (
+            f"Coefficients had a g-prior with g = {value:g} and the expected information of the null model."
+        )
+    if isinstance(slab, IndependentNormal):
+        g = "variances that differ between variables" if isinstance(slab.g, tuple) else f"variance {slab.g:g}"
+        return f"Coefficients had independent normal priors with mean zero and {g}."
+    return slab.words(problem.n, problem.p)
 
 
 def data_words(problem: Problem) -> str:
@@ -61,8 +77,13 @@ def data_words(problem: Problem) -> str:
     )
     most = f", of at most {problem.max_size} variables each" if problem.max_size < problem.p else ""
     scaled = problem.scale == "unit" and isinstance(problem.slab, IndependentNormal)
+    family = problem.family
+    kinds = {
+        "gaussian": "normal linear", "logistic": "logistic", "probit": "probit", "poisson": "Poisson",
+        "negative-binomial": f"negative binomial (dispersion {getattr(family, 'dispersion', 0):g})",
+    }  # fmt: skip
     return (
-        f"We used Bayesian variable selection in normal linear regression, averaging over all models{most} that can be "
+        f"We used Bayesian variable selection in {kinds[family.name]} regression, averaging over all models{most} that can be "
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
         f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
     )
@@ -104,7 +125,20 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
     )
 
 
+EVIDENCE_WORDS = {
+    "auto": "Laplace's approximation of second order, and by importance sampling for models for which it was doubtful",
+    "laplace": "Laplace's approximation",
+    "second-order": "Laplace's approximation of second order",
+    "importance": "importance sampling",
+    "bas": "the approximation of the R package BAS, at the maximum of the likelihood",
+}
+
+
 def noise_words(problem: Problem) -> str:
+    if problem.family.name != "gaussian":
+        if isinstance(problem.slab, BIC):
+            return "Coefficients within models were estimated by maximum likelihood."
+        return f"Marginal likelihoods of models were computed by {EVIDENCE_WORDS[problem.evidence]}."
     if isinstance(problem.noise, InverseGamma):
         return f"The noise variance had an inverse gamma prior ({problem.noise.a:g}, {problem.noise.b:g})."
     if isinstance(problem.noise, KnownVariance):

@@ -33,6 +33,13 @@ class KeptModels:
         """The variables of one model."""
         return tuple(self.members[self.start[i] : self.start[i + 1]].tolist())
 
+    def some(self, index: np.ndarray) -> "KeptModels":
+        """The models at these places, with their weights as they are."""
+        sizes = np.diff(self.start)[index]
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        places = np.repeat(self.start[index] - start[:-1], sizes) + np.arange(start[-1])
+        return KeptModels(self.members[places], start, self.weight[index])
+
     def having(self, variable: int) -> np.ndarray:
         """Which models have the variable, (models,) bool."""
         places = np.flatnonzero(self.members == variable)
@@ -133,7 +140,8 @@ def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np
 
 
 def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
-    """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k)."""
+    """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k). For Gaussian responses only."""
+    assert problem._fit_data is None
     design, slab = problem.target(0).design, problem.target(0).slab
     gram = gram_of(design, columns)
     if slab.code == codes.INDEPENDENT:

@@ -17,15 +17,18 @@ from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
 from whichvars.posterior.checks import Comparison
-from whichvars.posterior.coefficients import coefficient_table
+from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
 from whichvars.posterior.diagnostics import diagnostic_table, doubts, explain
 from whichvars.posterior.exports import Exports
+from whichvars.posterior.family_prediction import gaussian_only, predict_family
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.prediction import draw, models_of, predict
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
 from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
 from whichvars.problem import saving
+from whichvars.problem.arguments import check_choice
+from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 
 ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
@@ -212,11 +215,13 @@ class Posterior(Questions, Exports):
         Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 if the posterior is exact, NaN with a single
         replicate). Models that a replicate had visited before have the exact ratios of their posterior probabilities, new
         ones their shares of the draws. All models with a variable together never have more than its inclusion probability,
-        and those without it never more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`; `variables`.
+        and those without it never more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`, if the family is Gaussian; `variables`.
         """
         return model_table(self, n)
 
-    def coefficients(self, interval: float | None = 0.95) -> pd.DataFrame:
+    def coefficients(
+        self, interval: float | None = 0.95, scale: Literal["odds_ratio", "rate_ratio"] | None = None
+    ) -> pd.DataFrame:
         r"""Coefficients averaged over models, in the units of the user's columns and response.
 
         With w_γ the weight of model γ among ``kept`` (its probability, if exact), and the posterior of β in each model (a t
@@ -233,6 +238,8 @@ class Posterior(Questions, Exports):
         ----------
         interval : float or None
             Probability of the credible interval; None leaves out the last three columns, which take longer.
+        scale : "odds_ratio", "rate_ratio" or None
+            Exponentiate the coefficients of logistic regression, or those of counts: see ``ratio_table``.
 
         Returns
         -------
@@ -253,7 +260,9 @@ class Posterior(Questions, Exports):
                [0.978, 1.904, 0.617]])
         """
         check_level(interval)
-        return coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
+        check_ratio(scale, self.problem.family)
+        table = coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
+        return table if scale is None else ratio_table(table)
 
     # --- new observations
 
@@ -264,11 +273,14 @@ class Posterior(Questions, Exports):
         return_std: bool = False,
         interval: float | None = None,
         return_mcse: bool = False,
+        kind: Literal["mean", "link"] = "mean",
+        offset: Any = None,
     ) -> Any:
         """Predict new observations, with the uncertainty about the model, its coefficients and the noise.
 
         The predictive distribution is a mixture of t distributions, one for each model (and each g, for mixtures of g);
-        nothing is simulated. A new observation has weight 1.
+        nothing is simulated. A new observation has weight 1. If the family is not Gaussian, the mean of a new response is
+        predicted, a probability or a rate, and `std` and `interval` are about that mean.
 
         Parameters
         ----------
@@ -285,6 +297,10 @@ class Posterior(Questions, Exports):
         return_mcse : bool
             Return the Monte Carlo standard error of the mean too, from differences between replicates: 0 if exact or for a
             single model, NaN with a single replicate.
+        kind : "mean" or "link"
+            If the family is not Gaussian: probabilities or rates, or the linear predictor.
+        offset : float or array, shape (m,)
+            The offset of the new rows, needed if the problem was made with one.
 
         Returns
         -------
@@ -300,11 +316,16 @@ class Posterior(Questions, Exports):
         ((3,), (3,))
         """
         check_level(interval)
+        check_choice(kind, ("mean", "link"), "kind")
         sampled = estimator == "BMA" and not self.models.exact
-        spread = return_std or interval is not None
-        prediction = predict(
-            self.problem, models_of(estimator, self), X, interval, spread, return_mcse and sampled
-        )
+        spread, errors = return_std or interval is not None, return_mcse and sampled
+        models = models_of(estimator, self)
+        if not isinstance(self.problem.family, Gaussian):
+            prediction = predict_family(self.problem, models, X, offset, kind, interval, errors)
+        else:
+            if offset is not None:
+                raise DataError("offset is for families that are not Gaussian; add it to the predictions")
+            prediction = predict(self.problem, models, X, interval, spread, errors)
         results: list[Any] = [prediction.mean]
         if return_std:
             results.append(prediction.std)
@@ -338,6 +359,7 @@ class Posterior(Questions, Exports):
         >>> bool((draws["Ed"] > 0).mean() > 0.9)
         True
         """
+        gaussian_only(self.problem, "draw()", "coefficients() has means and intervals")
         whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
         if not (whole and n >= 1):
             raise DataError(f"n must be a whole number of at least 1, not {n!r}")

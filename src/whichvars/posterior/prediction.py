@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import read_columns
-from whichvars.errors import DataError, DataWarning, TooLargeError
+from whichvars.errors import DataError, DataWarning, NotAvailableError, TooLargeError
 from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits
 from whichvars.posterior.models import KeptModels, columns_of, standard_error
@@ -180,6 +180,10 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
     if estimator == "MPM":
         return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
     if estimator == "BPM":
+        if posterior.problem._fit_data is not None:
+            raise NotAvailableError(
+                f"estimator='BPM' is not available for family={posterior.problem.family} yet; use 'BMA', 'HPM' or 'MPM'"
+            )
         return KeptModels.of({best_predictive(posterior.problem, posterior.kept): 1.0})
     raise DataError(f"estimator must be 'BMA', 'HPM', 'MPM' or 'BPM', not {estimator!r}")
 

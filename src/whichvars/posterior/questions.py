@@ -11,6 +11,7 @@ from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
 from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
@@ -349,6 +350,7 @@ class Questions:
         >>> round(posterior.log_score(X[40:], y[40:]), 3)
         -0.453
         """
+        gaussian_only(self.problem, "log_score()", "compare predict() with the new responses")
         return float(log_predictive(self.problem, self.kept, X, y).mean())
 
     def loo(self, X: Any, y: Any, weights: Any = None) -> pd.DataFrame:
@@ -379,4 +381,5 @@ class Questions:
         >>> round(float(left_out["log_density"].mean()), 3)
         -0.063
         """
+        gaussian_only(self.problem, "loo()", "keep some rows for validation and use predict()")
         return leave_one_out(self.problem, self.kept, X, y, weights)

@@ -74,18 +74,22 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
     names = posterior.problem.names
     with np.errstate(over="ignore"):  # with a strong prior, the Bayes factor of another model may overflow
         bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
-    return pd.DataFrame(
+    gaussian = posterior.problem._fit_data is None
+    table = pd.DataFrame(
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
             "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
             "log_marginal": models.log_marginal[:n],
             "bayes_factor": bayes_factor,
-            "r_squared": [r_squared(posterior.problem, m) for m in models.members[:n]],
+            "r_squared": [
+                r_squared(posterior.problem, m) if gaussian else np.nan for m in models.members[:n]
+            ],
             "variables": [", ".join(names[j] for j in sorted(m)) for m in models.members[:n]],
         },
         index=pd.RangeIndex(1, n + 1, name="model"),
     )
+    return table if gaussian else table.drop(columns="r_squared")
 
 
 def r_squared(problem: Problem, members: tuple[int, ...]) -> float:

@@ -1,5 +1,6 @@
 """Checks of the arguments of a ``Problem``, its weights, and the variable that each column belongs to."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from whichvars.data.frames import check_unique, find_columns, read_vector
-from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 
@@ -143,3 +145,32 @@ def listed(items: list[str], most: int, separator: str) -> str:
 
 def count(items: Sized, noun: str) -> str:
     return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
+
+
+def warn_of_excluded(excluded: dict[str, str], some_left: bool) -> None:
+    """Warn about columns that are left out, with the reasons; DataError if there are no others."""
+    if excluded:
+        why = listed([f"{name!r} ({reason})" for name, reason in excluded.items()], 5, ", ")
+        warnings.warn(
+            f"left out {count(excluded, 'column')} that add nothing to the intercept and the "
+            f"always-included columns: {why}",
+            DataWarning,
+            stacklevel=4,
+        )
+    if not some_left:
+        raise DataError(
+            "every candidate column is constant or always included; there is nothing to select from"
+        )
+
+
+def check_extents(extents: tuple[np.ndarray, np.ndarray], names: list[str], scale: str) -> None:
+    """DataError if units or squared lengths of columns, (P,) each, are too large or too small to compute with."""
+    for extent in extents:
+        bad = np.flatnonzero(~((extent > SMALLEST_SQUARE) & (extent < LARGEST_SQUARE)))
+        if bad.size:
+            hint = ", or use scale='unit'" if scale == "none" else ""
+            size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")
+            raise DataError(
+                f"X column {names[bad[0]]!r} (times the square root of the weights) is too {size} to be squared; "
+                f"{remedy} it by a power of ten{hint}"
+            )

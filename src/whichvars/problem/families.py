@@ -1,38 +1,67 @@
-"""Likelihoods, and how they are represented for the kernels.
+"""Families: how the response depends on the linear predictor η, and what a response must look like.
 
-The kernels know one likelihood: a normal linear model with weights, whose noise variance has a prior or is known. A family
-says which such model represents the data.
+The kernels of samplers know one likelihood, a normal linear model with weights. A Gaussian response is given to them as it is. For
+the other families they get a stand-in, in which the response is replaced by the score of the null model; what a model is worth then
+comes from a fit of that model (``fitting.py``, ``_kernels/likelihood.py``).
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
-from whichvars.problem.arguments import read_root_weights
-from whichvars.problem.priors import Noise
+from whichvars._kernels import densities
+from whichvars._kernels import likelihood as kernels
+from whichvars.data.frames import NUMERIC, read_vector
+from whichvars.data.moments import Moments
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.priors import (
+    BIC,
+    GPrior,
+    HyperG,
+    HyperGN,
+    LocalEmpiricalBayes,
+    Slab,
+    ZellnerSiow,
+    positive,
+)
+from whichvars.problem.stored_columns import open_columns
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
+# counts above this are refused: sums of their logarithms would be inaccurate
+LARGEST_COUNT = 1e12
+EVIDENCE = {
+    "auto": kernels.EVIDENCE_AUTO,
+    "laplace": kernels.LAPLACE,
+    "second-order": kernels.SECOND_ORDER,
+    "importance": kernels.IMPORTANCE,
+    "bas": kernels.BAS,
+}
 
 
-class Working(NamedTuple):
-    """The normal linear model that represents the data."""
+class Response(NamedTuple):
+    """A response as the kernels of a family see it."""
 
-    response: np.ndarray  # (n,)
-    root_weights: np.ndarray  # (n,): observation i has variance σ²/w_i; 0 leaves a row out
-    noise: Noise  # prior on σ², or its value
+    y: np.ndarray  # (n,)
+    trials: np.ndarray  # (n,)
+    shift: float  # added to the offset
+    constant: np.ndarray  # (n,): terms of the log density that do not depend on η
+    classes: tuple[Any, ...] = ()  # of two-valued responses: the values that are counted as 0 and as 1
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Normal noise: the response is used as it is."""
+    """Normal noise, the default: a linear model for y itself.
 
-    noise: Noise
+    Examples
+    --------
+    >>> Gaussian()
+    Gaussian()
+    """
 
-    def working(self, y: np.ndarray, weights: Any) -> Working:
-        """The model for the kernels; `weights` are those of ``Problem``."""
-        return Working(y, read_root_weights(weights, len(y)), self.noise)
+    name: ClassVar[str] = "gaussian"
 
     def remark(self, y: np.ndarray, name: str | None = None) -> str | None:
         """A warning about a response for which a linear model is only an approximation, as it has two values or consists of
@@ -43,13 +72,329 @@ class Gaussian:
             return (
                 f"{what} has only two values, {low:g} and {high:g}. The linear model treats them as numbers with normal noise (a "
                 "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
-                "and predictions can lie outside the two values. Models for two classes are not part of whichvars yet"
+                'and predictions can lie outside the two values. Problem(…, family="logistic") models the log odds of the '
+                "second value instead"
             )
         if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
             return (
                 f"{what} consists of small whole numbers, such as counts or grades. The linear model treats them as numbers with "
                 "normal noise of constant variance. Inclusion probabilities are then approximate, however exactly they are "
-                "computed. Models for counts and for ordered classes are not part of whichvars yet; the square root of counts "
-                "is often closer to a linear model"
+                'computed. For counts use Problem(…, family="poisson"), or family=NegativeBinomial(dispersion=…) if their '
+                "variance is larger than their mean. Models for ordered classes are not part of whichvars yet"
             )
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    r"""Logistic regression of a two-valued response, or of the number of successes in some trials,
+    :math:`P(y_i = 1) = 1/(1 + e^{-\eta_i})`.
+
+    Coefficients are changes of the log odds. Without `trials`, y has two distinct values of any type: the first in sorted order
+    counts as 0, the second as 1 (``Problem.classes``).
+
+    Parameters
+    ----------
+    trials : int or array, shape (n,)
+        The number of trials of each row; y is then the number of successes among them.
+
+    Examples
+    --------
+    >>> import numpy as np, whichvars as wv
+    >>> Logistic()
+    Logistic()
+    >>> X, successes = np.eye(6)[:, :3], np.array([3, 1, 4, 2, 5, 2])
+    >>> wv.Problem(X, successes, family=wv.Logistic(trials=5))
+    Problem(3 variables, 6 rows; Logistic(trials=5), IndependentNormal(g=1.0), BetaBinomial(size=1.5))
+    """
+
+    trials: Any = None
+    name: ClassVar[str] = "logistic"
+    code: ClassVar[int] = densities.BINOMIAL
+    link: ClassVar[str] = "log odds"
+    ratio: ClassVar[str | None] = "odds_ratio"
+
+    def read(self, y: Any, n: int) -> Response:
+        """Check the response."""
+        if self.trials is None:
+            return _two_valued(y, n, self)
+        trials = _read_trials(self.trials, n)
+        counts = _whole(read_vector(y, n, "y"), "y")
+        bad = np.flatnonzero(counts > trials)
+        if bad.size:
+            raise DataError(
+                f"y is {counts[bad[0]]:g} in row {bad[0]}, more than the {trials[bad[0]]:g} trials of that row; y must be the "
+                "number of successes among the trials, not a share or a percentage"
+            )
+        if not counts.any() or (counts == trials).all():
+            which = "no successes" if not counts.any() else "no failures"
+            raise DataError(f"y has {which} in any row; there is nothing to explain")
+        constant = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
+        return Response(counts, trials, 0.0, constant)
+
+    def __repr__(self) -> str:
+        if self.trials is None:
+            return "Logistic()"
+        if np.ndim(self.trials) == 0:
+            return f"Logistic(trials={self.trials})"
+        return f"Logistic(trials=[{len(self.trials)} values])"
+
+
+@dataclass(frozen=True)
+class Probit:
+    r"""Probit regression of a two-valued response, :math:`P(y_i = 1) = \Phi(\eta_i)`.
+
+    Slab and coefficients are on the probit scale, where coefficients are about 1/1.7 of those of logistic regression.
+
+    Examples
+    --------
+    >>> Probit()
+    Probit()
+    """
+
+    name: ClassVar[str] = "probit"
+    code: ClassVar[int] = densities.PROBIT
+    link: ClassVar[str] = "probit"
+    ratio: ClassVar[str | None] = None
+
+    def read(self, y: Any, n: int) -> Response:
+        """Check the response."""
+        return _two_valued(y, n, self)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    r"""Poisson regression of counts, :math:`y_i \sim \mathrm{Poisson}(e^{\eta_i})`.
+
+    Coefficients are changes of the log of the rate. With an exposure t_i give ``offset=numpy.log(t)``. Counts that vary more than a
+    Poisson distribution allows make nearly every variable seem important: use ``NegativeBinomial`` for them.
+
+    Examples
+    --------
+    >>> Poisson()
+    Poisson()
+    """
+
+    name: ClassVar[str] = "poisson"
+    code: ClassVar[int] = densities.POISSON
+    link: ClassVar[str] = "log rate"
+    ratio: ClassVar[str | None] = "rate_ratio"
+
+    def read(self, y: Any, n: int) -> Response:
+        """Check the response."""
+        counts = _counts(y, n)
+        return Response(counts, np.ones(n), 0.0, -gammaln(counts + 1))
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    r"""Negative binomial regression of counts with mean :math:`\mu_i = e^{\eta_i}` and variance :math:`\mu_i + \mu_i^2 / r`.
+
+    Parameters
+    ----------
+    dispersion : float
+        r, which R calls theta or size: the smaller, the more the counts vary; the Poisson distribution is its limit for large r.
+        It must be given for now.
+
+    Examples
+    --------
+    >>> NegativeBinomial(dispersion=1.3)
+    NegativeBinomial(dispersion=1.3)
+    """
+
+    dispersion: float
+    name: ClassVar[str] = "negative-binomial"
+    code: ClassVar[int] = densities.BINOMIAL  # with y + r trials, and log r less in the offset
+    link: ClassVar[str] = "log rate"
+    ratio: ClassVar[str | None] = "rate_ratio"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dispersion", positive(self.dispersion, "dispersion", self))
+        if not 1e-6 <= self.dispersion <= 1e9:
+            raise DataError(
+                f"NegativeBinomial: dispersion must lie between 1e-6 and 1e9, not {self.dispersion:g}; counts that vary no more "
+                "than their mean are Poisson()"
+            )
+
+    def read(self, y: Any, n: int) -> Response:
+        """Check the response."""
+        counts, r = _counts(y, n), self.dispersion
+        constant = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1)
+        return Response(counts, counts + r, -float(np.log(r)), constant)
+
+
+Counted = Logistic | Probit | Poisson | NegativeBinomial
+Family = Gaussian | Logistic | Probit | Poisson | NegativeBinomial
+NAMED: dict[str, Any] = {
+    "gaussian": Gaussian, "logistic": Logistic, "binomial": Logistic, "probit": Probit, "poisson": Poisson,
+}  # fmt: skip
+
+
+def read_family(family: Any) -> Family:
+    """The family that a string or an object means."""
+    if isinstance(family, Family):
+        return family
+    if isinstance(family, str):
+        name = family.lower().replace("_", "-").replace(" ", "-")
+        if name in NAMED:
+            return NAMED[name]()
+        if name == "negative-binomial":
+            raise DataError(
+                'family="negative-binomial" needs a dispersion, as it is not estimated yet; write '
+                "family=NegativeBinomial(dispersion=2), where the variance is μ + μ²/dispersion"
+            )
+    hint = f"; write {family.__name__}()" if isinstance(family, type) and issubclass(family, Family) else ""
+    raise ArgumentTypeError(
+        'family must be "gaussian", "logistic", "probit", "poisson", or an object such as Logistic(trials=…) or '
+        f"NegativeBinomial(dispersion=…), not {family!r}{hint}"
+    )
+
+
+def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
+    """DataError if the slab or the evidence cannot be combined with a family."""
+    if evidence not in EVIDENCE:
+        raise DataError(f"evidence must be one of {', '.join(map(repr, EVIDENCE))}, not {evidence!r}")
+    if isinstance(family, Gaussian):
+        if evidence != "auto":
+            raise DataError(
+                f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"
+            )
+        return
+    if isinstance(slab, (HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes)):
+        raise DataError(
+            f"{slab} is not available for family={family} yet; use IndependentNormal, GPrior or BIC"
+        )
+    if evidence == "bas" and not isinstance(slab, (GPrior, BIC)):
+        raise DataError(
+            f'evidence="bas" is the formula of R\'s BAS for GPrior and BIC; with slab={slab} use evidence="auto"'
+        )
+    if isinstance(slab, BIC) and evidence not in ("auto", "bas"):
+        raise DataError(
+            f'BIC is an approximation of its own, by the maximum of the likelihood; use evidence="auto", not {evidence!r}'
+        )
+
+
+def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any, engine: str) -> None:
+    """DataError for arguments of ``Problem`` that the family cannot have."""
+    if isinstance(family, Gaussian):
+        if offset is not None:
+            raise DataError(
+                "offset is for families that are not Gaussian; in a linear model write y − offset for y"
+            )
+        return
+    if noise is not None:
+        raise DataError(
+            f"noise={noise!r} is for Gaussian responses; family={family} has no noise variance. Leave it out"
+        )
+    if isinstance(X, Moments):
+        raise DataError(
+            f"SufficientStatistics suffice for Gaussian responses only: family={family} needs the rows themselves. Give X "
+            "as an array or a frame, of a sample of the rows if there are too many"
+        )
+    if open_columns(X, None) is not None:
+        raise DataError(
+            f"X is sparse, genotypes, or mapped from a file, which family={family} cannot use yet; give it as an array "
+            "in memory, such as X.toarray() or numpy.array(X)"
+        )
+    if engine == "gram":
+        raise DataError(
+            f'engine="gram" is for Gaussian responses; family={family} needs the columns. Leave it out'
+        )
+
+
+# --- reading responses
+
+
+def read_rows(family: Counted, y: Any, offset: Any, used: np.ndarray) -> tuple[Response, np.ndarray | None]:
+    """The response of a family that is not Gaussian, and the offset, both of the rows that are `used`, (n,) bool."""
+    n = len(used)
+    response = family.read(y, n)
+    known = None if offset is None else read_vector(offset, n, "offset")
+    if used.all():
+        return response, known
+    known = None if known is None else known[used]
+    response = response._replace(
+        y=response.y[used], trials=response.trials[used], constant=response.constant[used]
+    )
+    all_succeed = family.name in ("logistic", "probit") and bool((response.y == response.trials).all())
+    if not response.y.any() or all_succeed:
+        raise DataError("y has a single value in the rows of positive weight; there is nothing to explain")
+    return response, known
+
+
+def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
+    """0 and 1 for a response of two values of any type."""
+    values = _labels(y, n)
+    distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
+    if len(distinct) == 1:
+        raise DataError(
+            f"y is {distinct[0]!r} in every row; both classes are needed, or there is nothing to explain"
+        )
+    if len(distinct) > 2:
+        some = ", ".join(repr(v) for v in distinct[:4]) + ", …" * (len(distinct) > 4)
+        hint = (
+            "; for numbers of successes give Logistic(trials=…), for counts Poisson()"
+            if not isinstance(distinct[0], str)
+            else ""
+        )
+        raise DataError(
+            f"y has {len(distinct)} different values ({some}), but family={family} needs a response of two values{hint}"
+        )
+    high = distinct[1]
+    vector = np.array([1.0 if v == high else 0.0 for v in values])
+    return Response(vector, np.ones(n), 0.0, np.zeros(n), tuple(distinct))
+
+
+def _labels(y: Any, n: int) -> list[Any]:
+    """The values of y as plain Python objects: numbers, booleans or text."""
+    if hasattr(y, "columns") and len(y.columns) == 1:
+        y = y[y.columns[0]]
+    raw = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if raw.ndim == 2 and raw.shape[1] == 1:
+        raw = raw[:, 0]
+    if raw.dtype.kind in NUMERIC and raw.dtype.kind != "b":
+        numbers = read_vector(y, n, "y")
+        return [int(v) if v == np.floor(v) and abs(v) < 2**53 else float(v) for v in numbers.tolist()]
+    if raw.ndim != 1 or len(raw) != n:
+        read_vector(np.zeros(raw.shape), n, "y")  # says what is wrong with the shape
+    values = raw.tolist()
+    for row, value in enumerate(values):
+        missing = value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+        if missing:
+            raise DataError(f"y is missing in row {row}; drop or fill such rows first")
+        if not isinstance(value, (str, bool, int, float)):
+            raise ArgumentTypeError(
+                f"y is {value!r} in row {row}; the two values of y must be text, numbers or booleans"
+            )
+    if len({isinstance(value, str) for value in values}) > 1:
+        raise ArgumentTypeError("y has both text and numbers; use one of them for both classes")
+    return values
+
+
+def _read_trials(trials: Any, n: int) -> np.ndarray:
+    if np.ndim(trials) == 0:
+        trials = np.full(n, trials)
+    vector = _whole(read_vector(trials, n, "trials"), "trials")
+    bad = np.flatnonzero(vector < 1)
+    if bad.size:
+        raise DataError(f"trials is 0 in row {bad[0]}; drop rows without trials")
+    return vector
+
+
+def _counts(y: Any, n: int) -> np.ndarray:
+    counts = _whole(read_vector(y, n, "y"), "y")
+    if not counts.any():
+        raise DataError("y is 0 in every row; there is nothing to explain")
+    return counts
+
+
+def _whole(vector: np.ndarray, what: str) -> np.ndarray:
+    """The vector, if it has whole numbers that are not negative; otherwise an error that names the row."""
+    bad = np.flatnonzero((vector < 0) | (vector != np.floor(vector)) | (vector > LARGEST_COUNT))
+    if bad.size:
+        value = vector[bad[0]]
+        wrong = "negative" if value < 0 else "not a whole number" if value != np.floor(value) else "too large"
+        raise DataError(
+            f"{what} is {value:g} in row {bad[0]}, which is {wrong}; counts are whole numbers from 0 to {LARGEST_COUNT:g}"
+        )
+    return vector

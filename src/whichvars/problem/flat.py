@@ -5,6 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars.errors import DataError
+
+# squared lengths and units of columns and of y must lie between these
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
+
 
 class FlatPart(NamedTuple):
     """The least squares regression on the intercept and Z, which is integrated out, for returning to the user's units.
@@ -86,3 +91,26 @@ def residuals(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     for _ in range(2):
         rows = rows - (rows @ basis) @ basis.T
     return rows
+
+
+def scaled_response(
+    y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray, always: list[str], is_score: bool
+) -> tuple[np.ndarray, float]:
+    """The weighted residual of y on the basis, divided by its length, and that length. `is_score`: y is the score of a null model, whose
+    residual is as long as it is itself."""
+    power, top = float(power_of_two(np.abs(y).max())), float(root_weights.max())
+    scaled = y / power
+    residual = residuals((scaled - scaled.mean()) * (root_weights / top), basis)
+    length = float(np.linalg.norm(residual))
+    if is_score:
+        scaled = np.ones(len(y))  # the score is orthogonal to the basis already
+    if not length > 1e-12 * np.linalg.norm(scaled * (root_weights / top)):
+        given = " given the always-included columns" if always else ""
+        raise DataError(f"y is constant{given}; there is nothing to explain")
+    scale = length * power * top
+    if not SMALLEST_SQUARE < scale < LARGEST_SQUARE:
+        raise DataError(
+            f"y is too {'large' if scale > 1 else 'small'} to compute with (its largest absolute value is "
+            f"{np.abs(y).max():g}); multiply it by a power of ten"
+        )
+    return residual / length, scale  # unit length: results do not depend on the units of y

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from whichvars._kernels import evidence as codes
+from whichvars._kernels.likelihood import Likelihood
 from whichvars._kernels.target import Target
 from whichvars.data.frames import find_columns, read_columns, read_vector
 from whichvars.data.moments import Moments
@@ -21,18 +23,35 @@ from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.arguments import (
     check_choice,
     check_degrees,
+    check_extents,
     check_max_size,
     check_positions,
     check_rows,
     count,
     listed,
+    read_root_weights,
     response_name,
     variable_labels,
+    warn_of_excluded,
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
-from whichvars.problem.families import Gaussian
-from whichvars.problem.flat import flat_basis, flat_part, power_of_two, residuals
+from whichvars.problem.families import (
+    Gaussian,
+    check_arguments_with_family,
+    check_slab_with_family,
+    read_family,
+    read_rows,
+)
+from whichvars.problem.fitting import (
+    FitData,
+    Works,
+    fit_null,
+    make_likelihood,
+    null_answer,
+    with_coordinates,
+)
+from whichvars.problem.flat import flat_basis, flat_part, scaled_response
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
     find_response,
@@ -52,8 +71,6 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import (
-    LARGEST_SQUARE,
-    SMALLEST_SQUARE,
     as_compiled,
     kernel_prior,
     kernel_slab,
@@ -71,6 +88,9 @@ class Problem:
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
               \varepsilon \sim N(0, \sigma^2 W^{-1}), \quad \gamma \in \{0, 1\}^p
 
+    or, for the other families, a response whose distribution depends on :math:`\eta = o + \alpha 1 + Z\delta + X_\gamma
+    \beta_\gamma` with the offset o.
+
     Parameters
     ----------
     X : array, DataFrame (pandas or polars), shape (n, P)
@@ -83,19 +103,30 @@ class Problem:
         otherwise there is an error that says how to align them. There is a ``DataWarning`` if y has only two values, or
         consists of small whole numbers (none negative, nine in ten at most 10): a linear model treats these as
         continuous, which is an approximation. This is not checked for statistics.
+    family : "gaussian", "logistic", "probit", "poisson", or Logistic, Probit, Poisson, NegativeBinomial
+        How y depends on the linear predictor. Two-valued responses of any type are for "logistic" and "probit"; counts are for
+        "poisson", ``NegativeBinomial(dispersion=…)`` and ``Logistic(trials=…)``. X must be in memory for all but "gaussian".
+    offset : array, shape (n,)
+        A part o of the linear predictor that is known, such as the log of an exposure; not for "gaussian".
+    evidence : "auto", "laplace", "second-order", "importance" or "bas"
+        How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
+        and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for ``GPrior``
+        and ``BIC``.
     slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
-        Prior on the coefficients. The default is ``IndependentNormal(g=1)``.
+        Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
+        ``IndependentNormal`` is the variance itself, ``GPrior`` has the null model's information in place of σ⁻²XᵀX, and there
+        are no others but ``BIC``.
     model_prior : FixedInclusion or BetaBinomial
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
-        Prior on σ², or its value.
+        Prior on σ², or its value; only if the family is Gaussian.
     scale : "unit" or "none"
-        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. This affects
-        the independent slab only.
+        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For the independent slab.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
     weights : array, shape (n,)
-        Precision weights: observation i has variance σ²/w_i. Rows of weight 0 are left out.
+        Precision weights: observation i has variance σ²/w_i. If the family is not Gaussian, they multiply the log likelihoods
+        of the rows: a weight of 2 is the same row twice. Rows of weight 0 are left out.
     max_size : int
         Largest number of variables in a model.
     names : sequence of str
@@ -122,6 +153,10 @@ class Problem:
         Columns perfectly correlated with one another (kept).
     nu : int
         Residual degrees of freedom after the intercept and the always-included columns.
+    family, evidence
+        As given; a string is replaced by the family it means.
+    classes : tuple
+        Of a two-valued response under "logistic" or "probit": the value that counts as 0 and the one that counts as 1.
 
     Examples
     --------
@@ -129,6 +164,11 @@ class Problem:
     >>> data = wv.datasets.load_uscrime()
     >>> wv.Problem(data.X, data.y, slab=wv.GPrior(47), model_prior=wv.FixedInclusion(h=0.5))
     Problem(15 variables, 47 rows; GPrior(g=47.0), FixedInclusion(h=0.5), Gram engine)
+
+    Is crime above its median? Logistic regression models the log odds of True:
+
+    >>> wv.Problem(data.X, data.y > data.y.median(), family="logistic").classes
+    (False, True)
     """
 
     def __init__(
@@ -136,6 +176,9 @@ class Problem:
         X: Any,
         y: Any = None,
         *others: Any,
+        family: Any = "gaussian",
+        offset: Any = None,
+        evidence: Literal["auto", "laplace", "second-order", "importance", "bas"] = "auto",
         slab: Slab | None = None,
         model_prior: ModelPrior | None = None,
         noise: Noise | None = None,
@@ -150,8 +193,13 @@ class Problem:
     ) -> None:
         check_positions(X, X if isinstance(X, Moments) else y, others)
         self.slab = check_slab(IndependentNormal() if slab is None else slab)
-        family = Gaussian(check_noise(Jeffreys() if noise is None else noise))
-        self.noise = family.noise
+        self.family = read_family(family)
+        self.evidence, self.classes = evidence, ()
+        check_slab_with_family(self.slab, self.family, evidence)
+        check_arguments_with_family(self.family, X, offset, noise, engine)
+        self._fit_data: FitData | None = None
+        self.works = Works()
+        self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
             check_model_prior(model_prior)
         check_slab_with_noise(self.slab, self.noise)
@@ -172,13 +220,15 @@ class Problem:
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
-        check_same_rows(n, X, y=y, weights=weights)
-        response, root_weights, self.noise = family.working(read_vector(y, n, "y"), weights)
+        check_same_rows(n, X, y=y, weights=weights, **({} if offset is None else {"offset": offset}))
+        root_weights = read_root_weights(weights, n)
         used = root_weights > 0
+        read = None if isinstance(self.family, Gaussian) else read_rows(self.family, y, offset, used)
+        response = read_vector(y, n, "y")[used] if read is None else np.zeros(0)
         if not used.all():
             reader.keep_rows(used)
-            response, root_weights = response[used], root_weights[used]
-        self.n = len(response)
+            root_weights = root_weights[used]
+        self.n = len(root_weights)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
 
@@ -186,8 +236,15 @@ class Problem:
             always_values = reader.take(always, root_weights**2)
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
-            self._read_response(response, root_weights, basis)
-            remark = family.remark(response, response_name(y))
+            if read is not None and not isinstance(self.family, Gaussian):
+                self.classes = read[0].classes
+                fitted = fit_null(
+                    self.family, *read, root_weights**2, basis, always_values, self.always_names
+                )
+                self._fit_data, response = fitted, fitted.score
+            scaled = scaled_response(response, root_weights, basis, self.always_names, read is not None)
+            self._y, self._y_scale = scaled
+            remark = Gaussian().remark(response, response_name(y)) if read is None else None
             if remark is not None:
                 warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
@@ -200,6 +257,9 @@ class Problem:
                 self.flat = flat_part(
                     always_values, response, root_weights, always, reader.means_and_products
                 )
+            if self._fit_data is not None:
+                z = always_values[:, [always.index(i) for i in self.flat.z_index]]
+                self._fit_data, self._y_scale = with_coordinates(self._fit_data, z, self.flat.z_mean), 1.0
             same = reader.find_duplicates()
             self.duplicates = [[self.columns_used[i] for i in group] for group in same]
             self._scale(reader, measured, alive[order], float(root_weights.max()))
@@ -208,7 +268,6 @@ class Problem:
             self._set_target(reader.products(self.engine == "gram", self._y))
 
     # --- reading
-    # ------------------------------------------------------------------------------------------------------
 
     def _read_always(
         self, always_include: Any, groups: Any, column_names: list[str]
@@ -233,7 +292,7 @@ class Problem:
         self.nu = check_degrees(self.n, 1 + reduced.rank, len(always))
         self._y, self._y_scale = np.zeros(0), reduced.y_scale
         self.excluded = {moments.names[i]: reason for i, reason in reduced.excluded.items()}
-        self._warn_of_excluded(len(reduced.kept) > 0)
+        warn_of_excluded(self.excluded, len(reduced.kept) > 0)
         reduced = reduced.ordered(self._read_variables(reduced.kept, candidates, labels))
         self._units = np.array([reduced.lengths, reduced.spread, np.ones(len(reduced.kept))])
         self.column_units = self._units[self._unit_kind()]
@@ -244,7 +303,7 @@ class Problem:
         ]
         factor = reduced.lengths / self.column_units
         gram = reduced.gram * factor * factor[:, None]
-        self._check_extents(np.diagonal(gram), self.columns_used)
+        check_extents((self.column_units, np.diagonal(gram)), self.columns_used, self.scale)
         gram = np.ascontiguousarray((gram + gram.T) / 2)
         return Products(gram, np.zeros((0, 0)), np.diagonal(gram).copy(), reduced.xty * factor), parents
 
@@ -256,7 +315,7 @@ class Problem:
         candidates: np.ndarray,
         heredity: Any,
     ) -> Any:
-        """Set the names of the columns; returns the parents of each variable, under heredity."""
+        """Set the names of the columns; returns the parents under heredity."""
         self.columns_used = [column_names[i] for i in self._column_index]
         self.all_columns, self.has_names = column_names, has_names
         variables = list(dict.fromkeys(labels[i] for i in candidates))
@@ -283,22 +342,6 @@ class Problem:
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
 
-    def _read_response(self, y: np.ndarray, root_weights: np.ndarray, basis: np.ndarray) -> None:
-        power, top = float(power_of_two(np.abs(y).max())), float(root_weights.max())
-        scaled = y / power
-        residual = residuals((scaled - scaled.mean()) * (root_weights / top), basis)
-        length = float(np.linalg.norm(residual))
-        if not length > 1e-12 * np.linalg.norm(scaled * (root_weights / top)):
-            given = " given the always-included columns" if self.always_names else ""
-            raise DataError(f"y is constant{given}; there is nothing to explain")
-        self._y_scale = length * power * top
-        if not SMALLEST_SQUARE < self._y_scale < LARGEST_SQUARE:
-            raise DataError(
-                f"y is too {'large' if self._y_scale > 1 else 'small'} to compute with (its largest absolute value is "
-                f"{np.abs(y).max():g}); multiply it by a power of ten"
-            )
-        self._y = residual / length  # unit length: results do not depend on the units of y
-
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
         alive = measured.lengths > 1e-12 * measured.whole
@@ -308,22 +351,8 @@ class Problem:
             else "a combination of the always-included columns"
             for i in np.flatnonzero(~alive)
         }
-        self._warn_of_excluded(bool(alive.any()))
+        warn_of_excluded(self.excluded, bool(alive.any()))
         return np.flatnonzero(alive)
-
-    def _warn_of_excluded(self, some_left: bool) -> None:
-        if self.excluded:
-            why = listed([f"{name!r} ({reason})" for name, reason in self.excluded.items()], 5, ", ")
-            warnings.warn(
-                f"left out {count(self.excluded, 'column')} that add nothing to the intercept and the "
-                f"always-included columns: {why}",
-                DataWarning,
-                stacklevel=4,
-            )
-        if not some_left:
-            raise DataError(
-                "every candidate column is constant or always included; there is nothing to select from"
-            )
 
     def _scale(self, reader: ColumnReader, measured: Measured, kept: np.ndarray, top: float) -> None:
         """Bring the columns, given in units of `measured.power` and `top`, to the requested scale."""
@@ -337,22 +366,11 @@ class Problem:
                 squares = reader.scale(spread, top, divide=True)
             else:
                 squares = reader.scale(power, top, divide=False)
-        self._check_extents(squares, self.columns_used)
+        check_extents((self.column_units, squares), self.columns_used, self.scale)
 
     def _unit_kind(self) -> int:
         """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
         return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
-
-    def _check_extents(self, squares: np.ndarray, names: list[str]) -> None:
-        for extent in (self.column_units, squares):
-            bad = np.flatnonzero(~((extent > SMALLEST_SQUARE) & (extent < LARGEST_SQUARE)))
-            if bad.size:
-                hint = ", or use scale='unit'" if self.scale == "none" else ""
-                size, remedy = ("large", "divide") if extent[bad[0]] > 1 else ("small", "multiply")
-                raise DataError(
-                    f"X column {names[bad[0]]!r} (times the square root of the weights) is too {size} to be squared; "
-                    f"{remedy} it by a power of ten{hint}"
-                )
 
     def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
         """Set the names and offsets of the variables; returns the order in which columns of a variable are adjacent."""
@@ -369,18 +387,24 @@ class Problem:
         return order
 
     # --- input of the kernels
-    # -----------------------------------------------------------------------------------------------
 
     def _choose_engine(self, engine: str) -> None:
         n_columns = len(self.columns_used)
         fits = n_columns**2 * 8 <= GRAM_BYTES
         # otherwise a short dot product is cheaper than a cache miss
         small = n_columns <= 2048 or self.n >= 256
+        if not isinstance(self.family, Gaussian):
+            fits = False
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:
         slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
+        self._likelihood: Likelihood | None = None
+        self._null_log_marginal: float | None = None
+        if self._fit_data is not None:
+            most = len(self.columns_used) if isinstance(self.slab, IndependentNormal) else self.nu
+            slab = slab._replace(code=codes.BY_FIT, max_columns=min(len(self.columns_used), most))
         self._target = make_target(products, slab, prior, self.offsets)
         self._lock = threading.Lock()
 
@@ -397,6 +421,7 @@ class Problem:
         new = copy.copy(self)
         if slab is not None:
             check_slab_with_noise(check_slab(slab), self.noise)
+            check_slab_with_family(slab, self.family, self.evidence)
             new.slab = without_excluded(slab, self._variable_index, self._all_variables)
         if model_prior is not None:
             prior = check_model_prior(model_prior)
@@ -410,7 +435,7 @@ class Problem:
             new.column_units = new._units[new._unit_kind()]
             factor = self.column_units / new.column_units
         products = rescaled(self._target.design, factor)
-        new._check_extents(products.diagonal, self.columns_used)
+        check_extents((new.column_units, products.diagonal), self.columns_used, self.scale)
         new._set_target(products)
         return new
 
@@ -421,28 +446,49 @@ class Problem:
             self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
             return self._target
 
+    def likelihood(self) -> Likelihood:
+        """The family, the data and the slab for the kernels that fit models; not for Gaussian responses."""
+        assert self._fit_data is not None
+        with self._lock:
+            if self._likelihood is None:
+                self._likelihood = make_likelihood(self, self._target, self._fit_data, self.evidence)
+            return self._likelihood
+
+    @property
+    def null_log_marginal(self) -> float:
+        """Log marginal likelihood of the null model up to a constant, for families that are not Gaussian."""
+        if self._null_log_marginal is None:
+            self._null_log_marginal = null_answer(self, self.likelihood())
+        return self._null_log_marginal
+
     @property
     def max_columns(self) -> int:
-        """The largest number of columns in a model: all, or if the slab needs full rank, ν − 1 (ν if the noise variance is
-        known)."""
+        """The most columns in a model: all, or if the slab needs full rank, ν − 1 (ν if no noise variance is learnt)."""
         return self._target.slab.max_columns
 
     def first_capacity(self) -> int:
         """The number of columns for which a chain has memory at first; it grows when needed."""
-        widest = int(np.diff(self.offsets).max())
-        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
+        wide = int(np.diff(self.offsets).max())
+        return int(min(max(32, 2 * wide), max(self.max_columns, 1) + wide))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()
+        # files of Gaussian problems may be older than families
+        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "_fit_data": None}
+        self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
+        self._lock, self.works = threading.Lock(), Works()
+        self._likelihood = self._null_log_marginal = None
         self._target = as_compiled(self._target, self.offsets)
 
     def __repr__(self) -> str:
         engine = "Gram" if self.engine == "gram" else "column"
         always = f", {len(self.always_names)} always included" if self.always_names else ""
+        if not isinstance(self.family, Gaussian):
+            how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
+            return f"Problem({self.p} variables{always}, {self.n} rows; {self.family}, {self.slab}, {self.model_prior}{how})"
         return f"Problem({self.p} variables{always}, {self.n} rows; {self.slab}, {self.model_prior}, {engine} engine)"
 
 

@@ -4,24 +4,28 @@ import dataclasses
 
 import numpy as np
 
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.products.stored import NOT_STORED, Stored, fits_together
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
-from whichvars.problem import model_priors, priors
+from whichvars.problem import families, model_priors, priors
+from whichvars.problem.fitting import FitData
 from whichvars.problem.flat import FlatPart
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
     cls
-    for module in (priors, model_priors)
+    for module in (priors, model_priors, families)
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
-CLASSES = (Problem, FlatPart, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, *PRIORS)
+CLASSES = (
+    Problem, FlatPart, FitData, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, *dict.fromkeys(PRIORS),
+)  # fmt: skip
 
 
 def check_arrays(problem: Problem) -> None:
@@ -47,6 +51,7 @@ def check_arrays(problem: Problem) -> None:
         and 1 <= prior.max_size <= p
         and slab.table.ndim == 3
         and _heredity_fits(problem, prior)
+        and _family_fits(problem)
     )
     if not fits:
         raise Damaged("the arrays of its problem do not fit one another")
@@ -58,6 +63,22 @@ def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
         return prior.links.shape == (0,) and prior.terms.shape == (0, 3)
     links, terms = problem.model_prior.kernel_terms()[2:]
     return np.array_equal(prior.links, links) and prior.terms.shape == terms.shape
+
+
+def _family_fits(problem: Problem) -> bool:
+    """Whether the rows that fits of models need are all there."""
+    data, n = problem._fit_data, problem.n
+    if isinstance(problem.family, families.Gaussian):
+        return data is None
+    if data is None or problem.target(0).slab.code != BY_FIT or problem.evidence not in families.EVIDENCE:
+        return False
+    by_row = (data.y, data.trials, data.weights, data.offset, data.score, data.information)
+    return (
+        all(v.shape == (n,) and v.dtype == np.float64 for v in by_row)
+        and data.given.shape in ((0,), (n,))
+        and data.flat.shape == (len(data.start), n)
+        and data.start.ndim == 1
+    )
 
 
 storage.check_when_read(Problem, check_arrays)

@@ -8,6 +8,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.flat import LARGEST_SQUARE
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixtures import mixture_table
 from whichvars.problem.model_priors import ModelPrior
@@ -27,8 +28,6 @@ from whichvars.problem.priors import (
 MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
 # yᵀy/(2σ²) above which rounding errors of log marginal likelihoods exceed about 0.001
 SHARPEST = 1e12
-# squared lengths and units of columns and of y must lie between these
-SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
 
 
 def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, y_scale: float) -> KernelSlab:

@@ -15,6 +15,7 @@ import numpy as np
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
+from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import shown_models
 from whichvars.report import figures, table, words
@@ -28,6 +29,7 @@ LONGEST_NAME = 60
 
 def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write a report, as ``Posterior.report`` does."""
+    gaussian_only(posterior.problem, "report()", "summary(), coefficients() and top_models() have its tables")
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
     if title is not None and not isinstance(title, str):

@@ -57,6 +57,7 @@ class AddDeleteSwap:
     words = "Metropolis–Hastings moves that add, delete or swap variables"
     references = (BROWN_1998,)
     invariant_law = "posterior"
+    for_families = True
     chains = 1
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ A sampler is a frozen dataclass of settings with a few methods; ``sample()`` kno
     merge(problem, run)                     when all units have reached ``run.barrier``: share what was
     learned
     learned(problem, run) -> dict           what to report
+    for_families                            True where it needs nothing of a model but its marginal likelihood and its prior
     estimate(problem, run, replicate)       only where ``run.units`` do not count in a ``Tally``
 
 A *unit* is what one thread runs on its own: a chain (or ladder, or share of the particles) with its random
@@ -22,12 +23,30 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars._kernels.chain import BREAKDOWNS, COLUMNS, NEEDED, PERFECT, SCANNED, Chain, grow, new_chain
+from whichvars._kernels.chain import (
+    A_FIT,
+    ADDED,
+    BREAKDOWNS,
+    COLUMNS,
+    DELETED,
+    EVALUATIONS,
+    FITTED,
+    NEEDED,
+    PERFECT,
+    SCANNED,
+    SIZE,
+    Chain,
+    grow,
+    new_chain,
+)
 from whichvars._kernels.count.averages import Averages, new_averages
-from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.model_table import LOOKUPS, Memo, new_memo
 from whichvars._kernels.count.tally import Tally, grow_tally, new_tally, start_counting
 from whichvars._kernels.evaluate import set_model
+from whichvars._kernels.evidence import BY_FIT
+from whichvars._kernels.likelihood import LOG_MARGINAL as FITTED_VALUE
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.fitting import answers
 from whichvars.samplers.seeding import stream
 
 if TYPE_CHECKING:
@@ -204,7 +223,7 @@ def new_unit(
     capacity = problem.first_capacity()
     unit = Unit(
         chain=new_chain(problem.target(capacity), capacity),
-        memo=new_memo(memo_slots),
+        memo=memo_of(problem, memo_slots),
         tally=new_tally(
             problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // chains), batches_for(problem.p)
         ),
@@ -213,6 +232,31 @@ def new_unit(
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)
     unit.tally = grow_tally(unit.tally, problem.target(0), len(unit.chain.slot))
     return unit
+
+
+def memo_of(problem: "Problem", slots: int) -> Memo:
+    """A new memo. Where models must be fitted it never rests, as a fit takes much longer than looking up all there is."""
+    memo = new_memo(slots)
+    if problem.target(0).slab.code == BY_FIT:
+        memo.counters[LOOKUPS] = -(1 << 62)
+    return memo
+
+
+def fit_if_asked(problem: "Problem", chain: Chain) -> bool:
+    """Fit the proposed model, if the chain waits for that (the response is not Gaussian, and the memo does not know the model)."""
+    ints = chain.ints
+    if ints[NEEDED] != A_FIT:
+        return False
+    out = set(chain.deleted[: ints[DELETED]].tolist())
+    members = [j for j in chain.order[: ints[SIZE]].tolist() if j not in out] + chain.added[
+        : ints[ADDED]
+    ].tolist()
+    found, troubles = answers(problem, np.array(members, np.int32), np.array([0, len(members)]))
+    chain.floats[FITTED], chain.keys[2] = found[0, FITTED_VALUE], chain.keys[1]
+    ints[EVALUATIONS] += 1
+    ints[BREAKDOWNS] += troubles["breakdowns"]
+    ints[NEEDED] = 0
+    return True
 
 
 def place_chain(problem: "Problem", chain: Chain, memo: Memo, start: np.ndarray) -> Chain:
@@ -224,12 +268,16 @@ def place_chain(problem: "Problem", chain: Chain, memo: Memo, start: np.ndarray)
                 f"the starting model {[problem.names[j] for j in members]} has no posterior mass: it is larger than allowed or "
                 "its columns are collinear; start from another one"
             )
+        if fit_if_asked(problem, chain):
+            continue
         chain = grow(chain, max(2 * len(chain.slot), int(chain.ints[NEEDED])))
     return chain
 
 
 def make_room(problem: "Problem", unit: Unit) -> None:
-    """Give a chain the capacity its proposal needs."""
+    """Give a chain the capacity its proposal needs, or the fit that it asks for."""
+    if fit_if_asked(problem, unit.chain):
+        return
     capacity = max(2 * len(unit.chain.slot), int(unit.chain.ints[NEEDED]))
     unit.chain = grow(unit.chain, capacity)
     unit.chain.ints[SCANNED] = 0

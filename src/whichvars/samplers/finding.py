@@ -26,6 +26,7 @@ from whichvars._kernels.chain import NEEDED, SCANNED, grow, new_chain
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.propose.mode_jumps import ModeJumps, Slot, new_mode_jumps, no_mode_jumps
 from whichvars._kernels.propose.stand_ins import ALIKE, MOST_EACH, fill_products
 from whichvars._kernels.scan.scan_work import new_scan
@@ -85,8 +86,11 @@ _lock = threading.Lock()
 def find_modes(problem: Problem, most: int = MOST_MODES) -> list[Mode]:
     """At most `most` modes of the posterior, by the mass of their neighbourhoods, the largest first.
 
-    They are looked for once for each problem. The list may be empty where p is so large that a single scan takes long.
+    They are looked for once for each problem. The list may be empty where p is so large that a single scan takes long, and is where the
+    response is not Gaussian: there are no scans then.
     """
+    if problem.target(0).slab.code == BY_FIT:
+        return []
     with _lock:
         if problem not in _known:
             _known[problem] = _search(problem)

@@ -105,6 +105,7 @@ class IndividualAdaptation:
     words = "individual adaptation, an adaptive Metropolis–Hastings sampler"
     references = (GRIFFIN_2014,)
     invariant_law = "posterior"
+    for_families = True
 
     def __post_init__(self) -> None:
         check_between(self, "tau", 0, 1)

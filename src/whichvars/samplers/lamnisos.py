@@ -72,6 +72,7 @@ class Lamnisos:
     words = "an adaptive Metropolis–Hastings sampler"
     references = (LAMNISOS_2013,)
     invariant_law = "posterior"
+    for_families = True
     chains = 1
 
     def __post_init__(self) -> None:

@@ -35,9 +35,10 @@ from whichvars._kernels.chain import (
     new_chain,
 )
 from whichvars._kernels.count.averages import scan_cost
-from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import Tally, new_tally
 from whichvars._kernels.evaluate import go_to_model, set_model
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import ITERATION, describe_changes
@@ -45,7 +46,16 @@ from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, as_rows, check_between, place_chain
+from whichvars.samplers.contract import (
+    Estimate,
+    RaoBlackwell,
+    Run,
+    as_rows,
+    check_between,
+    fit_if_asked,
+    memo_of,
+    place_chain,
+)
 from whichvars.samplers.estimated import ITERATION_TIME
 from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.moves import MoveState, learn_deferred, new_move_state, read_move, step
@@ -136,6 +146,7 @@ class SequentialMonteCarlo:
     words = "sequential Monte Carlo from the prior to the posterior"
     references = (GRIFFIN_2014, SCHAFER_2013)
     invariant_law = "posterior"
+    for_families = True
     by_draws = False
     chains = 1
 
@@ -180,7 +191,7 @@ class SequentialMonteCarlo:
         capacity = max(problem.first_capacity(), min(max(map(len, models), default=1), problem.p))
         group = ParticleGroup(
             chain=new_chain(problem.target(capacity), capacity),
-            memo=new_memo(self.memo_slots),
+            memo=memo_of(problem, self.memo_slots),
             tally=new_tally(0, 1, 2, 2, 2),
             rng=stream(seed, index),
             state=new_move_state(problem, self.move, deferred=True),
@@ -197,11 +208,13 @@ class SequentialMonteCarlo:
                 has_mass = set_model(target, group.chain, group.memo, wanted, len(wanted))
                 if not group.chain.ints[NEEDED]:
                     break
-                self._make_room(group)
+                self._make_room(problem, group)
             group.values[i] = group.chain.floats[[LOG_MARGINAL, LOG_PRIOR]] if has_mass else (-np.inf, 0.0)
         return group
 
-    def _make_room(self, group: ParticleGroup) -> None:
+    def _make_room(self, problem: Problem, group: ParticleGroup) -> None:
+        if fit_if_asked(problem, group.chain):
+            return
         capacity = max(2 * len(group.chain.slot), int(group.chain.ints[NEEDED]))
         group.chain = grow(group.chain, capacity)
         members = np.zeros((len(group.sizes), capacity), np.int64)
@@ -218,7 +231,7 @@ class SequentialMonteCarlo:
                 group.members, group.values, group.sizes, group.cursor, self.steps, run.shared.temperature, iterations - done,
             )  # fmt: skip
             if group.chain.ints[NEEDED]:
-                self._make_room(group)
+                self._make_room(problem, group)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """All particles have made their K moves at this temperature."""
@@ -354,7 +367,9 @@ class SequentialMonteCarlo:
             ),
             iterations=self.particles * self.steps * len(run.shared.temperatures),
             log_evidence=run.shared.log_evidence,
-            rao_blackwell=self._rao_blackwell(problem, run),
+            rao_blackwell=None
+            if problem.target(0).slab.code == BY_FIT
+            else self._rao_blackwell(problem, run),
             troubles=run.troubles(),
             warnings=message if few else (),
         )
@@ -455,7 +470,7 @@ def _advance(
         if cursor[LOADED] == 0:
             chain.floats[INVERSE_TEMPERATURE] = temperature
             go_to_model(target, chain, memo, members[i], sizes[i])
-            if chain.ints[NEEDED] > 0:
+            if chain.ints[NEEDED] != 0:
                 return done
             cursor[LOADED] = 1
         while cursor[MOVED] < steps:

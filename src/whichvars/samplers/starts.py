@@ -14,11 +14,13 @@ import numpy as np
 from whichvars._kernels.chain import new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.search import select_forward
 from whichvars.data.frames import find_columns
-from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.errors import ArgumentTypeError, DataError, NotAvailableError
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
+from whichvars.samplers.contract import fit_if_asked
 from whichvars.samplers.finding import find_modes
 from whichvars.samplers.seeding import stream
 
@@ -44,6 +46,10 @@ def starting_models(
             )
         if start == "null":
             return [np.zeros(0, np.int64)] * chains
+        if start in ("forward", "modes") and problem.target(0).slab.code == BY_FIT:
+            raise NotAvailableError(
+                f"start={start!r} is not available for family={problem.family} yet; use 'mixed', 'screening', 'prior' or 'null'"
+            )
         if start == "forward":
             return [forward_selection(problem)] * chains
         modes = leading_modes(problem) if start in ("modes", "mixed") else []
@@ -144,7 +150,10 @@ def _make_allowed(problem: Problem, model: np.ndarray) -> np.ndarray:
         if capacity <= problem.max_columns:
             target = problem.target(capacity)
             chain = new_chain(target, capacity, cache_bytes=0)
-            if set_model(target, chain, new_memo(0), model, len(model)):
+            memo = new_memo(0)
+            if set_model(target, chain, memo, model, len(model)):
+                break
+            if fit_if_asked(problem, chain) and set_model(target, chain, memo, model, len(model)):
                 break
         model = model[:-1]
     return model

@@ -33,7 +33,7 @@ from whichvars._kernels.chain import (
     grow,
     new_chain,
 )
-from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
 from whichvars._kernels.inverse import OF_ONE_MODEL, Inverse
 from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
@@ -47,6 +47,8 @@ from whichvars.samplers.contract import (
     Run,
     batches_for,
     check_between,
+    fit_if_asked,
+    memo_of,
     place_chain,
 )
 from whichvars.samplers.individual import IndividualAdaptation
@@ -195,7 +197,9 @@ class LadderUnit:
         return len(self.stack.work)
 
     def make_room(self, problem: Problem) -> None:
-        """Give all rungs the capacity that one of them needs."""
+        """Give all rungs the capacity that one of them needs, or fit the models that they ask for."""
+        if sum(fit_if_asked(problem, chain) for chain in self.all_chains()):
+            return
         needed = int(self.stack.ints[:, NEEDED].max())
         capacity = max(2 * self.capacity(), needed)
         self.stack = stack_chains([grow(chain, capacity) for chain in self.all_chains()])
@@ -264,6 +268,7 @@ class ParallelTempering:
     words = "parallel tempering with a ladder of temperatures that adapts"
     references = (GRIFFIN_2014, MIASOJEDOW_2013)
     invariant_law = "posterior"
+    for_families = True
 
     def __post_init__(self) -> None:
         if self.move is None:
@@ -291,7 +296,7 @@ class ParallelTempering:
         self, problem: Problem, seed: np.random.SeedSequence, index: int, start: np.ndarray
     ) -> LadderUnit:
         m = self.rungs
-        memo = new_memo(self.memo_slots)
+        memo = memo_of(problem, self.memo_slots)
         capacity = problem.first_capacity()
         chains = []
         for _ in range(m):

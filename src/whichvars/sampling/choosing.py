@@ -4,7 +4,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars import samplers
-from whichvars.errors import ArgumentTypeError
+from whichvars._kernels.evidence import BY_FIT
+from whichvars.errors import ArgumentTypeError, NotAvailableError
 
 if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 SAMPLERS = {module.replace("_", "-"): name for module, name in samplers.SAMPLERS.items()}
 # most models that "auto" enumerates: about a second
 ENUMERATE = 1 << 20
+# seconds for which "auto" fits all models if the family is not Gaussian
+ENUMERATE_SECONDS = 10.0
 # least speed of enumeration
 MODELS_A_SECOND = 500_000
 
@@ -27,6 +30,22 @@ def check_sampler(sampler: Any) -> "Sampler":
             f'sampler must be "auto" or an object such as Hybrid(), not {sampler!r}{hint}'
         )
     return sampler
+
+
+def check_sampler_for(problem: "Problem", sampler: "Sampler") -> None:
+    """NotAvailableError if the sampler needs scans, which there are for Gaussian responses only."""
+    if problem.target(0).slab.code == BY_FIT and not getattr(sampler, "for_families", False):
+        raise NotAvailableError(
+            f"{type(sampler).__name__} is not available for family={problem.family} yet: it needs the marginal likelihoods of all "
+            "neighbours of a model. Use exact(), or AddDeleteSwap(), IndividualAdaptation(), Lamnisos(), ParallelTempering() or "
+            "SequentialMonteCarlo()"
+        )
+
+
+def _fits_a_second(problem: "Problem") -> float:
+    """About how many models of half of the variables can be fitted in a second; enough to choose by."""
+    d = 1 + len(problem.columns_used) / 2
+    return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 
 
 def _meant(sampler: Any) -> str:
@@ -60,6 +79,8 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     from whichvars.sampling.exact import number_of_models
 
     total = number_of_models(problem)
+    if problem.target(0).slab.code == BY_FIT:
+        return _choose_for_family(problem, total, draws, seconds)
     most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:
         return Choice(None, f"all {total:,} models can be enumerated quickly")
@@ -71,4 +92,23 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     return Choice(
         Hybrid(),
         f"{reason}, and the hybrid sampler was close to the best on all kinds of posteriors it was tested on",
+    )
+
+
+def _choose_for_family(problem: "Problem", total: int, draws: int | None, seconds: float | None) -> Choice:
+    """The same if the family is not Gaussian: every model needs a fit."""
+    from whichvars.samplers.add_delete_swap import AddDeleteSwap
+    from whichvars.sampling.exact import MAX_FITS
+
+    most = min(max(ENUMERATE_SECONDS, seconds or 0.0) * _fits_a_second(problem), MAX_FITS)
+    if draws is None and total <= most:
+        return Choice(None, f"all {total:,} models can be fitted quickly")
+    reason = (
+        "draws were asked for"
+        if total <= most
+        else f"{problem.p:,} variables give too many models to fit them all"
+    )
+    return Choice(
+        AddDeleteSwap(),
+        f"{reason}, and this sampler needs nothing but the fits of the models that it proposes",
     )

@@ -16,6 +16,7 @@ from whichvars.data import storage
 from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem, check_problem
 from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
@@ -23,7 +24,7 @@ from whichvars.samplers.starts import starting_models
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
 from whichvars.sampling.checkpoint import Checkpoint, locked, problem_fingerprint
-from whichvars.sampling.choosing import check_sampler, choose
+from whichvars.sampling.choosing import check_sampler, check_sampler_for, choose
 from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import exact
@@ -67,7 +68,8 @@ def sample(
     problem : Problem
     sampler : sampler object or "auto"
         "auto" enumerates all models, which gives exact results, if that takes about a second (up to 20 variables) and
-        `draws` is not given. Otherwise it takes ``Hybrid()``. ``posterior.explain()`` says which it was.
+        `draws` is not given. Otherwise it takes ``Hybrid()``. ``posterior.explain()`` says which it was. If the family is not
+        Gaussian, it fits all models if that takes about ten seconds (some 14 variables), and takes ``AddDeleteSwap()`` otherwise.
     draws : int
         Iterations counted per replicate, divided among its chains. The default is a million, or with `budget` as many
         as there is time for.
@@ -146,6 +148,8 @@ def sample(
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
     sampler = check_sampler(sampler)
+    check_sampler_for(problem, sampler)
+    rao_blackwell = rao_blackwell and isinstance(problem.family, Gaussian)  # it needs scans
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(
