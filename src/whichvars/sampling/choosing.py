@@ -4,7 +4,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars import samplers
-from whichvars._kernels.evidence import BY_FIT
 from whichvars.errors import ArgumentTypeError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def check_sampler(sampler: Any) -> "Sampler":
 
 def check_sampler_for(problem: "Problem", sampler: "Sampler") -> None:
     """NotAvailableError if the sampler needs scans, which there are for Gaussian responses only."""
-    if problem.target(0).slab.code == BY_FIT and not getattr(sampler, "for_families", False):
+    if problem.family.name != "gaussian" and not getattr(sampler, "for_families", False):
         raise NotAvailableError(
             f"{type(sampler).__name__} is not available for family={problem.family} yet: it needs the marginal likelihoods of all "
             "neighbours of a model. Use exact(), or AddDeleteSwap(), IndividualAdaptation(), Lamnisos(), ParallelTempering() or "
@@ -79,7 +78,7 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     from whichvars.sampling.exact import number_of_models
 
     total = number_of_models(problem)
-    if problem.target(0).slab.code == BY_FIT:
+    if problem.family.name != "gaussian":
         return _choose_for_family(problem, total, draws, seconds)
     most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:
