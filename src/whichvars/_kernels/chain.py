@@ -34,9 +34,8 @@ VALID = 2  # leading variables whose rows of the factor are current
 ADDED = 3  # variables the proposal adds
 DELETED = 4  # variables the proposal deletes
 TAIL = 5  # order position from which the proposal's tail was computed, or one of the two below
-NEEDED = (
-    6  # columns of capacity a proposal needs and the chain does not have; or A_FIT; 0 if nothing is needed
-)
+# columns of capacity that a proposal needs and the chain does not have; or A_FIT; 0 if nothing is needed
+NEEDED = 6
 PENDING = 7  # 1 if a proposal waits for what it needs
 BREAKDOWNS = 8  # factorisations lost to rounding under the independent slab
 PERFECT = 9  # models evaluated whose residual sum of squares is zero to rounding
@@ -71,9 +70,8 @@ class Chain(NamedTuple):
 
     ints: np.ndarray
     floats: np.ndarray
-    keys: (
-        np.ndarray
-    )  # (3,) uint64: of the current and of the proposed model, and of that which was fitted last
+    # (3,) uint64: of the current and of the proposed model, and of the one that was fitted last
+    keys: np.ndarray
     position: np.ndarray  # (p,) int32: place of each variable in `order`, −1 if out
     order: np.ndarray  # (capacity,) int64: included variables by time of entry
     row: np.ndarray  # (capacity + 1,) int64: first row of each included variable in the factor

@@ -96,9 +96,8 @@ class Likelihood(NamedTuple):
     lengths: np.ndarray
     g: float
     log_rows: float  # log n
-    sobol: (
-        np.ndarray
-    )  # (POINTS_EACH, SOBOL_DIMENSIONS) uint32: points without scrambling, as binary fractions
+    # (POINTS_EACH, SOBOL_DIMENSIONS) uint32: points without scrambling, as binary fractions
+    sobol: np.ndarray
 
 
 @by_reference
