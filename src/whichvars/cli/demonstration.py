@@ -12,7 +12,7 @@ from whichvars.cli.show import best_models, inclusion_table, new_console, signs
 if TYPE_CHECKING:
     from rich.console import Console
 
-DRAWS, QUICK_DRAWS = 1_000_000, 20_000
+DRAWS, QUICK_DRAWS = 400_000, 20_000
 OUT = "whichvars-demo"
 
 US_CRIME = {
