@@ -36,11 +36,11 @@ def log_marginal_of_bas(posterior):
     """BAS's log marginal likelihood of the best model: with all constants and (2π)^½ of the intercept, in whose own units it is."""
     problem = posterior.problem
     unit = (
-        np.log(np.abs(problem._fit_data.coordinates[0, 0]))
+        np.log(np.abs(problem.fit_data.coordinates[0, 0]))
         if problem.slab != wv.BIC()
         else -0.5 * np.log(2 * np.pi)
     )
-    value = problem.null_log_marginal + posterior.models.log_marginal[0] + problem._fit_data.constant
+    value = problem.null_log_marginal + posterior.models.log_marginal[0] + problem.fit_data.constant
     return value + 0.5 * np.log(2 * np.pi) + unit
 
 

@@ -100,10 +100,10 @@ def predict_family(
 
 
 def _read_offset(problem: Problem, offset: Any, n: int) -> np.ndarray:
-    assert problem._fit_data is not None
+    assert problem.fit_data is not None
     if offset is not None:
         return read_vector(np.full(n, offset) if np.ndim(offset) == 0 else offset, n, "offset")
-    if len(problem._fit_data.given):
+    if len(problem.fit_data.given):
         raise DataError(
             "the problem was made with an offset, so that predictions need offset= too: one number for each row of X, or 0 for "
             "a rate per unit of exposure"

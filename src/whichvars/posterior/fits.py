@@ -104,9 +104,9 @@ def functionals(
     `columns` are the C columns, by default all P; they must include those of all models that are used."""
     flat, columns = problem.flat, np.arange(len(problem.columns_used)) if columns is None else columns
     row = (x - z @ flat.x_on_z[:, columns]) / problem.column_units[columns]
-    if problem._fit_data is not None:
+    if problem.fit_data is not None:
         nothing, parts = np.zeros(len(row)), np.column_stack([intercept, z])
-        return Functionals(nothing, nothing, row, columns, parts @ problem._fit_data.coordinates)
+        return Functionals(nothing, nothing, row, columns, parts @ problem.fit_data.coordinates)
     return Functionals(
         centre=intercept * flat.y_mean + z @ flat.y_on_z,
         variance=intercept**2 * flat.mean_variance + ((z @ flat.z_root) ** 2).sum(axis=1),
@@ -135,7 +135,7 @@ def fits(
     """The posteriors of all kept models, in batches with the same numbers of columns and of values of g. With mixtures of g
     the error of averages over models is of the order of exp(−drop), and that of the average over g in one model of the
     order of exp(−least_drop) (see DROP)."""
-    if problem._fit_data is not None:
+    if problem.fit_data is not None:
         yield from _fits_of_family(problem, kept)
         return
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None

@@ -141,7 +141,7 @@ def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np
 
 def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
     """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k). For Gaussian responses only."""
-    assert problem._fit_data is None
+    assert problem.fit_data is None
     design, slab = problem.target(0).design, problem.target(0).slab
     gram = gram_of(design, columns)
     if slab.code == codes.INDEPENDENT:

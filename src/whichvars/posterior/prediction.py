@@ -180,7 +180,7 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
     if estimator == "MPM":
         return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
     if estimator == "BPM":
-        if posterior.problem._fit_data is not None:
+        if posterior.problem.fit_data is not None:
             raise NotAvailableError(
                 f"estimator='BPM' is not available for family={posterior.problem.family} yet; use 'BMA', 'HPM' or 'MPM'"
             )

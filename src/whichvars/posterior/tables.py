@@ -74,7 +74,7 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
     names = posterior.problem.names
     with np.errstate(over="ignore"):  # with a strong prior, the Bayes factor of another model may overflow
         bayes_factor = np.exp(models.log_marginal[:n] - models.log_marginal[:1])
-    gaussian = posterior.problem._fit_data is None
+    gaussian = posterior.problem.fit_data is None
     table = pd.DataFrame(
         {
             "size": [len(m) for m in models.members[:n]],

@@ -197,7 +197,7 @@ class Problem:
         self.evidence, self.classes = evidence, ()
         check_slab_with_family(self.slab, self.family, evidence)
         check_arguments_with_family(self.family, X, offset, noise, engine)
-        self._fit_data: FitData | None = None
+        self.fit_data: FitData | None = None
         self.works = Works()
         self.noise = check_noise(Jeffreys() if noise is None else noise)
         if model_prior is not None:
@@ -241,7 +241,7 @@ class Problem:
                 fitted = fit_null(
                     self.family, *read, root_weights**2, basis, always_values, self.always_names
                 )
-                self._fit_data, response = fitted, fitted.score
+                self.fit_data, response = fitted, fitted.score
             scaled = scaled_response(response, root_weights, basis, self.always_names, read is not None)
             self._y, self._y_scale = scaled
             remark = Gaussian().remark(response, response_name(y)) if read is None else None
@@ -257,9 +257,9 @@ class Problem:
                 self.flat = flat_part(
                     always_values, response, root_weights, always, reader.means_and_products
                 )
-            if self._fit_data is not None:
+            if self.fit_data is not None:
                 z = always_values[:, [always.index(i) for i in self.flat.z_index]]
-                self._fit_data, self._y_scale = with_coordinates(self._fit_data, z, self.flat.z_mean), 1.0
+                self.fit_data, self._y_scale = with_coordinates(self.fit_data, z, self.flat.z_mean), 1.0
             same = reader.find_duplicates()
             self.duplicates = [[self.columns_used[i] for i in group] for group in same]
             self._scale(reader, measured, alive[order], float(root_weights.max()))
@@ -402,7 +402,7 @@ class Problem:
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
         self._likelihood: Likelihood | None = None
         self._null_log_marginal: float | None = None
-        if self._fit_data is not None:
+        if self.fit_data is not None:
             most = len(self.columns_used) if isinstance(self.slab, IndependentNormal) else self.nu
             slab = slab._replace(code=codes.BY_FIT, max_columns=min(len(self.columns_used), most))
         self._target = make_target(products, slab, prior, self.offsets)
@@ -448,10 +448,10 @@ class Problem:
 
     def likelihood(self) -> Likelihood:
         """The family, the data and the slab for the kernels that fit models; not for Gaussian responses."""
-        assert self._fit_data is not None
+        assert self.fit_data is not None
         with self._lock:
             if self._likelihood is None:
-                self._likelihood = make_likelihood(self, self._target, self._fit_data, self.evidence)
+                self._likelihood = make_likelihood(self, self._target, self.fit_data, self.evidence)
             return self._likelihood
 
     @property
@@ -477,7 +477,7 @@ class Problem:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # files of Gaussian problems may be older than families
-        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "_fit_data": None}
+        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
         self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
         self._lock, self.works = threading.Lock(), Works()
         self._likelihood = self._null_log_marginal = None

@@ -67,7 +67,7 @@ def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
 
 def _family_fits(problem: Problem) -> bool:
     """Whether the rows that fits of models need are all there."""
-    data, n = problem._fit_data, problem.n
+    data, n = problem.fit_data, problem.n
     if isinstance(problem.family, families.Gaussian):
         return data is None
     if data is None or problem.target(0).slab.code != BY_FIT or problem.evidence not in families.EVIDENCE:

@@ -74,40 +74,24 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     >>> choose(wv.Problem(data.X, data.y), None, None).why
     'all 32,768 models can be enumerated quickly'
     """
-    from whichvars.samplers.hybrid import Hybrid
-    from whichvars.sampling.exact import number_of_models
-
-    total = number_of_models(problem)
-    if problem.family.name != "gaussian":
-        return _choose_for_family(problem, total, draws, seconds)
-    most = ENUMERATE if seconds is None else min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
-    if draws is None and total <= most:
-        return Choice(None, f"all {total:,} models can be enumerated quickly")
-    reason = (
-        "draws were asked for"
-        if total <= most
-        else f"{problem.p:,} variables give too many models to enumerate"
-    )
-    return Choice(
-        Hybrid(),
-        f"{reason}, and the hybrid sampler was close to the best on all kinds of posteriors it was tested on",
-    )
-
-
-def _choose_for_family(problem: "Problem", total: int, draws: int | None, seconds: float | None) -> Choice:
-    """The same if the family is not Gaussian: every model needs a fit."""
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
-    from whichvars.sampling.exact import MAX_FITS
+    from whichvars.samplers.hybrid import Hybrid
+    from whichvars.sampling.exact import MAX_FITS, number_of_models
 
-    most = min(max(ENUMERATE_SECONDS, seconds or 0.0) * _fits_a_second(problem), MAX_FITS)
+    total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
+    sampler: Sampler = Hybrid()
+    merit = "the hybrid sampler was close to the best on most kinds of posteriors it was tested on"
+    if problem.family.name != "gaussian":  # every model needs a fit
+        most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * _fits_a_second(problem)), MAX_FITS)
+        sampler, done = AddDeleteSwap(), "fitted"
+        merit = "this sampler needs nothing but the fits of the models that it proposes"
+    elif seconds is not None:
+        most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:
-        return Choice(None, f"all {total:,} models can be fitted quickly")
+        return Choice(None, f"all {total:,} models can be {done} quickly")
     reason = (
         "draws were asked for"
         if total <= most
-        else f"{problem.p:,} variables give too many models to fit them all"
+        else f"{problem.p:,} variables give more models than can be {done} quickly"
     )
-    return Choice(
-        AddDeleteSwap(),
-        f"{reason}, and this sampler needs nothing but the fits of the models that it proposes",
-    )
+    return Choice(sampler, f"{reason}, and {merit}")
