@@ -64,7 +64,7 @@ def test_auto_by_the_number_of_models(p: int, options: dict[str, Any], enumerate
     assert (chosen.sampler is None) == enumerates
     if not enumerates:
         assert isinstance(chosen.sampler, wv.Hybrid)
-        assert f"{p} variables give too many models" in chosen.why
+        assert f"{p} variables give more models than can be enumerated" in chosen.why
 
 
 def test_auto_samples_when_draws_are_asked_for() -> None:
