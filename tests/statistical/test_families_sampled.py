@@ -7,7 +7,6 @@ import pytest
 
 import whichvars as wv
 from support import family_oracle as oracle
-from whichvars.errors import NotAvailableError
 
 SAMPLERS = {
     "AddDeleteSwap": wv.AddDeleteSwap(),
@@ -45,14 +44,15 @@ PROBLEMS = {
 }
 
 
-def agree(posterior, truth, most=4.5):
-    """Inclusion probabilities within Monte Carlo errors, which have few degrees of freedom."""
+def agree(posterior, truth, most=4.5, to_the_bit=True):
+    """Inclusion probabilities within Monte Carlo errors, which have few degrees of freedom, and log marginal likelihoods: the same
+    bits, or nearly so where fits start elsewhere."""
     error = np.nan_to_num(posterior.mcse, nan=1e-3)
     np.testing.assert_array_less(np.abs(posterior.pip - truth.pip), most * error + 2e-4)
     assert abs(posterior.mean_size - truth.mean_size) < 5 * posterior.mean_size_mcse
     known = dict(zip(truth.models.members, truth.models.log_marginal))
     for model, value in zip(posterior.models.members, posterior.models.log_marginal):
-        assert value == known[model]  # to the last bit: one function of γ
+        assert value == known[model] if to_the_bit else value == pytest.approx(known[model], abs=1e-6)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -117,23 +117,10 @@ def test_the_same_bits_on_any_number_of_threads(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "sampler", [wv.Hybrid(), wv.TemperedGibbs(), wv.SubsetGibbs(), wv.ASI(), wv.PARNI()], ids=str
-)
-def test_samplers_that_need_scans_are_refused(sampler):
-    with pytest.raises(
-        NotAvailableError, match=r"is not available for family=Logistic\(\) yet.*AddDeleteSwap\(\)"
-    ):
-        wv.sample(PROBLEMS["logistic"], sampler, draws=100, progress=False)
-
-
 @pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
 def test_starts():
     problem = PROBLEMS["logistic"]
-    for start in ("forward", "modes"):
-        with pytest.raises(NotAvailableError, match="'mixed', 'screening', 'prior' or 'null'"):
-            wv.sample(problem, wv.AddDeleteSwap(), start=start, draws=100, progress=False)
-    for start in ("null", "prior", "screening", [["x0", "pair"]]):
+    for start in ("null", "prior", "screening", "forward", "modes", [["x0", "pair"]]):
         wv.sample(problem, wv.AddDeleteSwap(), start=start, draws=200, progress=False)
 
 
@@ -145,6 +132,6 @@ def test_auto():
     X = rng.normal(size=(100, 40))
     y = rng.poisson(np.exp(X[:, 0]))
     large = wv.sample(wv.Problem(X, y, family="poisson"), draws=2000, progress=False)
-    assert large.sampler.startswith("AddDeleteSwap")
+    assert large.sampler.startswith("Hybrid")
     assert large.pip[0] > 0.99
     assert np.nanmean(large.pip[1:]) < 0.2

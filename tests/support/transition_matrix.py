@@ -21,12 +21,16 @@ from support.cases import Case, problem
 from whichvars._kernels.chain import INVERSE_TEMPERATURE
 from whichvars._kernels.propose.informed import draw_additions
 from whichvars.errors import DataError
+from whichvars.problem.problem import Problem
 from whichvars.samplers import asi, parni
 from whichvars.samplers import contract as run_module
 
 
 def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list[list[float] | None]:
-    target = problem(case)
+    return matrix_of(tested, problem(case), temperature)
+
+
+def matrix_of(tested: UnderTest, target: Problem, temperature: float) -> list[list[float] | None]:
     models = 1 << target.p
     seed = np.random.SeedSequence(1, spawn_key=(0,))
 

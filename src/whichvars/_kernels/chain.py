@@ -36,7 +36,7 @@ DELETED = 4  # variables the proposal deletes
 TAIL = 5  # order position from which the proposal's tail was computed, or one of the two below
 # columns of capacity that a proposal needs and the chain does not have; or A_FIT; 0 if nothing is needed
 NEEDED = 6
-PENDING = 7  # 1 if a proposal waits for what it needs
+PENDING = 7  # 1 if a proposal waits for what it needs; PASSED if it has passed the first of two stages and waits for a fit
 BREAKDOWNS = 8  # factorisations lost to rounding under the independent slab
 PERFECT = 9  # models evaluated whose residual sum of squares is zero to rounding
 EVALUATIONS = 10  # marginal likelihoods computed
@@ -53,10 +53,14 @@ NEW_LOG_MARGINAL = 3
 NEW_LOG_PRIOR = 4
 LOG_PROPOSAL = 5  # log q(γ', γ) − log q(γ, γ') of a waiting proposal
 FITTED = 6  # log marginal likelihood of the model whose key is keys[2], from a fit
-N_FLOATS = 7
+# the surrogate's log marginal likelihoods of the two models, where the response is not Gaussian and a sampler needs scans
+SURROGATE = 7
+NEW_SURROGATE = 8
+N_FLOATS = 9
 
 # for NEEDED, where the response is not Gaussian: Python must find the proposal's log marginal likelihood by a fit
 A_FIT = -(1 << 40)
+PASSED = 2  # for PENDING
 
 # for TAIL, where the proposal was not factorised: nothing is known; the products of the columns that it adds are
 NO_TAIL, ONLY_PRODUCTS = -1, -2
@@ -235,3 +239,11 @@ def accept(target, chain):
     ints[AVAILABLE] = ints[NEW_AVAILABLE]
     chain.floats[LOG_MARGINAL] = chain.floats[NEW_LOG_MARGINAL]
     chain.floats[LOG_PRIOR] = chain.floats[NEW_LOG_PRIOR]
+    if target.slab.surrogate:
+        chain.floats[SURROGATE] = chain.floats[NEW_SURROGATE]
+
+
+@inlined
+def scanned_value(target, chain):
+    """The log marginal likelihood that scans compare others with: that of the surrogate, if there is one."""
+    return chain.floats[SURROGATE] if target.slab.surrogate else chain.floats[LOG_MARGINAL]

@@ -18,19 +18,25 @@ It returns the verdict and the log of the ratio in step 2, for the sampler to le
 ``judge`` is steps 1 and 2 alone, for samplers that count in their own way. ``make_flip`` is for processes in continuous time,
 which choose a flip by its rate and do not test it.
 
-A second stage of acceptance will have its place at the end of ``judge``, and in ``make_flip`` before ``accept``. It is for
-likelihoods that are not Gaussian: π is then a Gaussian surrogate with marginal likelihood m̃, and what passed the first stage
-is kept with probability min{1, w'/w}, where w = m/m̃ and m is the marginal likelihood itself. There is no second stage yet.
+Where the response is not Gaussian and a sampler needs scans, acceptance has two stages. In the first, π is π̃, a Gaussian surrogate
+with marginal likelihood m̃. What passes it is kept with probability min{1, w'/w}, where w = m/m̃ and m is the marginal likelihood
+itself, which takes a fit. With q̃ the kernel of the first stage, which is reversible for π̃,
+
+.. math:: \pi(\gamma)\,\tilde q(\gamma, \gamma') \min\{1, w'/w\} \propto \tilde\pi(\gamma)\,\tilde q(\gamma, \gamma') \min\{w, w'\}
+
+is symmetric in γ and γ', so that π is invariant however good or bad the surrogate is (Christen & Fox 2005). The ratio that is
+returned is then the product of both acceptance probabilities, or of the first one alone if that was a rejection. Flips of processes
+in continuous time are thinned in the same way (``scan/thinning.py``).
 """
 
 import math
 
 import numpy as np
 
-from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PENDING, accept
+from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PASSED, PENDING, accept
 from whichvars._kernels.count.tally import count_changes, count_time_in_model
-from whichvars._kernels.evaluate import evaluate
-from whichvars._kernels.jit import inlined
+from whichvars._kernels.evaluate import evaluate, second_stage
+from whichvars._kernels.jit import inlined, kernel
 
 # Verdicts are returned and not kept in the chain: one more store to its arrays takes 6 % of the fastest sampler's time.
 WAITING, REJECTED, ACCEPTED = range(3)
@@ -53,14 +59,31 @@ def judge(target, chain, memo, rng, always_draw):
     log_ratio = chain.floats[LOG_PROPOSAL]
     if ints[ADDED] + ints[DELETED] == 0:
         return REJECTED, log_ratio
-    log_ratio += evaluate(target, chain, memo)
-    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
+    if ints[PENDING] != PASSED:
+        log_ratio += evaluate(target, chain, memo)
+        ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
+        if ints[NEEDED] != 0:
+            return WAITING, log_ratio
+        acceptance = acceptance_of(log_ratio)
+        if not ((log_ratio >= 0.0 and not always_draw) or rng.random() < acceptance):
+            return REJECTED, log_ratio
+    if target.slab.surrogate:
+        return _judge_again(target, chain, memo, rng, log_ratio)
+    return ACCEPTED, log_ratio
+
+
+@kernel
+def _judge_again(target, chain, memo, rng, log_ratio):
+    """The second stage. While it waits for a fit, the log ratio of the first one is kept in the place of the proposal's."""
+    ints = chain.ints
+    log_ratio = min(log_ratio, 0.0)
+    difference = second_stage(target, chain, memo)
+    ints[PENDING] = PASSED if ints[NEEDED] != 0 else 0
     if ints[NEEDED] != 0:
+        chain.floats[LOG_PROPOSAL] = log_ratio
         return WAITING, log_ratio
-    acceptance = acceptance_of(log_ratio)
-    if (log_ratio >= 0.0 and not always_draw) or rng.random() < acceptance:
-        return ACCEPTED, log_ratio
-    return REJECTED, log_ratio
+    verdict = ACCEPTED if difference >= 0.0 or rng.random() < math.exp(difference) else REJECTED
+    return verdict, log_ratio + min(difference, 0.0)
 
 
 @inlined

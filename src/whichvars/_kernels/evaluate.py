@@ -19,10 +19,12 @@ from whichvars._kernels.chain import (
     NEW_AVAILABLE,
     NEW_LOG_MARGINAL,
     NEW_LOG_PRIOR,
+    NEW_SURROGATE,
     NO_TAIL,
     ONLY_PRODUCTS,
     PERFECT,
     SIZE,
+    SURROGATE,
     TAIL,
     accept,
     change,
@@ -60,6 +62,8 @@ from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.prior import proposed_heredity
 from whichvars._kernels.products.gram_cache import product
 
+# in the memo, the surrogate's value of a model stands under the model's key xor this
+OF_SURROGATE = np.uint64(0xD1B54A32D192ED03)
 FEWEST_COLUMNS = 6  # of a model whose inverse is kept: below, the factor of a proposal costs no more
 
 
@@ -280,6 +284,8 @@ def evaluate(target, chain, memo):
     Where the proposal does not fit, ``ints[NEEDED]`` is set and the answer means nothing: grow the chain and
     ask again. So it is where the response is not Gaussian and the memo does not know the model: NEEDED is then A_FIT, Python fits
     the model and leaves the value in ``floats[FITTED]``, and kernels of Gaussian problems need not know how.
+
+    If there is a surrogate, the ratio is that of the surrogate's targets, and no fit is needed; see ``second_stage``.
     """
     ints, floats = chain.ints, chain.floats
     ints[TAIL] = NO_TAIL
@@ -295,6 +301,10 @@ def evaluate(target, chain, memo):
         ints[NEEDED] = columns
         return -np.inf
     key = chain.keys[1]
+    current = floats[LOG_MARGINAL]
+    if target.slab.surrogate:
+        key ^= OF_SURROGATE
+        current = floats[SURROGATE]
     value = recall(memo, key)
     if math.isnan(value):
         if target.slab.code != BY_FIT:
@@ -305,14 +315,46 @@ def evaluate(target, chain, memo):
             ints[NEEDED] = A_FIT
             return -np.inf
         remember(memo, key, value)
-    floats[NEW_LOG_MARGINAL] = value
+    if target.slab.surrogate:
+        floats[NEW_SURROGATE] = value
+    else:
+        floats[NEW_LOG_MARGINAL] = value
     tempered = 0.0
     t = floats[INVERSE_TEMPERATURE]
     if value == -np.inf:
         return -np.inf  # no mass at any temperature: such a model is outside the prior's support
     if t > 0.0:
-        tempered = t * (value - floats[LOG_MARGINAL])
+        tempered = t * (value - current)
     return tempered + (log_prior - floats[LOG_PRIOR])
+
+
+@kernel
+def fitted_value(chain, memo):
+    """log m(γ') of the proposal; where the memo does not know it and it was not fitted last, NEEDED is A_FIT."""
+    key = chain.keys[1]
+    value = recall(memo, key)
+    if math.isnan(value):
+        if chain.keys[2] != key:
+            chain.ints[NEEDED] = A_FIT
+            return -np.inf
+        value = chain.floats[FITTED]
+        remember(memo, key, value)
+    return value
+
+
+@kernel
+def second_stage(target, chain, memo):
+    r"""log w(γ')/w(γ), to the power of the inverse temperature; w = m/m̃ is the ratio of the marginal likelihood to the surrogate's.
+
+    ``evaluate`` comes first. Where the memo does not know m(γ'), NEEDED is A_FIT and the answer means nothing, as there.
+    """
+    floats = chain.floats
+    value = fitted_value(chain, memo)
+    floats[NEW_LOG_MARGINAL] = value
+    if value == -np.inf:
+        return -np.inf
+    ratio = (value - floats[NEW_SURROGATE]) - (floats[LOG_MARGINAL] - floats[SURROGATE])
+    return floats[INVERSE_TEMPERATURE] * ratio
 
 
 @entry
@@ -339,6 +381,8 @@ def go_to_model(target, chain, memo, members, n):
         if chain.position[members[m]] < 0:
             change(target, chain, members[m])
     if evaluate(target, chain, memo) == -np.inf:
+        return False
+    if target.slab.surrogate and second_stage(target, chain, memo) == -np.inf:
         return False
     accept(target, chain)
     return True

@@ -48,6 +48,8 @@ CLOSE = 1e-16
 MOST_STEPS, MOST_HALVINGS = 500, 40
 # of log p(y | θ): what rounding may take away from it in a step
 SLACK = 1e-12
+# change of every η up to which a step is made without looking at the density; |η| beyond which nothing starts
+SMALL_MOVE, FURTHEST_START = 0.25, 300.0
 # Without a prior the maximum may be at infinity: where gᵀH⁻¹g is below ALMOST, a step still changes some η by more than STILL_MOVING
 ALMOST, STILL_MOVING = 1e-9, 0.02
 
@@ -98,6 +100,8 @@ class Likelihood(NamedTuple):
     log_rows: float  # log n
     # (POINTS_EACH, SOBOL_DIMENSIONS) uint32: points without scrambling, as binary fractions
     sobol: np.ndarray
+    # (2, n): W and W z of a surrogate (problem/surrogate.py), at whose mode Newton's method starts; or (0, 0)
+    reference: np.ndarray = np.zeros((0, 0))
 
 
 @by_reference
@@ -210,19 +214,26 @@ def at_the_mode(likelihood):
 
 
 @kernel
-def log_joint(likelihood, work, which):
-    """log p(y | θ) − ½ βᵀPβ, at the θ in row `which` of ``vectors``; fills the row ETA."""
-    d, q = work.ints[WIDTH], likelihood.flat
-    rows, theta, columns = work.rows, work.vectors, likelihood.columns
+def _fill_predictor(likelihood, work, which):
+    """η in the row ETA, at the θ in row `which` of ``vectors``."""
+    rows, columns = work.rows, likelihood.columns
     n = rows.shape[1]
     for i in range(n):
         rows[ETA, i] = likelihood.offset[i]
-    for a in range(d):
-        c, x = work.column[a], theta[which, a]
+    for a in range(work.ints[WIDTH]):
+        c, x = work.column[a], work.vectors[which, a]
         for i in range(n):
             rows[ETA, i] += x * columns[c, i]
+
+
+@kernel
+def log_joint(likelihood, work, which):
+    """log p(y | θ) − ½ βᵀPβ, at the θ in row `which` of ``vectors``; fills the row ETA."""
+    d, q = work.ints[WIDTH], likelihood.flat
+    rows, theta = work.rows, work.vectors
+    _fill_predictor(likelihood, work, which)
     value = 0.0
-    for i in range(n):
+    for i in range(rows.shape[1]):
         value += likelihood.weights[i] * log_density(
             likelihood.code, likelihood.y[i], likelihood.trials[i], rows[ETA, i]
         )
@@ -239,11 +250,8 @@ def _expand(likelihood, work, bounded):
     """Gradient and factor of H at the current θ and η; with `bounded`, of what H would be if every row had the largest curvature that
     it can have (counts: here or at its own mean), and made positive definite. False where that fails."""
     d, q = work.ints[WIDTH], likelihood.flat
-    rows, vectors, factor, columns, column = (
-        work.rows, work.vectors, work.factor, likelihood.columns, work.column,
-    )  # fmt: skip
-    n = rows.shape[1]
-    for i in range(n):
+    rows, vectors, columns, column = work.rows, work.vectors, likelihood.columns, work.column
+    for i in range(rows.shape[1]):
         first, second = first_and_second(likelihood.code, likelihood.y[i], likelihood.trials[i], rows[ETA, i])
         if bounded:
             second = largest_second(likelihood.code, likelihood.y[i], likelihood.trials[i], second)
@@ -255,6 +263,16 @@ def _expand(likelihood, work, bounded):
         for b in range(q, d):
             slope -= work.prior[a, b] * vectors[THETA, b]
         vectors[GRADIENT, a] = slope
+    return _factor(likelihood, work, bounded)
+
+
+@kernel
+def _factor(likelihood, work, bounded):
+    """The factor of H with the curvatures of the rows; False where H is not positive definite."""
+    rows, factor, columns, column = work.rows, work.factor, likelihood.columns, work.column
+    d, n = work.ints[WIDTH], rows.shape[1]
+    for a in range(d):
+        c = column[a]
         for i in range(n):
             rows[SCRATCH, i] = rows[CURVATURE, i] * columns[c, i]
         for b in range(a + 1):
@@ -317,6 +335,44 @@ def _largest_move(likelihood, work):
 
 
 @kernel
+def _start(likelihood, work):
+    """Go to where Newton's method starts: the mode of the surrogate if there is one, else that of the null model."""
+    d, rows, vectors, reference = work.ints[WIDTH], work.rows, work.vectors, likelihood.reference
+    if reference.shape[0] > 0:
+        for i in range(rows.shape[1]):
+            rows[CURVATURE, i] = reference[0, i]
+        for a in range(d):
+            vectors[GRADIENT, a] = dot(reference, 1, likelihood.columns, work.column[a])
+        if _factor(likelihood, work, False):
+            _newton_step(work)
+            for a in range(d):
+                vectors[THETA, a] = vectors[STEP, a]
+            _fill_predictor(likelihood, work, THETA)
+            furthest = 0.0
+            for i in range(rows.shape[1]):
+                furthest = max(furthest, abs(rows[ETA, i]))
+            if furthest < FURTHEST_START:
+                return
+    for a in range(d):
+        vectors[THETA, a] = likelihood.start[a] if a < likelihood.flat else 0.0
+    _fill_predictor(likelihood, work, THETA)
+
+
+@kernel
+def _make_small_step(likelihood, work):
+    """Make the step if it changes no η by more than SMALL_MOVE; says whether it was made. The curvature of no row changes by much
+    then, so that a whole step of Newton's method is safe, and no log density need be computed."""
+    if not _largest_move(likelihood, work) <= SMALL_MOVE:
+        return False
+    rows, vectors = work.rows, work.vectors
+    for a in range(work.ints[WIDTH]):
+        vectors[THETA, a] += vectors[STEP, a]
+    for i in range(rows.shape[1]):
+        rows[ETA, i] += rows[SCRATCH, i]
+    return True
+
+
+@kernel
 def find_mode(likelihood, work):
     """Newton's method with step halving for the model that was prepared. Returns the log of the joint density at the mode, and how
     it ended; θ, η, the derivatives and the factor of H are then those of the mode.
@@ -324,26 +380,31 @@ def find_mode(likelihood, work):
     Where H is singular to rounding, as all rows that matter are far from where they have any curvature (huge offsets), a step is
     made with an upper bound of the curvature instead, and lengthened as long as that helps.
     """
-    d, vectors, ints = work.ints[WIDTH], work.vectors, work.ints
-    for a in range(d):
-        vectors[THETA, a] = likelihood.start[a] if a < likelihood.flat else 0.0
-    value = log_joint(likelihood, work, THETA)
+    ints = work.ints
+    _start(likelihood, work)
+    value, known = 0.0, False  # the log of the joint density, and whether it is that of the current θ
     ints[FITS] += 1
     decrement = np.inf
     for _ in range(MOST_STEPS):
         bounded = not _expand(likelihood, work, False)
         if bounded:
             if decrement < 1e-6 and not at_the_mode(likelihood):
-                return value, TO_INFINITY  # where H vanishes at last
+                return log_joint(likelihood, work, THETA), TO_INFINITY  # where H vanishes at last
             if not _expand(likelihood, work, True):
                 return value, LOST
         decrement = _newton_step(work)
         flat = decrement < ALMOST and not at_the_mode(likelihood)
         if flat and _largest_move(likelihood, work) > STILL_MOVING:
-            return value, TO_INFINITY
+            return log_joint(likelihood, work, THETA), TO_INFINITY
         if not decrement > CLOSE:
-            return value, LOST if bounded or math.isnan(decrement) else FOUND
+            how = LOST if bounded or math.isnan(decrement) else FOUND
+            return log_joint(likelihood, work, THETA), how
         ints[STEPS] += 1
+        if not bounded and _make_small_step(likelihood, work):
+            known = False
+            continue
+        if not known:
+            value, known = log_joint(likelihood, work, THETA), True
         new = _make_step(likelihood, work, value, decrement, bounded)
         if math.isnan(new) and not bounded:  # H is regular, but so small that the step leads nowhere
             log_joint(likelihood, work, THETA)

@@ -43,6 +43,8 @@ class Slab(NamedTuple):
     max_columns: int
     table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/evidence.py; (1, 1, 2) where unused
     half_precision: float = 0.0  # yᵀy/(2σ²) where σ² is known
+    # True if all this is a Gaussian surrogate of a response that is not Gaussian. Models are then worth what fits of them say
+    surrogate: bool = False
 
 
 @by_reference

@@ -19,7 +19,7 @@ from whichvars._kernels.target import Target
 from whichvars.data.frames import find_columns, read_columns, read_vector
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
-from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.errors import DataError, DataWarning
 from whichvars.problem.arguments import (
     check_choice,
     check_degrees,
@@ -400,6 +400,7 @@ class Problem:
     def _set_target(self, products: Products) -> None:
         slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
+        self._surrogate: Target | None = None
         self._likelihood: Likelihood | None = None
         self._null_log_marginal: float | None = None
         if self.fit_data is not None:
@@ -439,8 +440,17 @@ class Problem:
         new._set_target(products)
         return new
 
+    def with_surrogate(self, surrogate: Target, reference: np.ndarray) -> "Problem":
+        """The same problem for samplers that need scans: ``target`` is this Gaussian surrogate, and fits start at its modes."""
+        new = copy.copy(self)
+        new._surrogate, new._likelihood = surrogate, self.likelihood()._replace(reference=reference)
+        new.works, new._null_log_marginal = self.works, self.null_log_marginal
+        return new
+
     def target(self, capacity: int) -> Target:
         """The target distribution for the kernels, valid for models of up to `capacity` columns."""
+        if self._surrogate is not None:
+            return self._surrogate
         widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
         with self._lock:
             self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
@@ -457,8 +467,7 @@ class Problem:
     @property
     def null_log_marginal(self) -> float:
         """Log marginal likelihood of the null model up to a constant, for families that are not Gaussian."""
-        if self._null_log_marginal is None:
-            self._null_log_marginal = null_answer(self, self.likelihood())
+        self._null_log_marginal = self._null_log_marginal or null_answer(self, self.likelihood())
         return self._null_log_marginal
 
     @property
@@ -468,11 +477,11 @@ class Problem:
 
     def first_capacity(self) -> int:
         """The number of columns for which a chain has memory at first; it grows when needed."""
-        wide = int(np.diff(self.offsets).max())
-        return int(min(max(32, 2 * wide), max(self.max_columns, 1) + wide))
+        widest = int(np.diff(self.offsets).max())
+        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
 
     def __getstate__(self) -> dict[str, Any]:
-        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal")
+        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -480,21 +489,14 @@ class Problem:
         before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
         self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
         self._lock, self.works = threading.Lock(), Works()
-        self._likelihood = self._null_log_marginal = None
+        self._likelihood = self._null_log_marginal = self._surrogate = None
         self._target = as_compiled(self._target, self.offsets)
 
     def __repr__(self) -> str:
         engine = "Gram" if self.engine == "gram" else "column"
         always = f", {len(self.always_names)} always included" if self.always_names else ""
-        if not isinstance(self.family, Gaussian):
-            how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
-            return f"Problem({self.p} variables{always}, {self.n} rows; {self.family}, {self.slab}, {self.model_prior}{how})"
-        return f"Problem({self.p} variables{always}, {self.n} rows; {self.slab}, {self.model_prior}, {engine} engine)"
-
-
-def check_problem(problem: object, caller: str) -> None:
-    """TypeError with advice, if something other than a Problem was given."""
-    if not isinstance(problem, Problem):
-        raise ArgumentTypeError(
-            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
-        )
+        start = f"Problem({self.p} variables{always}, {self.n} rows; "
+        if isinstance(self.family, Gaussian):
+            return f"{start}{self.slab}, {self.model_prior}, {engine} engine)"
+        how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
+        return f"{start}{self.family}, {self.slab}, {self.model_prior}{how})"

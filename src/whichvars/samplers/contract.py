@@ -28,13 +28,9 @@ from whichvars._kernels.chain import (
     ADDED,
     BREAKDOWNS,
     COLUMNS,
-    DELETED,
-    EVALUATIONS,
-    FITTED,
     NEEDED,
     PERFECT,
     SCANNED,
-    SIZE,
     Chain,
     grow,
     new_chain,
@@ -44,9 +40,8 @@ from whichvars._kernels.count.model_table import LOOKUPS, Memo, new_memo
 from whichvars._kernels.count.tally import Tally, grow_tally, new_tally, start_counting
 from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.evidence import BY_FIT
-from whichvars._kernels.likelihood import LOG_MARGINAL as FITTED_VALUE
+from whichvars._kernels.fits import fit_proposal
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.fitting import answers
 from whichvars.samplers.seeding import stream
 
 if TYPE_CHECKING:
@@ -237,7 +232,8 @@ def new_unit(
 def memo_of(problem: "Problem", slots: int) -> Memo:
     """A new memo. Where models must be fitted it never rests, as a fit takes much longer than looking up all there is."""
     memo = new_memo(slots)
-    if problem.target(0).slab.code == BY_FIT:
+    slab = problem.target(0).slab
+    if slab.code == BY_FIT or slab.surrogate:
         memo.counters[LOOKUPS] = -(1 << 62)
     return memo
 
@@ -247,16 +243,16 @@ def fit_if_asked(problem: "Problem", chain: Chain) -> bool:
     ints = chain.ints
     if ints[NEEDED] != A_FIT:
         return False
-    out = set(chain.deleted[: ints[DELETED]].tolist())
-    members = [j for j in chain.order[: ints[SIZE]].tolist() if j not in out] + chain.added[
-        : ints[ADDED]
-    ].tolist()
-    found, troubles = answers(problem, np.array(members, np.int32), np.array([0, len(members)]))
-    chain.floats[FITTED], chain.keys[2] = found[0, FITTED_VALUE], chain.keys[1]
-    ints[EVALUATIONS] += 1
-    ints[BREAKDOWNS] += troubles["breakdowns"]
-    ints[NEEDED] = 0
+    likelihood, columns = problem.likelihood(), int(ints[COLUMNS]) + _columns_added(problem, chain)
+    with problem.works.borrow(likelihood, columns) as work:
+        fit_proposal(likelihood, work, chain, problem.null_log_marginal)
     return True
+
+
+def _columns_added(problem: "Problem", chain: Chain) -> int:
+    """The columns of the variables that the proposal adds."""
+    added = chain.added[: chain.ints[ADDED]]
+    return int((problem.offsets[added + 1] - problem.offsets[added]).sum())
 
 
 def place_chain(problem: "Problem", chain: Chain, memo: Memo, start: np.ndarray) -> Chain:

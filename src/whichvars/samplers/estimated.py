@@ -165,5 +165,9 @@ def begin_counting(problem: Problem, run: Run, adapt: str) -> None:
     if adapt == "warmup":
         run.barrier = None
     runs.begin_counting(problem, run)
+    if problem.target(
+        0
+    ).slab.surrogate:  # the surrogate's probabilities are good enough to learn from, and for nothing else
+        return
     for unit in run.units:
         unit.averages = unit.own.averages

@@ -26,7 +26,6 @@ from whichvars._kernels.chain import NEEDED, SCANNED, grow, new_chain
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
-from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.propose.mode_jumps import ModeJumps, Slot, new_mode_jumps, no_mode_jumps
 from whichvars._kernels.propose.stand_ins import ALIKE, MOST_EACH, fill_products
 from whichvars._kernels.scan.scan_work import new_scan
@@ -44,6 +43,7 @@ from whichvars._kernels.search import (
     Found,
     nothing_found,
     search,
+    select_forward,
 )
 from whichvars._kernels.target import Design, Target
 from whichvars.problem.problem import Problem
@@ -86,15 +86,18 @@ _lock = threading.Lock()
 def find_modes(problem: Problem, most: int = MOST_MODES) -> list[Mode]:
     """At most `most` modes of the posterior, by the mass of their neighbourhoods, the largest first.
 
-    They are looked for once for each problem. The list may be empty where p is so large that a single scan takes long, and is where the
-    response is not Gaussian: there are no scans then.
+    They are looked for once for each problem. The list may be empty where p is so large that a single scan takes long. Where there is a
+    surrogate, they are the modes of the surrogate.
     """
-    if problem.target(0).slab.code == BY_FIT:
-        return []
     with _lock:
         if problem not in _known:
             _known[problem] = _search(problem)
         return _known[problem][:most]
+
+
+def without_second_stage(target: Target) -> Target:
+    """The target; a surrogate as a posterior of its own."""
+    return target._replace(slab=target.slab._replace(surrogate=False))
 
 
 class _Searcher:
@@ -104,7 +107,7 @@ class _Searcher:
         """With `variables`, all others stay out, and variables are numbered by their places in that array."""
         self.problem = problem
         capacity = problem.first_capacity()
-        self.target = problem.target(capacity)
+        self.target = without_second_stage(problem.target(capacity))
         if variables is not None:
             self.target = part_of(self.target, variables)
         self.chain = new_chain(self.target, capacity, CACHE_BYTES)
@@ -332,3 +335,12 @@ def jumps_between_modes(problem: Problem) -> ModeJumps:
     if len(chosen) < 2:
         return no_mode_jumps(problem.p)
     return new_mode_jumps(problem.p, [modes[i].slots for i in chosen], np.exp(0.5 * mass[chosen]))
+
+
+def forward_selection(problem: Problem, max_size: int = 50) -> np.ndarray:
+    """Add the variable that raises the posterior most, until none does or there are `max_size`."""
+    capacity = int(np.sort(np.diff(problem.offsets))[::-1][: max_size + 1].sum())
+    target = without_second_stage(problem.target(capacity))
+    chain = new_chain(target, capacity)
+    select_forward(target, chain, new_memo(0), min(max_size, problem.p))
+    return np.flatnonzero(chain.position >= 0)

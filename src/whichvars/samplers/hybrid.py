@@ -18,7 +18,8 @@ is correlated with it (``_kernels/propose/stand_ins.py``), or add/delete/swap wh
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
-come from the table they are the better moves; where each needs a scan, draws far apart are worth more. All of it rests
+come from the table they are the better moves; where each needs a scan, draws far apart are worth more. Where the response is not
+Gaussian, a fit costs more than all of that, and m = 3, λ = ½. All of it rests
 on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
 after warm-up (they double in length) shows that an event costs more than four times what m was chosen for, or less than a quarter,
 λ and m are chosen anew. Warm-up may have been in a region whose models are all in the table, and the mass elsewhere.
@@ -46,7 +47,7 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
-from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge, make_flip
+from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.informed import (
     ENTER,
@@ -73,7 +74,7 @@ from whichvars.samplers.tempered_gibbs import (
     ROOM,
     JumpUnit,
     describe_jumps,
-    look_up_flip,
+    flip,
     new_jump_unit,
     next_event,
     take_turns,
@@ -88,6 +89,9 @@ JUMP_SHARE = 1.0 / 64.0  # of the moves, those from mode to mode, where at least
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
+# m, and λ as a multiple of the mean total rate of flips, where models are fitted: flips and moves cost about the same then, and
+# within a factor of two of these numbers errors hardly change
+MOVES_BETWEEN_FITS, DRAW_RATE_OF_FITS = 3, 0.5
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
 # places in HybridState.ints, one row a chain
@@ -260,27 +264,31 @@ class Hybrid:
             if not 0.25 <= moves / unit.own.counts[MOVES] <= 4.0:
                 rate = max((unit.events - stage.events) / new - float(unit.floats[LAMBDA]), 1e-3)
                 unit.own.counts[MOVES] = moves
-                unit.floats[LAMBDA] = rate * self._draw_rate(misses)
+                unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
         stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
 
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         unit.own.counts[MOVES] = self._moves(problem, unit, misses)
         self._choose_share(unit.own)
-        unit.floats[LAMBDA] = rate * self._draw_rate(misses)
+        unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
 
     def _moves(self, problem: Problem, unit: JumpUnit, misses: float) -> int:
         """m: as many moves as take about as long as an event."""
         if self.moves is not None:
             return self.moves
+        if problem.target(0).slab.surrogate:
+            return MOVES_BETWEEN_FITS
         taking_part = unit.chains[: unit.taking_part]
         k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
         cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
         return int(np.clip(cost / MOVE, 2, MOST_MOVES))
 
-    def _draw_rate(self, misses: float) -> float:
+    def _draw_rate(self, misses: float, surrogate: bool) -> float:
         """λ as a multiple of the mean total rate of flips."""
-        return min(4.0, 0.05 + 20 * misses**2) if self.draw_rate is None else self.draw_rate
+        if self.draw_rate is not None:
+            return self.draw_rate
+        return DRAW_RATE_OF_FITS if surrogate else min(4.0, 0.05 + 20 * misses**2)
 
     def _choose_share(self, own: HybridState) -> None:
         """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
@@ -461,7 +469,7 @@ def _advance(
                 state[c, KIND] = GIBBS_FLIP
         kind = state[c, KIND]
         if kind == GIBBS_FLIP:
-            if not make_flip(target, chain, memo, look_up_flip(target, chain, table)):
+            if not flip(target, chain, memo, rng, table, floats, sums, c):
                 return done, events
         else:
             verdict, log_ratio = judge(target, chain, memo, rng, True)

@@ -11,6 +11,10 @@ With π̂_j estimates of the inclusion probabilities (``estimated.py``), one ite
 3. accept the model reached with probability min{1, Π Z/Z'}, where the reverse has Z' = ω b(1/r) + 1 − ω for the
    variables flipped and Z' = Z for the others; else go back;
 4. move logit ω by :math:`i^{-0.7}(a - 0.65)`.
+
+Where the response is not Gaussian, steps 1 to 3 are made on a Gaussian surrogate of the posterior, and what they accept is kept in a
+second stage (``_kernels/decide.py``): one fit an iteration, of the model reached at last. The probability a is then the product of
+both stages'.
 """
 
 import math
@@ -19,11 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import BREAKDOWNS, NEEDED, SIZE, change, clear
+from whichvars._kernels.chain import (
+    BREAKDOWNS,
+    LOG_MARGINAL,
+    NEEDED,
+    SIZE,
+    SURROGATE,
+    change,
+    clear,
+)
 from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
-from whichvars._kernels.decide import accept_and_count
-from whichvars._kernels.evaluate import evaluate
+from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, accept_and_count
+from whichvars._kernels.evaluate import evaluate, fitted_value
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
@@ -41,9 +53,9 @@ from whichvars.samplers.references import LIANG_2022
 
 # places in Own.ints
 PHASE, COUNT, NEXT_NEIGHBOUR, FLIPPED = range(4)
-BEGIN, VISIT, RETURN = range(3)  # phases
+BEGIN, VISIT, FIT, JUDGED, RETURN = range(5)  # phases
 # places in Own.floats
-LOGIT_OMEGA, LOG_RATIO = range(2)
+LOGIT_OMEGA, LOG_RATIO, OLD_MARGINAL, OLD_SURROGATE = range(4)
 # rows of Own.memory
 NEIGHBOURS, FLIPS = range(2)
 
@@ -174,9 +186,26 @@ def go_back(target, chain, memo, tally, own, counting):
         return False
     if possible:
         accept_and_count(target, chain, tally, counting)
+        if target.slab.surrogate:
+            chain.floats[LOG_MARGINAL] = own.floats[OLD_MARGINAL]
+            chain.floats[SURROGATE] = own.floats[OLD_SURROGATE]
     else:  # by rounding: the model that it came from was sound with its columns in another order
         chain.ints[BREAKDOWNS] += 1
     return True
+
+
+@kernel
+def judge_again(chain, memo, own, rng):
+    """The second stage, of the model reached: WAITING, REJECTED or ACCEPTED. ``floats[LOG_RATIO]`` becomes the product of both."""
+    floats = chain.floats
+    clear(chain)
+    value = fitted_value(chain, memo)
+    if chain.ints[NEEDED] != 0:
+        return WAITING
+    floats[LOG_MARGINAL] = value
+    difference = (value - floats[SURROGATE]) - (own.floats[OLD_MARGINAL] - own.floats[OLD_SURROGATE])
+    own.floats[LOG_RATIO] = min(own.floats[LOG_RATIO], 0.0) + min(difference, 0.0)
+    return ACCEPTED if difference >= 0.0 or rng.random() < math.exp(difference) else REJECTED
 
 
 @entry
@@ -189,19 +218,30 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
     """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
     ints, floats, changes, scans = own.ints, own.floats, own.changes, own.averages.ints
     counting = tally.ints[COUNTING] == 1
+    accepted = False
     for done in range(iterations):
         if ints[PHASE] == BEGIN:
             ints[COUNT] = draw_neighbourhood(chain, own.informed, rng, own.memory[NEIGHBOURS])
             ints[NEXT_NEIGHBOUR] = 0
             ints[FLIPPED] = 0
             floats[LOG_RATIO] = 0.0
+            floats[OLD_MARGINAL] = chain.floats[LOG_MARGINAL]
+            floats[OLD_SURROGATE] = chain.floats[SURROGATE]
             ints[PHASE] = VISIT
         if ints[PHASE] == VISIT:
             if not visit(target, chain, memo, tally, rng, own, counting):
                 return done
             changes.ints[ITERATION] += 1
+            accepted = rng.random() < math.exp(min(floats[LOG_RATIO], 0.0))
+            ints[PHASE] = FIT if accepted and ints[FLIPPED] > 0 and target.slab.surrogate else JUDGED
+        if ints[PHASE] == FIT:
+            verdict = judge_again(chain, memo, own, rng)
+            if verdict == WAITING:
+                return done
+            accepted = verdict == ACCEPTED
+            ints[PHASE] = JUDGED
+        if ints[PHASE] == JUDGED:
             acceptance = math.exp(min(floats[LOG_RATIO], 0.0))
-            accepted = rng.random() < acceptance
             if learning and ints[COUNT] > 0:
                 step = math.pow(changes.ints[ITERATION], -decay)
                 logit = floats[LOGIT_OMEGA] + step * (acceptance - aim)

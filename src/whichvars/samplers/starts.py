@@ -14,15 +14,14 @@ import numpy as np
 from whichvars._kernels.chain import new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
-from whichvars._kernels.evidence import BY_FIT
-from whichvars._kernels.search import select_forward
 from whichvars.data.frames import find_columns
-from whichvars.errors import ArgumentTypeError, DataError, NotAvailableError
+from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import fit_if_asked
-from whichvars.samplers.finding import find_modes
+from whichvars.samplers.finding import find_modes, forward_selection
 from whichvars.samplers.seeding import stream
+from whichvars.samplers.surrogates import scanned
 
 KINDS = ("null", "prior", "screening", "forward", "modes", "mixed")
 LEAST_MASS = 0.01  # of a mode from which chains start, with its neighbours and relative to the best one's
@@ -46,12 +45,8 @@ def starting_models(
             )
         if start == "null":
             return [np.zeros(0, np.int64)] * chains
-        if start in ("forward", "modes") and problem.target(0).slab.code == BY_FIT:
-            raise NotAvailableError(
-                f"start={start!r} is not available for family={problem.family} yet; use 'mixed', 'screening', 'prior' or 'null'"
-            )
         if start == "forward":
-            return [forward_selection(problem)] * chains
+            return [forward_selection(scanned(problem))] * chains
         modes = leading_modes(problem) if start in ("modes", "mixed") else []
         return [_start(problem, start, seed, chain, chains, modes) for chain in range(chains)]
     if not isinstance(start, Sequence) and not isinstance(start, np.ndarray):
@@ -70,7 +65,7 @@ def starting_models(
 
 def leading_modes(problem: Problem) -> list[np.ndarray]:
     """The modes that have more than a hundredth of the best one's mass, best first."""
-    modes = find_modes(problem)
+    modes = find_modes(scanned(problem))
     mass = [max(mode.log_mass, mode.log_cluster) for mode in modes]
     return [mode.members for mode, value in zip(modes, mass) if value > max(mass) + np.log(LEAST_MASS)]
 
@@ -157,12 +152,3 @@ def _make_allowed(problem: Problem, model: np.ndarray) -> np.ndarray:
                 break
         model = model[:-1]
     return model
-
-
-def forward_selection(problem: Problem, max_size: int = 50) -> np.ndarray:
-    """Add the variable that raises the posterior most, until none does or there are `max_size`."""
-    capacity = int(np.sort(np.diff(problem.offsets))[::-1][: max_size + 1].sum())
-    target = problem.target(capacity)
-    chain = new_chain(target, capacity)
-    select_forward(target, chain, new_memo(0), min(max_size, problem.p))
-    return np.flatnonzero(chain.position >= 0)

@@ -24,29 +24,36 @@ Jankowiak's version has the rate c·r also for variables that leave, and draws S
 flip: what has just entered then leaves at rate c ≫ 1, so that nearly all flips of other variables are undone at
 once. Here they stay as long as in the full version.
 
+Where the response is not Gaussian, flips are attempted at the rates of a Gaussian surrogate and made with probability min{1, w'/w}
+(``_kernels/scan/thinning.py``), which leaves the flows above equal, each being multiplied by the same number.
+
 In warm-up, at iterations 128, 256, 512, …, the anchors become the variables with the largest mean of
 :math:`p_j(\gamma)` over the events that had them in S (what is older counts half each time); at first they are those
 most correlated with y. Afterwards nothing is adapted.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import NEEDED, PENDING, SCANNED, SIZE, change, clear
+from whichvars._kernels.chain import ADDED, NEEDED, PENDING, SCANNED, SIZE, accept, change, clear
 from whichvars._kernels.count.tally import COUNTING, NOW, count_draws
-from whichvars._kernels.decide import make_flip
+from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, make_flip
+from whichvars._kernels.evaluate import evaluate, second_stage
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.scan.subset_scan import (
     Subset,
     choose_among,
     draw_subset,
+    find_attempt,
     find_subset_rates,
     new_subset,
     set_anchors,
     sum_of,
 )
+from whichvars._kernels.scan.thinning import probability_of_flipped
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import RaoBlackwell, Run, check_between
@@ -257,9 +264,51 @@ def next_subset_event(target, chain, tally, rng, work, floats, sums, weights, c,
         return DRAW
     clear(chain)
     change(target, chain, flipped)
+    if not target.slab.surrogate:
+        _draw_subset_after(chain, subset, c, flipped, rng)
+    return FLIP
+
+
+@inlined
+def _draw_subset_after(chain, subset, c, flipped, rng):
+    """Draw S anew after a flip, which is still a proposal."""
     leaves = chain.position[flipped] >= 0 and not subset.is_anchor[flipped]
     draw_subset(subset, c, flipped if leaves else -1, rng)
-    return FLIP
+
+
+@kernel
+def attempt_subset_flip(target, chain, memo, rng, sums, c, subset, has_time):
+    """Attempt the flip that is proposed where there is a surrogate, as ``attempt_flip`` in ``thinning.py`` does. There is no table:
+    what is learnt from attempts is remembered as long as the chain stays where it is. Where the flip is refused, S stays."""
+    ints = chain.ints
+    ratio = -np.inf
+    possible = evaluate(target, chain, memo) > -np.inf
+    if possible:
+        ratio = second_stage(target, chain, memo)
+    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
+    if ints[NEEDED] != 0:
+        return WAITING
+    adds = ints[ADDED] == 1
+    j = np.int64(chain.added[0]) if adds else chain.deleted[0]
+    if find_attempt(subset, c, j) < 0:
+        p_j = probability_of_flipped(chain, adds, ratio)
+        for m in range(subset.members.shape[0]):
+            if subset.members[m] == j and has_time and subset.steep[0] == 0:
+                rate = subset.entering[m] if adds else subset.leaving[chain.position[j]]
+                sums[c, j] += (p_j - subset.probabilities[m]) / rate
+        i = subset.attempts[c] % subset.attempted.shape[1]
+        subset.attempted[c, i] = j
+        subset.log_thinning[c, i] = ratio
+        subset.true[c, i] = p_j
+        subset.attempts[c] += 1
+        if ratio < 0.0 and not rng.random() < math.exp(ratio):
+            return REJECTED
+    elif not ratio > -np.inf:
+        return REJECTED
+    subset.attempts[c] = 0
+    _draw_subset_after(chain, subset, c, j, rng)
+    accept(target, chain)
+    return ACCEPTED
 
 
 @inlined
@@ -302,7 +351,11 @@ def _advance(target, chain, memo, tally, rng, work, floats, sums, weights, c, su
             if event == DRAW:
                 done += 1
                 continue
-        if not make_flip(target, chain, memo, False):
+        if target.slab.surrogate:
+            has_time = not has_no_mass(chain, floats)
+            if attempt_subset_flip(target, chain, memo, rng, sums, c, subset, has_time) == WAITING:
+                return done, events
+        elif not make_flip(target, chain, memo, False):
             return done, events
         done += 1
     return done, events

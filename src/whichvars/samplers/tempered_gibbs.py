@@ -40,7 +40,7 @@ from whichvars._kernels.chain import (
     grow,
     new_chain,
 )
-from whichvars._kernels.count.model_table import Memo, new_memo
+from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import (
     COUNTING,
     NOW,
@@ -50,15 +50,18 @@ from whichvars._kernels.count.tally import (
     new_tally,
     start_counting_draws,
 )
-from whichvars._kernels.decide import make_flip
+from whichvars._kernels.decide import WAITING, make_flip
 from whichvars._kernels.jit import entry, inlined, kernel
 from whichvars._kernels.scan.rate_table import (
+    ATTEMPTED,
+    FIRST_RATE,
     HOLDING,
     MARGINAL,
     N_AVAILABLE,
     PRIOR,
     RATE_HITS,
     RATE_LOOKUPS,
+    REFUSED,
     TOTAL,
     RateTable,
     choose_flip,
@@ -69,6 +72,7 @@ from whichvars._kernels.scan.rate_table import (
     read_entries,
 )
 from whichvars._kernels.scan.scan_work import LARGEST_LOG_ODDS, Scan, new_scan
+from whichvars._kernels.scan.thinning import attempt_flip, choose_by_logarithms
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import (
     KEPT_MODELS,
@@ -77,6 +81,8 @@ from whichvars.samplers.contract import (
     Run,
     batches_for,
     check_between,
+    fit_if_asked,
+    memo_of,
     place_chain,
 )
 from whichvars.samplers.estimated import check_chains
@@ -163,7 +169,9 @@ class JumpUnit:
         self.turn, self.left, self.length = 0, FIRST_TURN, FIRST_TURN
 
     def make_room(self, problem: Problem, c: int) -> None:
-        """Give chain c, and the scans and the tally, the capacity it needs."""
+        """Give chain c, and the scans and the tally, the capacity it needs; or the fit that it asks for."""
+        if fit_if_asked(problem, self.chains[c]):
+            return
         capacity = max(2 * len(self.chains[c].slot), int(self.chains[c].ints[NEEDED]))
         self.chains[c] = grow(self.chains[c], capacity)
         self.chains[c].ints[SCANNED] = 0
@@ -185,7 +193,7 @@ def new_jump_unit(
 ) -> JumpUnit:
     """Chains at their starting models, with an empty table."""
     p, r = problem.p, len(starts)
-    memo = new_memo(memo_slots)
+    memo, surrogate = memo_of(problem, memo_slots), problem.target(0).slab.surrogate
     capacity = problem.first_capacity()
     chains: list[Chain] = []
     for start in starts:
@@ -201,7 +209,10 @@ def new_jump_unit(
         tally=new_tally(p, capacity, KEPT_MODELS, KEPT_RECORDS, batches_for(p)),
         rng=stream(seed, 0),
         scan=new_scan(problem.target(capacity), capacity, GIBBS_Z_BYTES, ROW_BYTES),
-        table=new_rate_table(p, r, table_bytes, KNOWN_MODELS if exact_weights else 0),
+        # exact weights are for the probabilities of scans; those of a surrogate are not exact
+        table=new_rate_table(
+            p, r, table_bytes, KNOWN_MODELS if exact_weights and not surrogate else 0, surrogate
+        ),
         floats=np.array([1.0, kappa, -np.inf]),
         sums=np.zeros((r, p)),
         weights=np.zeros(r),
@@ -329,11 +340,16 @@ def mean_rate(unit: JumpUnit) -> float:
 
 def describe_jumps(unit: JumpUnit) -> dict[str, Any]:
     """What ``posterior.adaptation`` says."""
+    ints = unit.table.ints
+    two_stages = {}
+    if unit.table.tried.size:
+        two_stages = {"second_stage_acceptance": 1 - float(ints[REFUSED] / max(ints[ATTEMPTED], 1))}
     return {
         "mean_rate": mean_rate(unit),
         "draw_rate": float(unit.floats[LAMBDA]),
         "draws": int(unit.tally.ints[NOW]),
-        "rate_table_hits": float(unit.table.ints[RATE_HITS] / max(unit.table.ints[RATE_LOOKUPS], 1)),
+        "rate_table_hits": float(ints[RATE_HITS] / max(ints[RATE_LOOKUPS], 1)),
+        **two_stages,
     }
 
 
@@ -365,6 +381,13 @@ def next_event(target, chain, rng, work, table, floats, sums, weights, c):
         return ROOM
     if table.rows[place, TOTAL] < 0.0:  # rates so large that no time is spent here
         note_best(chain, floats)
+        if target.slab.surrogate:
+            j = choose_by_logarithms(
+                table.rows[place], table.ints[FIRST_RATE], table.probabilities.shape[1], rng.random()
+            )
+            clear(chain)
+            change(target, chain, j)
+            return FLIP
         u = rng.random() * -table.rows[place, TOTAL]
     elif has_no_mass(chain, floats) and table.rows[place, TOTAL] > 0.0:
         u = rng.random() * table.rows[place, TOTAL]
@@ -397,6 +420,15 @@ def look_up_flip(target, chain, table):
     return known
 
 
+@inlined
+def flip(target, chain, memo, rng, table, floats, sums, c):
+    """Make the flip that was chosen, or attempt it if there is a surrogate; False where the chain needs something first."""
+    if target.slab.surrogate:
+        has_time = not has_no_mass(chain, floats)
+        return attempt_flip(target, chain, memo, rng, table, sums, c, has_time) != WAITING
+    return make_flip(target, chain, memo, look_up_flip(target, chain, table))
+
+
 @kernel
 def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
     """Advance chain c; returns the steps done, fewer than asked where it needs more room, and the events."""
@@ -414,7 +446,7 @@ def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights
                     count_draws(chain, tally, 1)
                 done += 1
                 continue
-        if not make_flip(target, chain, memo, look_up_flip(target, chain, table)):
+        if not flip(target, chain, memo, rng, table, floats, sums, c):
             return done, events
         done += 1
     return done, events

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars import samplers
-from whichvars.errors import ArgumentTypeError, NotAvailableError
+from whichvars.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
@@ -20,6 +20,16 @@ ENUMERATE_SECONDS = 10.0
 MODELS_A_SECOND = 500_000
 
 
+def check_problem(problem: object, caller: str) -> None:
+    """TypeError with advice, if something other than a Problem was given."""
+    from whichvars.problem.problem import Problem
+
+    if not isinstance(problem, Problem):
+        raise ArgumentTypeError(
+            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
+        )
+
+
 def check_sampler(sampler: Any) -> "Sampler":
     """The sampler; anything else is an error, with a guess of what was meant."""
     if isinstance(sampler, (str, type)) or not hasattr(sampler, "advance"):
@@ -29,16 +39,6 @@ def check_sampler(sampler: Any) -> "Sampler":
             f'sampler must be "auto" or an object such as Hybrid(), not {sampler!r}{hint}'
         )
     return sampler
-
-
-def check_sampler_for(problem: "Problem", sampler: "Sampler") -> None:
-    """NotAvailableError if the sampler needs scans, which there are for Gaussian responses only."""
-    if problem.family.name != "gaussian" and not getattr(sampler, "for_families", False):
-        raise NotAvailableError(
-            f"{type(sampler).__name__} is not available for family={problem.family} yet: it needs the marginal likelihoods of all "
-            "neighbours of a model. Use exact(), or AddDeleteSwap(), IndividualAdaptation(), Lamnisos(), ParallelTempering() or "
-            "SequentialMonteCarlo()"
-        )
 
 
 def _fits_a_second(problem: "Problem") -> float:
@@ -74,17 +74,13 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     >>> choose(wv.Problem(data.X, data.y), None, None).why
     'all 32,768 models can be enumerated quickly'
     """
-    from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.hybrid import Hybrid
     from whichvars.sampling.exact import MAX_FITS, number_of_models
 
     total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
-    sampler: Sampler = Hybrid()
-    merit = "the hybrid sampler was close to the best on most kinds of posteriors it was tested on"
     if problem.family.name != "gaussian":  # every model needs a fit
         most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * _fits_a_second(problem)), MAX_FITS)
-        sampler, done = AddDeleteSwap(), "fitted"
-        merit = "this sampler needs nothing but the fits of the models that it proposes"
+        done = "fitted"
     elif seconds is not None:
         most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:
@@ -94,4 +90,5 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
         if total <= most
         else f"{problem.p:,} variables give more models than can be {done} quickly"
     )
-    return Choice(sampler, f"{reason}, and {merit}")
+    merit = "the hybrid sampler was close to the best on most kinds of posteriors it was tested on"
+    return Choice(Hybrid(), f"{reason}, and {merit}")

@@ -30,7 +30,7 @@ from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio
-from whichvars.samplers.finding import find_modes
+from whichvars.samplers.surrogates import found_neighbourhoods
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
 FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
@@ -467,7 +467,7 @@ def combine(
         kept=kept,
         known_share=float(np.mean(shares)),
         comparison=comparison,
-        found=tuple((mode.log_mass, tuple(mode.members.tolist())) for mode in find_modes(problem)),
+        found=tuple(found_neighbourhoods(problem)),
         iterations=sum(e.iterations for e in estimates),
         cpu_seconds=cpu_seconds,
         log_evidence=evidence,

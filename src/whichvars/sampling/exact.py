@@ -19,9 +19,10 @@ from whichvars.posterior.posterior import Models, Posterior
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.problem import Problem, check_problem
+from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
+from whichvars.sampling.choosing import check_problem
 
 MAX_MODELS = 1 << 25
 # the same if every model needs a fit of its own; and how many are fitted between two looks for Ctrl-C

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, Sampler
+from whichvars.samplers.surrogates import problem_for
 from whichvars.sampling.advance import Pace, Spent, advance_run, cpu_clock
 from whichvars.sampling.compiling import clock
 
@@ -56,7 +57,7 @@ class ThreadPool:
     def __init__(
         self, threads: int, problem: Problem, sampler: Sampler, replicates: int, chunk: int | None
     ) -> None:
-        self.problem, self.sampler = problem, sampler
+        self.problem, self.sampler = problem_for(problem, sampler), sampler
         self.width = min(threads, replicates)
         self.spare = max(1, threads // replicates)
         self.pool = ThreadPoolExecutor(threads) if self.spare > 1 else None

@@ -11,6 +11,7 @@ import numpy as np
 from whichvars.errors import ClusterError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import begin_counting
+from whichvars.samplers.surrogates import problem_for
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.compiling import clock
@@ -43,7 +44,8 @@ class Loop:
         saver: Checkpoint | None,
         asked: Asked,
     ) -> None:
-        self.problem, self.sampler, self.plan = problem, settings.sampler, settings.plan
+        self.problem, self.sampler = problem_for(problem, settings.sampler), settings.sampler
+        self.plan = settings.plan
         self.by_draws, self.rao_blackwell = getattr(self.sampler, "by_draws", True), settings.rao_blackwell
         self.pool, self.saver, self.asked = pool, saver, asked
         self.lost: ClusterError | None = None  # the error that ended the work of a cluster

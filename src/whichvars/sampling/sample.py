@@ -17,14 +17,15 @@ from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
-from whichvars.problem.problem import Problem, check_problem
+from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
 from whichvars.samplers.starts import starting_models
+from whichvars.samplers.surrogates import problem_for
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
 from whichvars.sampling.checkpoint import Checkpoint, locked, problem_fingerprint
-from whichvars.sampling.choosing import check_sampler, check_sampler_for, choose
+from whichvars.sampling.choosing import check_problem, check_sampler, choose
 from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import exact
@@ -148,7 +149,6 @@ def sample(
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
     sampler = check_sampler(sampler)
-    check_sampler_for(problem, sampler)
     rao_blackwell = rao_blackwell and isinstance(problem.family, Gaussian)  # it needs scans
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
@@ -225,6 +225,7 @@ def executor_of(executor: Executor | None, threads: int | None) -> Executor:
 def _new_replicate(problem: Problem, settings: Settings, seed: np.random.SeedSequence) -> Replicate:
     """A replicate at its starting models. The time that it takes to find them counts, that of compiling does not."""
     sampler, began, cpu = settings.sampler, clock(), cpu_clock()
+    problem = problem_for(problem, sampler)
     run = sampler.init(problem, seed, starting_models(problem, settings.start, seed, sampler.chains))
     # the one leaves compiling out, the other what other processes take
     return Replicate(run, cpu_seconds=min(clock() - began, cpu_clock() - cpu))

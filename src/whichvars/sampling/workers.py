@@ -26,6 +26,7 @@ from whichvars.errors import ClusterError
 from whichvars.problem import saving
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Run, Sampler
+from whichvars.samplers.surrogates import problem_for
 from whichvars.sampling.advance import Pace, advance_for, cpu_clock
 from whichvars.sampling.checkpoint import MOST_ZEROS, classes, layout, needed, version, with_products
 from whichvars.sampling.compiling import clock, process
@@ -142,7 +143,7 @@ class WorkerState:
                     )
                 self.content = storage.unpack(self.content, "worker state", _known(), MOST_ZEROS)
         problem, sampler, chunk = self.content
-        return problem, sampler, chunk
+        return problem_for(problem, sampler), sampler, chunk
 
     def take(self, request: Request) -> Run | None:
         """Remove and return the replicate at the moment that the request names; None if it is not here."""

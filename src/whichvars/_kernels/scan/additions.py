@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.chain import COLUMNS, LOG_MARGINAL, SCANNED, SIZE
+from whichvars._kernels.chain import COLUMNS, SCANNED, SIZE, scanned_value
 from whichvars._kernels.evidence import (
     INDEPENDENT,
     SMALLEST_TOLERANCE,
@@ -41,7 +41,7 @@ def additions(target, chain, work, t, as_odds):
     p = offsets.shape[0] - 1
     explained, half, log_determinant = sums_of_model(slab, chain)
     residual = unexplained(slab, explained)
-    current = chain.floats[LOG_MARGINAL]
+    current = scanned_value(target, chain)
     nu = slab.nu
     independent = slab.code == INDEPENDENT
     by_product = independent and nu <= LARGEST_POWER and nu == math.floor(nu)

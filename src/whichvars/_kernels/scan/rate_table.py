@@ -48,6 +48,8 @@ RATE_HITS = 2
 FIRST_BLOCK = 3  # where the sums of blocks begin in a row
 FIRST_RATE = 4  # where the rates begin in a row
 CHAINS = 5
+ATTEMPTED = 6  # flips whose model was worth a fit, where there is a surrogate; see thinning.py
+REFUSED = 7  # those of them that were not made
 
 # places in a row. All of an entry is in one row, as memory that is far away is slow
 KEY = 0
@@ -67,9 +69,12 @@ class RateTable(NamedTuple):
     keys: np.ndarray  # the same memory as unsigned integers
     probabilities: np.ndarray  # (entries, p) float32: p_j
     known: Known
+    tried: np.ndarray  # (entries, p) bool: flips that were attempted, where there is a surrogate; else (0, 0)
 
 
-def new_rate_table(p: int, chains: int, max_bytes: int, known_slots: int = 0) -> RateTable:
+def new_rate_table(
+    p: int, chains: int, max_bytes: int, known_slots: int = 0, surrogate: bool = False
+) -> RateTable:
     """An empty table that takes about `max_bytes`, with at least 4 entries."""
     blocks = HOLDING + chains
     rates = -(-(blocks + -(-p // WIDTH)) // 8) * 8
@@ -80,12 +85,13 @@ def new_rate_table(p: int, chains: int, max_bytes: int, known_slots: int = 0) ->
         cells *= 2
     rows = np.zeros((entries, width))
     return RateTable(
-        ints=np.array([0, 0, 0, blocks, rates, chains]),
+        ints=np.array([0, 0, 0, blocks, rates, chains, 0, 0]),
         lookup=np.zeros(cells, np.int32),
         rows=rows,
         keys=rows.view(np.uint64),
         probabilities=np.zeros((entries, p), np.float32),
         known=new_known(p, known_slots),
+        tried=np.zeros((entries, p) if surrogate else (0, 0), np.bool_),
     )
 
 
@@ -140,9 +146,16 @@ def _make_entry(target, chain, work, table, kappa, sums, weights):
     p = work.odds.shape[0]
     rates = row[ints[FIRST_RATE] : ints[FIRST_RATE] + p]
     probabilities = table.probabilities[place]
-    if work.steep[0] > 0:
+    if target.slab.surrogate:
+        tried = table.tried[place]
+        for j in range(p):
+            tried[j] = False
+    if work.steep[0] > 0 and target.slab.surrogate:
+        _fill_log_rates(work.log_odds, chain.position, kappa, rates, probabilities)
+        row[TOTAL] = -1.0
+    elif work.steep[0] > 0:
         _fill_scaled_rates(work.log_odds, chain.position, kappa, rates, probabilities)
-        row[TOTAL] = -_sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
+        row[TOTAL] = -sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
     else:
         _fill_rates(work.odds, kappa, rates, probabilities)
         for i in range(chain.ints[SIZE]):
@@ -150,7 +163,7 @@ def _make_entry(target, chain, work, table, kappa, sums, weights):
             x = work.odds[j]
             rates[j] = 0.0 if x == np.inf else 1.0 + kappa * (1.0 + 1.0 / x)
             probabilities[j] = 1.0 / (1.0 + 1.0 / x)
-        row[TOTAL] = _sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
+        row[TOTAL] = sum_blocks(rates, row[ints[FIRST_BLOCK] : ints[FIRST_RATE]])
     before = note_scanned_model(table.known, chain.keys[0], row[MARGINAL] + row[PRIOR], probabilities)
     row[KNOWN] = 1.0 if before else 0.0
     return place
@@ -177,19 +190,25 @@ def log_rate(log_odds, kappa, inside):
 
 
 @kernel
-def _fill_scaled_rates(log_odds, position, kappa, rates, probabilities):
-    """Rates of all variables, divided by the largest of them, and their probabilities."""
-    largest = -np.inf
+def _fill_log_rates(log_odds, position, kappa, rates, probabilities):
     for j in range(rates.shape[0]):
         rates[j] = log_rate(log_odds[j], kappa, position[j] >= 0)
         probabilities[j] = probability(log_odds[j])
+
+
+@kernel
+def _fill_scaled_rates(log_odds, position, kappa, rates, probabilities):
+    """Rates of all variables, divided by the largest of them, and their probabilities."""
+    _fill_log_rates(log_odds, position, kappa, rates, probabilities)
+    largest = -np.inf
+    for j in range(rates.shape[0]):
         largest = max(largest, rates[j])
     for j in range(rates.shape[0]):
         rates[j] = math.exp(rates[j] - largest)
 
 
 @kernel
-def _sum_blocks(rates, blocks):
+def sum_blocks(rates, blocks):
     p = rates.shape[0]
     total = 0.0
     for b in range((p + WIDTH - 1) // WIDTH):

@@ -28,7 +28,6 @@ from whichvars._kernels.chain import (
     COLUMNS,
     EVALUATIONS,
     INVERSE_TEMPERATURE,
-    LOG_MARGINAL,
     NO_TAIL,
     PERFECT,
     SCANNED,
@@ -36,6 +35,7 @@ from whichvars._kernels.chain import (
     TAIL,
     change,
     clear,
+    scanned_value,
 )
 from whichvars._kernels.evidence import (
     INDEPENDENT,
@@ -235,12 +235,13 @@ def _scan_deletions(target, chain, work, t, most_inflation, sound):
 @kernel
 def _deletions_one_by_one(target, chain, work, t):
     size = chain.ints[SIZE]
+    current = scanned_value(target, chain)
     for q in range(size):
         j = chain.order[q]
         clear(chain)
         change(target, chain, j)
         value = factor_proposal(target, chain)
-        work.log_odds[j] = flip_log_odds(target.prior, j, size - 1, t, chain.floats[LOG_MARGINAL] - value)
+        work.log_odds[j] = flip_log_odds(target.prior, j, size - 1, t, current - value)
     clear(chain)
     chain.ints[TAIL] = NO_TAIL
 
@@ -254,7 +255,7 @@ def _deletions_by_inverse(target, chain, work, t):
     inverse_factor, squares, solved = work.inverse_factor, work.squares, chain.head_solved
     explained, half, log_determinant = sums_of_model(slab, chain)
     residual = 1.0 - explained / slab.s_null
-    current = chain.floats[LOG_MARGINAL]
+    current = scanned_value(target, chain)
     for i in range(k):
         b = 0.0
         for r in range(i, k):
@@ -269,7 +270,7 @@ def _deletions_by_inverse(target, chain, work, t):
 @inlined
 def _deletions_by_schur(target, chain, work, t):
     size, k = chain.ints[SIZE], chain.ints[COLUMNS]
-    current = chain.floats[LOG_MARGINAL]
+    current = scanned_value(target, chain)
     design, slab = target.design, target.slab
     columns, slots, rows, products = chain.column, chain.slot, chain.row, chain.products
     head, head_inverse, head_solved = chain.head, chain.head_inverse, chain.head_solved

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import AVAILABLE, COLUMNS, LOG_MARGINAL, SCANNED, SIZE
+from whichvars._kernels.chain import AVAILABLE, COLUMNS, SCANNED, SIZE, scanned_value
 from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, log_fit, log_marginal_at
 from whichvars._kernels.factor import pivot_is_sound
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
@@ -37,6 +37,7 @@ from whichvars._kernels.scan.scan_work import (
 )
 from whichvars._kernels.target import Target
 
+MOST_ATTEMPTS = 64
 KEPT_ROWS = 64  # of Z for anchors; larger models, and variables of several columns, start from scratch
 
 
@@ -56,6 +57,12 @@ class Subset(NamedTuple):
     steep: np.ndarray
     columns: np.ndarray  # (block,) int64: columns of X that are being looked at
     kept: np.ndarray  # (KEPT_ROWS, a) Z of the anchors, for the chain whose turn it is
+    # Where there is a surrogate, what was learnt from attempts to flip variables of the current model, by chain: which variables,
+    # log w'/w and the true p_j. Only the last MOST_ATTEMPTS are remembered
+    attempted: np.ndarray  # (chains, MOST_ATTEMPTS) int64
+    attempts: np.ndarray  # (chains,) int64: how many there were
+    log_thinning: np.ndarray  # (chains, MOST_ATTEMPTS)
+    true: np.ndarray  # (chains, MOST_ATTEMPTS)
     # in warm-up, by variable: the holding time while it was in S, and that times p_j
     seen: np.ndarray  # (p,)
     scores: np.ndarray  # (p,)
@@ -76,6 +83,10 @@ def new_subset(target: Target, chains: int, n_anchors: int, size: int, block: in
         steep=np.zeros(1, np.int64),
         columns=np.zeros(block, np.int64),
         kept=np.zeros((KEPT_ROWS, n_anchors)),
+        attempted=np.zeros((chains, MOST_ATTEMPTS), np.int64),
+        attempts=np.zeros(chains, np.int64),
+        log_thinning=np.zeros((chains, MOST_ATTEMPTS)),
+        true=np.zeros((chains, MOST_ATTEMPTS)),
         seen=np.zeros(p),
         scores=np.zeros(p),
     )
@@ -148,7 +159,9 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
                 entering[m] = (x + kappa * (1.0 + x)) * (1.0 if m < a else share)
                 steep = steep or log_odds > LARGEST_LOG_ODDS
     subset.steep[0] = 1 if steep else 0
-    if steep:
+    if target.slab.surrogate and subset.attempts[c] > 0:
+        _thin_rates(chain, work, subset, c, kappa, share)
+    elif steep:
         _scale_rates(chain, work, subset, kappa, share)
     return 0
 
@@ -156,22 +169,67 @@ def find_subset_rates(target, chain, work, subset, c, kappa):
 @kernel
 def _scale_rates(chain, work, subset, kappa, share):
     """Divide the rates by the largest of them, which is too large a number."""
-    members, entering, leaving = subset.members, subset.entering, subset.leaving
-    size, s, a = chain.ints[SIZE], members.shape[0], subset.anchors.shape[0]
-    largest = -np.inf
-    for q in range(size):
-        leaving[q] = log_rate(work.log_odds[chain.order[q]], kappa, True)
-        largest = max(largest, leaving[q])
-    for m in range(s):
+    _fill_log_rates(chain, work, subset, kappa, share)
+    _exponentiate(chain, subset, _largest_log_rate(chain, subset))
+
+
+@kernel
+def _fill_log_rates(chain, work, subset, kappa, share):
+    """The logarithms of all rates, in the places of the rates."""
+    members, entering = subset.members, subset.entering
+    for q in range(chain.ints[SIZE]):
+        subset.leaving[q] = log_rate(work.log_odds[chain.order[q]], kappa, True)
+    for m in range(members.shape[0]):
         entering[m] = -np.inf
         if chain.position[members[m]] < 0:
             entering[m] = log_rate(work.log_odds[members[m]], kappa, False)
-            entering[m] += 0.0 if m < a else math.log(share)
-        largest = max(largest, entering[m])
-    for q in range(size):
-        leaving[q] = math.exp(leaving[q] - largest)
-    for m in range(s):
-        entering[m] = math.exp(entering[m] - largest)
+            entering[m] += 0.0 if m < subset.anchors.shape[0] else math.log(share)
+
+
+@kernel
+def _largest_log_rate(chain, subset):
+    largest = -np.inf
+    for q in range(chain.ints[SIZE]):
+        largest = max(largest, subset.leaving[q])
+    for m in range(subset.members.shape[0]):
+        largest = max(largest, subset.entering[m])
+    return largest
+
+
+@kernel
+def _exponentiate(chain, subset, scale):
+    """From logarithms to rates, divided by e^scale."""
+    for q in range(chain.ints[SIZE]):
+        subset.leaving[q] = math.exp(subset.leaving[q] - scale)
+    for m in range(subset.members.shape[0]):
+        subset.entering[m] = math.exp(subset.entering[m] - scale)
+
+
+@kernel
+def _thin_rates(chain, work, subset, c, kappa, share):
+    """Thin the rates of the flips that were attempted from this model, and put in the true probabilities: see ``thinning.py``."""
+    members, entering, leaving = subset.members, subset.entering, subset.leaving
+    _fill_log_rates(chain, work, subset, kappa, share)
+    for i in range(min(subset.attempts[c], MOST_ATTEMPTS)):
+        j = subset.attempted[c, i]
+        for m in range(members.shape[0]):
+            if members[m] == j:
+                subset.probabilities[m] = subset.true[c, i]
+                entering[m] += min(subset.log_thinning[c, i], 0.0)
+        if chain.position[j] >= 0:
+            leaving[chain.position[j]] += min(subset.log_thinning[c, i], 0.0)
+    largest = _largest_log_rate(chain, subset)
+    subset.steep[0] = 1 if largest > LARGEST_LOG_ODDS else 0
+    _exponentiate(chain, subset, largest if subset.steep[0] > 0 else 0.0)
+
+
+@kernel
+def find_attempt(subset, c, j):
+    """Where chain c remembers an attempt to flip j from its model, or −1."""
+    for i in range(min(subset.attempts[c], MOST_ATTEMPTS)):
+        if subset.attempted[c, i] == j:
+            return i
+    return -1
 
 
 @kernel
@@ -236,7 +294,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
     slab, prior, offsets = target.slab, target.prior, target.design.offsets
     members, columns, pivots, residuals = subset.members, subset.columns, work.pivot, work.residual
     explained, half, log_determinant = sums_of_model(slab, chain)
-    current = chain.floats[LOG_MARGINAL]
+    current = scanned_value(target, chain)
     start = -half - log_determinant - current
     # a pivot above this leaves the determinant, hence every tolerance, above the smallest
     safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))

@@ -1,0 +1,111 @@
+r"""A Gaussian surrogate of a posterior whose response is not Gaussian, for samplers that need scans.
+
+At a reference :math:`\eta^*` of the linear predictor, the log likelihood is expanded to the second order:
+
+.. math:: \log p(y \mid \eta) \approx \text{const} - \tfrac12 \sum_i W_i (z_i - \eta_i + o_i)^2, \qquad
+          W_i = -w_i \ell''_i(\eta^*_i), \quad z_i = \eta^*_i - o_i + w_i \ell'_i(\eta^*_i) / W_i .
+
+That is a linear model for the working response z with weights W and known noise variance 1. Under the problem's own slab its
+marginal likelihood m̃ is exact and costs no fit, and the kernels of Gaussian problems run on it as they are. Nothing depends on how
+good it is but speed: what samplers return is the posterior itself (``_kernels/decide.py``).
+
+The g-prior has the information of the null model in it and not W, so that its surrogate has g·ΣW/ΣW₀ for g.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from whichvars._kernels import evidence
+from whichvars._kernels.fits import derivatives_at
+from whichvars._kernels.likelihood import BAS, Likelihood
+from whichvars._kernels.target import Target
+from whichvars.problem.columns import Products
+from whichvars.problem.target import make_target
+
+if TYPE_CHECKING:
+    from whichvars.problem.problem import Problem
+
+# Bound of |η* − o| for responses of two values: beyond it W would be so small that z has no digits
+LARGEST_REFERENCE = 8.0
+# most columns for which XᵀWX is computed ahead
+MOST_IN_GRAM = 1024
+# W is at least this share of its mean, for the same reason
+LEAST_WEIGHT = 1e-6
+
+
+def with_surrogate_at(problem: "Problem", eta: np.ndarray) -> "Problem":
+    """The problem with the surrogate at the reference `eta`, (n,), which includes the offset."""
+    W, z = working_response(problem.likelihood(), eta)
+    return problem.with_surrogate(surrogate_target(problem, W, z), np.array([W, W * z]))
+
+
+def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray) -> Target:
+    """The surrogate with these weights and this working response, (n,) each."""
+    likelihood = problem.likelihood()
+    q = likelihood.flat
+    with threadpool_limits(limits=1, user_api="blas"):  # so that results are the same on every machine
+        root = np.sqrt(W)
+        basis = np.linalg.qr((likelihood.columns[:q] * root).T)[0]
+        columns = _without(likelihood.columns[q:] * root, basis)
+        response = _without((z * root)[None], basis)[0]
+        slab = problem.target(0).slab
+        if (
+            likelihood.slab != evidence.INDEPENDENT
+        ):  # these need full rank, which is judged by columns of unit length
+            lengths = np.linalg.norm(columns, axis=1)
+            columns /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        diagonal, xty = np.einsum("ij,ij->i", columns, columns), columns @ response
+        gram = columns @ columns.T if len(columns) <= MOST_IN_GRAM else np.zeros((0, 0))
+    total = float(response @ response)
+    P = len(columns)
+    ridge = np.array(slab.ridge[:P])
+    g = likelihood.g
+    if likelihood.slab == evidence.G_PRIOR and likelihood.evidence != BAS:
+        assert problem.fit_data is not None
+        g *= float(W.sum() / problem.fit_data.information.sum())
+    kept = np.zeros((0, 0)) if gram.size else np.ascontiguousarray(columns)
+    return make_target(
+        Products(gram, kept, diagonal, xty),
+        slab._replace(
+            code=likelihood.slab,
+            ridge=ridge,
+            half_log_g=-0.5 * np.log(ridge) if likelihood.slab == evidence.INDEPENDENT else np.zeros(P),
+            nu=np.inf,
+            s_null=total,
+            half_precision=0.5 * total,
+            g=g,
+            surrogate=True,
+        ),
+        problem.target(0).prior._replace(log_odds=np.array(problem.target(0).prior.log_odds)),
+        problem.offsets,
+    )
+
+
+def working_response(likelihood: Likelihood, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W and z at a reference that includes the offset, (n,) each."""
+    n = len(likelihood.y)
+    score, curvature = np.zeros(n), np.zeros(n)
+    derivatives_at(likelihood, np.ascontiguousarray(eta), score, curvature)
+    W = np.maximum(curvature, LEAST_WEIGHT * curvature.mean())
+    return W, eta - likelihood.offset + score / W
+
+
+def bounded_reference(problem: "Problem", eta: np.ndarray) -> np.ndarray:
+    """The reference, no further from the null model's than LARGEST_REFERENCE."""
+    null = null_predictor(problem)
+    return null + np.clip(eta - null, -LARGEST_REFERENCE, LARGEST_REFERENCE)
+
+
+def null_predictor(problem: "Problem") -> np.ndarray:
+    """η of the null model, (n,)."""
+    assert problem.fit_data is not None
+    return problem.fit_data.offset + problem.fit_data.start @ problem.fit_data.flat
+
+
+def _without(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """The rows less their projections on the columns of `basis`; twice, for accuracy."""
+    for _ in range(2):
+        rows = rows - (rows @ basis) @ basis.T
+    return rows
