@@ -24,7 +24,7 @@ from whichvars.problem.families import EVIDENCE, Counted, Gaussian, Response
 from whichvars.problem.priors import GPrior
 
 if TYPE_CHECKING:
-    from whichvars.problem.problem import Problem
+    from whichvars.problem.for_kernels import ForKernels
 
 
 class FitData(NamedTuple):
@@ -218,7 +218,7 @@ def _new_likelihood(
     )
 
 
-def make_likelihood(problem: "Problem", target: Target, data: FitData, kind: str) -> Likelihood:
+def make_likelihood(problem: "ForKernels", target: Target, data: FitData, kind: str) -> Likelihood:
     """The kernels' view of a problem's family, data and slab. The columns of `target` are residuals times √w."""
     slab, design = problem.slab, target.design
     family = problem.family
@@ -274,7 +274,9 @@ class Works:
             self._idle.append(work)
 
 
-def answers(problem: "Problem", members: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+def answers(
+    problem: "ForKernels", members: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, dict[str, int]]:
     """What the kernels say of a list of models, (models, N_ANSWERS), log marginal likelihoods relative to the null model's; and how
     often fits went wrong."""
     likelihood, null = problem.likelihood(), problem.null_log_marginal
@@ -283,20 +285,20 @@ def answers(problem: "Problem", members: np.ndarray, start: np.ndarray) -> tuple
     return out, {"breakdowns": int(work_ints[kernels.BROKEN]), "diverging": int(work_ints[kernels.DIVERGING])}
 
 
-def null_answer(problem: "Problem", likelihood: Likelihood) -> float:
+def null_answer(problem: "ForKernels", likelihood: Likelihood) -> float:
     """log m of the null model, up to what all models have in common."""
     out, _ = _evaluate(problem, likelihood, np.zeros(0, np.int32), np.zeros(2, np.int64))
     return float(out[0, kernels.LOG_MARGINAL])
 
 
-def widest(problem: "Problem", members: np.ndarray, start: np.ndarray) -> int:
+def widest(problem: "ForKernels", members: np.ndarray, start: np.ndarray) -> int:
     """The largest number of columns of a model."""
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[members])])[start]
     return int(np.diff(up_to).max(initial=0))
 
 
 def _evaluate(
-    problem: "Problem", likelihood: Likelihood, members: np.ndarray, start: np.ndarray
+    problem: "ForKernels", likelihood: Likelihood, members: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     out = np.zeros((len(start) - 1, kernels.N_ANSWERS))
     members, start = np.require(members, np.int32, ["C", "W"]), np.require(start, np.int64, ["C", "W"])

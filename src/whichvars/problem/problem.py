@@ -47,11 +47,10 @@ from whichvars.problem.fitting import (
     FitData,
     Works,
     fit_null,
-    make_likelihood,
-    null_answer,
     with_coordinates,
 )
 from whichvars.problem.flat import flat_basis, flat_part, scaled_response
+from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
     find_response,
@@ -71,18 +70,16 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import (
-    as_compiled,
     kernel_prior,
     kernel_slab,
     make_target,
-    with_mixture_rows,
 )
 
 # size of the largest Gram matrix that engine="auto" computes
 GRAM_BYTES = 512 << 20
 
 
-class Problem:
+class Problem(ForKernels):
     r"""The data and the priors of a variable selection problem: which of these variables explain y?
 
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
@@ -440,63 +437,10 @@ class Problem:
         new._set_target(products)
         return new
 
-    def with_surrogate(self, surrogate: Target, reference: np.ndarray) -> "Problem":
-        """The same problem for samplers that need scans: ``target`` is this Gaussian surrogate, and fits start at its modes."""
-        new = copy.copy(self)
-        new._surrogate, new._likelihood = surrogate, self.likelihood()._replace(reference=reference)
-        new.works, new._null_log_marginal = self.works, self.null_log_marginal
-        return new
-
-    def target(self, capacity: int) -> Target:
-        """The target distribution for the kernels, valid for models of up to `capacity` columns."""
-        if self._surrogate is not None:
-            return self._surrogate
-        widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
-        with self._lock:
-            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
-            return self._target
-
-    def likelihood(self) -> Likelihood:
-        """The family, the data and the slab for the kernels that fit models; not for Gaussian responses."""
-        assert self.fit_data is not None
-        with self._lock:
-            if self._likelihood is None:
-                self._likelihood = make_likelihood(self, self._target, self.fit_data, self.evidence)
-            return self._likelihood
-
-    @property
-    def null_log_marginal(self) -> float:
-        """Log marginal likelihood of the null model up to a constant, for families that are not Gaussian."""
-        self._null_log_marginal = self._null_log_marginal or null_answer(self, self.likelihood())
-        return self._null_log_marginal
-
-    @property
-    def max_columns(self) -> int:
-        """The most columns in a model: all, or if the slab needs full rank, ν − 1 (ν if no noise variance is learnt)."""
-        return self._target.slab.max_columns
-
-    def first_capacity(self) -> int:
-        """The number of columns for which a chain has memory at first; it grows when needed."""
-        widest = int(np.diff(self.offsets).max())
-        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
-
-    def __getstate__(self) -> dict[str, Any]:
-        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate")
-        return {name: value for name, value in self.__dict__.items() if name not in made_again}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # files of Gaussian problems may be older than families
-        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
-        self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
-        self._lock, self.works = threading.Lock(), Works()
-        self._likelihood = self._null_log_marginal = self._surrogate = None
-        self._target = as_compiled(self._target, self.offsets)
-
     def __repr__(self) -> str:
-        engine = "Gram" if self.engine == "gram" else "column"
         always = f", {len(self.always_names)} always included" if self.always_names else ""
         start = f"Problem({self.p} variables{always}, {self.n} rows; "
         if isinstance(self.family, Gaussian):
-            return f"{start}{self.slab}, {self.model_prior}, {engine} engine)"
+            return f"{start}{self.slab}, {self.model_prior}, {'Gram' if self.engine == 'gram' else 'column'} engine)"
         how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
         return f"{start}{self.family}, {self.slab}, {self.model_prior}{how})"

@@ -111,8 +111,14 @@ def needed(value: Any) -> Any:
 
     def used(table: Any) -> Any:
         rows = int(table.ints[ENTRIES])
-        arrays: dict[str, Any] = {"rows": table.rows, "probabilities": table.probabilities}
-        return table._replace(**{name: storage.Leading(array, rows) for name, array in arrays.items()})
+        arrays: dict[str, Any] = {
+            "rows": table.rows,
+            "probabilities": table.probabilities,
+            "tried": table.tried,
+        }
+        return table._replace(
+            **{name: storage.Leading(array, min(rows, len(array))) for name, array in arrays.items()}
+        )
 
     value = _replace(value, GramCache, lambda cache: NoProducts(len(cache.place), len(cache.kept)))
     value = _replace(value, KeptRows, lambda rows: NoRows(len(rows.place), len(rows.held)))

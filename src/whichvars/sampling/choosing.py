@@ -20,16 +20,6 @@ ENUMERATE_SECONDS = 10.0
 MODELS_A_SECOND = 500_000
 
 
-def check_problem(problem: object, caller: str) -> None:
-    """TypeError with advice, if something other than a Problem was given."""
-    from whichvars.problem.problem import Problem
-
-    if not isinstance(problem, Problem):
-        raise ArgumentTypeError(
-            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
-        )
-
-
 def check_sampler(sampler: Any) -> "Sampler":
     """The sampler; anything else is an error, with a guess of what was meant."""
     if isinstance(sampler, (str, type)) or not hasattr(sampler, "advance"):

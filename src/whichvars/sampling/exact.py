@@ -11,7 +11,7 @@ from whichvars._kernels.enumerate import enumerate_models, trie_marginals
 from whichvars._kernels.likelihood import LOG_MARGINAL
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
-from whichvars.errors import DataWarning, TooLargeError
+from whichvars.errors import ArgumentTypeError, DataWarning, TooLargeError
 from whichvars.posterior.diagnostics import lost_arithmetic
 from whichvars.posterior.marginals import log_priors
 from whichvars.posterior.models import KeptModels
@@ -22,7 +22,6 @@ from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
-from whichvars.sampling.choosing import check_problem
 
 MAX_MODELS = 1 << 25
 # the same if every model needs a fit of its own; and how many are fitted between two looks for Ctrl-C
@@ -258,3 +257,11 @@ def _climb(parent: np.ndarray, last: np.ndarray, node: int) -> tuple[int, ...]:
         members.append(int(last[node]))
         node = int(parent[node])
     return tuple(sorted(members))  # under heredity they are not added in ascending order
+
+
+def check_problem(problem: object, caller: str) -> None:
+    """TypeError with advice, if something other than a Problem was given."""
+    if not isinstance(problem, Problem):
+        raise ArgumentTypeError(
+            f"{caller}() needs a Problem first, not {type(problem).__name__}; write {caller}(Problem(X, y))"
+        )

@@ -25,10 +25,10 @@ from whichvars.samplers.surrogates import problem_for
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
 from whichvars.sampling.checkpoint import Checkpoint, locked, problem_fingerprint
-from whichvars.sampling.choosing import check_problem, check_sampler, choose
+from whichvars.sampling.choosing import check_sampler, choose
 from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine, estimate_of
-from whichvars.sampling.exact import exact
+from whichvars.sampling.exact import check_problem, exact
 from whichvars.sampling.executors import Executor, Pool, Threads
 from whichvars.sampling.interrupts import listen
 from whichvars.sampling.loop import Loop

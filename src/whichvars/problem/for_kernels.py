@@ -1,0 +1,88 @@
+"""What kernels are given of a ``Problem``: the target distribution and, if the response is not Gaussian, the likelihood."""
+
+import copy
+import threading
+from typing import Any, Self
+
+import numpy as np
+
+from whichvars._kernels.likelihood import Likelihood
+from whichvars._kernels.target import Target
+from whichvars.problem.families import Family, Gaussian
+from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answer
+from whichvars.problem.priors import Slab
+from whichvars.problem.target import as_compiled, with_mixture_rows
+
+
+class ForKernels:
+    """The part of ``Problem`` that the kernels use. The constructor of ``Problem`` sets all of these attributes."""
+
+    n: int
+    p: int
+    family: Family
+    evidence: str
+    slab: Slab
+    offsets: np.ndarray
+    fit_data: FitData | None
+    works: Works
+    _target: Target
+    _surrogate: Target | None
+    _likelihood: Likelihood | None
+    _null_log_marginal: float | None
+    _lock: threading.Lock
+
+    def with_surrogate(self, surrogate: Target, reference: np.ndarray) -> Self:
+        """The same problem for samplers that need scans: ``target`` is this Gaussian surrogate, and fits start at its modes."""
+        new = copy.copy(self)
+        new._surrogate, new._likelihood = surrogate, self.likelihood()._replace(reference=reference)
+        new.works, new._null_log_marginal = self.works, self.null_log_marginal
+        return new
+
+    def target(self, capacity: int) -> Target:
+        """The target distribution for the kernels, valid for models of up to `capacity` columns."""
+        if self._surrogate is not None:
+            return self._surrogate
+        widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
+        with self._lock:
+            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
+            return self._target
+
+    def likelihood(self) -> Likelihood:
+        """The family, the data and the slab for the kernels that fit models; not for Gaussian responses."""
+        assert self.fit_data is not None
+        with self._lock:
+            if self._likelihood is None:
+                self._likelihood = make_likelihood(self, self._target, self.fit_data, self.evidence)
+            return self._likelihood
+
+    @property
+    def null_log_marginal(self) -> float:
+        """Log marginal likelihood of the null model up to a constant, for families that are not Gaussian."""
+        if self._null_log_marginal is None:
+            self._null_log_marginal = null_answer(self, self.likelihood())
+        return self._null_log_marginal
+
+    @property
+    def max_columns(self) -> int:
+        """The most columns in a model: all, or if the slab needs full rank, ν − 1 (ν if no noise variance is learnt)."""
+        return self._target.slab.max_columns
+
+    def first_capacity(self) -> int:
+        """The number of columns for which a chain has memory at first; it grows when needed."""
+        widest = int(np.diff(self.offsets).max())
+        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
+
+    def __getstate__(self) -> dict[str, Any]:
+        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # files of Gaussian problems may be older than families
+        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
+        self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
+        self._lock, self.works, self._target = (
+            threading.Lock(),
+            Works(),
+            as_compiled(self._target, self.offsets),
+        )
+        self._likelihood = self._null_log_marginal = self._surrogate = None
