@@ -12,6 +12,10 @@ Half of the data sets are small, with evidence that is weak. In the others it is
 in has log odds of thousands, and yet which one it is remains open, as columns come in blocks of near copies that
 differ by about as much as the data can tell. At most three can be in, so that one copy cannot take the place of
 another but by way of models that have no mass.
+
+Logistic and Poisson regression likewise, with all models enumerated. Their intercept is known and given as a part of the offset; that of
+the model, with its flat prior, is one more coefficient that is near 0. Coefficients are ranked by their distribution function, averaged
+over models: where the truth is 0, at random within the jump there.
 """
 
 import itertools
@@ -21,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 from scipy.stats import chi2
 
 from benchmarks import common
@@ -31,6 +36,8 @@ STRONG_N, BLOCKS, COPIES = 20_000, 3, 30
 APART = 3.0  # copies of a column differ by so many standard errors of a coefficient of 1
 DRAWS = 127  # posterior draws among which the truth is ranked: 128 possible ranks
 BINS = 16
+# rows, variables, their expected number, the variance of coefficients and the intercept, by family
+FAMILIES = {"logistic": (150, 6, 2, 1.0, -0.5), "poisson": (100, 6, 2, 0.16, 0.3)}
 EDGES = np.array([0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98, 1.0])
 
 
@@ -97,7 +104,52 @@ def measure(sets: int, draws: int = 20_000, say: Callable[[str], None] = print) 
         "draws": draws,
         **measure_kind(sets, draws, False, say),
         "strong": measure_kind(sets, draws, True, say),
+        "families": {family: measure_family(family, sets) for family in FAMILIES},
     }
+
+
+def one_of_family(family: str, seed: int, spread: float = 1.0) -> dict[str, Any]:
+    """The same for a response that is not Gaussian. With a `spread` other than 1 the standard deviations of coefficients are not those
+    of the prior, and calibration must be lost."""
+    import whichvars as wv
+    from whichvars.posterior.fits import fits
+
+    rng = np.random.default_rng([2027, seed, list(FAMILIES).index(family)])
+    n, p, size, g, level = FAMILIES[family]
+    X = rng.normal(size=(n, p)) + 0.5 * rng.normal(size=(n, 1))
+    X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    prior = wv.BetaBinomial(size=size)
+    beta = np.zeros(p)
+    members = prior.draw(rng, p, p)
+    beta[members] = spread * np.sqrt(g) * rng.normal(size=len(members))
+    offset = level + 0.5 * rng.normal(size=n)
+    eta = offset + X @ beta
+    y = rng.random(n) < 1 / (1 + np.exp(-eta)) if family == "logistic" else rng.poisson(np.exp(eta))
+    problem = wv.Problem(X, y, family=family, offset=offset, slab=wv.IndependentNormal(g), model_prior=prior)
+    posterior = wv.exact(problem, progress=False)
+    column, below, mass = int(rng.integers(p)), 0.0, 0.0
+    for fit in fits(problem, posterior.kept):
+        which, place = np.nonzero(fit.columns == column)
+        mean, variance = fit.b[which, place], fit.V[which, place, place]
+        below += float(
+            fit.weight[which] @ ndtr((beta[column] * problem.column_units[column] - mean) / np.sqrt(variance))
+        )
+        mass += float(fit.weight[which].sum())
+    out = max(1 - mass, 0.0)
+    below += out * (rng.random() if beta[column] == 0 else float(beta[column] > 0))
+    weights = np.cumsum(posterior.sizes)
+    k = len(members)
+    size_below = (weights[k - 1] if k else 0.0) + rng.random() * posterior.sizes[k]
+    ranks = {
+        "model size": min(int(size_below * (DRAWS + 1)), DRAWS),
+        "coefficient of a random column": min(int(below * (DRAWS + 1)), DRAWS),
+    }
+    return {"ranks": ranks, "pip": posterior.pip.tolist(), "in": (beta != 0).tolist()}
+
+
+def measure_family(family: str, sets: int, spread: float = 1.0) -> dict[str, Any]:
+    """All data sets of one family."""
+    return summarised([one_of_family(family, seed, spread) for seed in range(sets)])
 
 
 def measure_kind(sets: int, draws: int, strong: bool, say: Callable[[str], None] = print) -> dict[str, Any]:
@@ -111,10 +163,15 @@ def measure_kind(sets: int, draws: int, strong: bool, say: Callable[[str], None]
             found.append(one(seed, draws, strong))
             if (seed + 1) % 50 == 0:
                 say(f"{seed + 1} of {sets}{' of strong evidence' * strong}")
+    return summarised(found)
+
+
+def summarised(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all data sets of one kind say together."""
     ranks = {name: [x["ranks"][name] for x in found] for name in found[0]["ranks"]}
     pip, inside = (np.array([x[name] for x in found]).ravel() for name in ("pip", "in"))
     return {
-        "sets": sets,
+        "sets": len(found),
         "ranks": ranks,
         "uniform": {name: uniformity(np.array(values)) for name, values in ranks.items()},
         "reliability": reliability(pip, inside),
@@ -146,6 +203,8 @@ def tables(result: dict[str, Any]) -> list[Table]:
     kinds = {"": result}
     if "strong" in result:  # older results have none
         kinds[" and strong evidence"] = result["strong"]
+    for family, part in result.get("families", {}).items():
+        kinds[f" and {family} regression"] = part
     found = []
     even = Table("Ranks of the truth among posterior draws", ["of what", "probability of ranks as uneven"])
     for kind, part in kinds.items():

@@ -16,7 +16,7 @@ _HOME = {
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
-        "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "LocalEmpiricalBayes", "BIC",
+        "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
     from whichvars.problem.priors import (
         BIC,
+        CCH,
         GPrior,
         HyperG,
         HyperGN,

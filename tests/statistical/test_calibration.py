@@ -22,3 +22,21 @@ def test_truths_look_like_draws_and_probabilities_are_kept(strong: bool) -> None
     assert min(result["uniform"].values()) > 1e-3, result["uniform"]
     for row in result["reliability"]:
         assert abs(row["z"]) < 4, row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", calibration.FAMILIES)
+def test_families_are_calibrated(family: str) -> None:
+    """300 data sets with all models enumerated; the same limits."""
+    result = calibration.measure_family(family, 300)
+    assert min(result["uniform"].values()) > 1e-3, result["uniform"]
+    for row in result["reliability"]:
+        assert abs(row["z"]) < 4, row
+
+
+@pytest.mark.slow
+def test_calibration_of_families_would_see_a_wrong_slab() -> None:
+    """Coefficients three times as large as the prior says."""
+    result = calibration.measure_family("logistic", 300, spread=3.0)
+    wrong = min(result["uniform"].values()) < 1e-3 or max(abs(row["z"]) for row in result["reliability"]) > 4
+    assert wrong

@@ -73,7 +73,7 @@ MUTANTS = {
         DECIDE, "log_ratio = chain.floats[LOG_PROPOSAL]", "log_ratio = 0.0", "check_transitions"
     ),
     "what is improbable is accepted half of the time": Mutant(
-        DECIDE, "or rng.random() < acceptance:", "or rng.random() < max(acceptance, 0.5):", "check_estimated"
+        DECIDE, "or rng.random() < acceptance)", "or rng.random() < max(acceptance, 0.5))", "check_estimated"
     ),
     "the model that is entered counted for the one that is left": Mutant(
         DECIDE,
@@ -183,10 +183,10 @@ MUTANTS = {
         RATES, "probabilities[j] = 1.0 / (1.0 + 1.0 / x)", "probabilities[j] = 1.0", "check_conditionals"
     ),
     "a bound of log odds that makes two rates equal": Mutant(
-        RATES, "    if work.steep[0] > 0:\n", "    if False:\n", "check_strong_rates"
+        RATES, "    elif work.steep[0] > 0:\n", "    elif False:\n", "check_strong_rates"
     ),
     "the same for rates of a subset": Mutant(
-        SUBSET, "    if steep:\n        _scale_rates", "    if False:\n        _scale_rates", "check_strong_subsets"
+        SUBSET, "    elif steep:\n        _scale_rates", "    elif False:\n        _scale_rates", "check_strong_subsets"
     ),
     "the same where some odds are products": Mutant(
         "_kernels/scan/scan.py", "if fast and work.steep[0] > 0:", "if False:", "check_strong_blocks"

@@ -103,7 +103,7 @@ def stored_products() -> dict[str, list[str]]:
 def families() -> dict[str, list[str]]:
     """Every family by every way to its evidence, and one sampler."""
     out = {}
-    for name in ("logistic", "probit", "poisson"):
+    for name in ("logistic", "probit", "poisson", "negative-binomial"):
         X, y = simulate(name, 25, 3, 1)
         for evidence in ("laplace", "second-order", "importance"):
             found = wv.exact(wv.Problem(X, y, family=name, evidence=evidence), progress=False)

@@ -1,53 +1,80 @@
 """What a model is worth whose mode was found (likelihood.py, where the formulas are): Laplace's approximation of first and second
 order, importance sampling, BAS's formula and BIC. Entries for Python.
+
+Where an outer parameter τ is unknown (outer.py), log m(τ) + log π(τ) is integrated by the trapezoid rule, whose error falls
+exponentially for such integrands. Nodes begin at a mode, for log r one standard deviation of a normal density as sharp as the peak
+apart, and go on to both sides until the integrand is below e^−NEGLIGIBLE of its maximum. Where every second node alone gives an integral
+that differs by more than ROUGH, nodes are added half-way between. All of this depends on γ alone.
 """
 
 import math
 
 import numpy as np
 
-from whichvars._kernels.densities import ROOT_2PI, third_and_fourth
-from whichvars._kernels.evidence import BIC
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.densities import third_and_fourth
+from whichvars._kernels.evidence import BIC, EMPIRICAL_BAYES, MIXTURE
+from whichvars._kernels.importance import importance
+from whichvars._kernels.jit import entry, kernel, routine
 from whichvars._kernels.likelihood import (
     BROKEN,
+    CENTRE,
     CORRECTION,
+    DISPERSION,
     DIVERGING,
     DRAWN,
     ETA,
     EVIDENCE_AUTO,
     FIRST_ORDER,
-    FOUND,
     FOURTH,
     IMPORTANCE,
     LEVERAGE,
     LOG_MARGINAL,
-    LOST,
+    MOST_NODES,
     MOST_SECOND_ORDER,
-    POINTS_EACH,
+    NODE_CORRECTION,
+    NODE_ERROR,
+    NODE_LOG,
+    NODE_VALUE,
+    NODES,
+    NOTHING,
+    OUTER,
     SAMPLED,
     SAMPLING_ERROR,
-    SCRAMBLES,
     SCRATCH,
     SECOND_ORDER,
-    SOBOL_DIMENSIONS,
+    SHRINKAGE,
+    STEP_LENGTH,
     THETA,
     THIRD,
-    TO_INFINITY,
-    TRIAL,
+    TRIALS,
     WIDTH,
     at_the_mode,
-    find_mode,
-    log_joint,
     prepare,
-    solve_transposed,
 )
 from whichvars._kernels.linalg import dot
+from whichvars._kernels.newton import (
+    FOUND,
+    LOST,
+    TO_INFINITY,
+    climb,
+    find_mode,
+    solve_transposed,
+)
+from whichvars._kernels.outer import NEAR, VERY_NEAR, find_dispersion, outer_inside, set_outer
 
 # correction of the second order above which importance sampling is used
 DOUBTFUL = 0.25
-POINTS = SCRAMBLES * POINTS_EACH * 2
-DEGREES = 6  # of freedom of the t distribution that they are drawn from; as many as there are dimensions, if that is more
+# The trapezoid rule over an outer parameter: the longest step for log r; the step for log g; where it ends; when and how often the
+# step is halved
+LONGEST, STEP_OF_G = 1.0, 0.8
+NEGLIGIBLE = 10.0
+ROUGH, MOST_REFINEMENTS = 0.05, 3
+# where τ is integrated out, the correction c of the second order at one value is c/(1 + (c/LARGEST_CORRECTION)⁴)^¼
+LARGEST_CORRECTION = 1.0
+# nodes of a smaller share say nothing of coefficients
+SMALLEST_SHARE = 1e-7
+# whether a model's evidence is sampled
+UNDECIDED, BY_FORMULA, BY_POINTS = range(3)
 
 
 @kernel
@@ -56,7 +83,7 @@ def second_order_correction(likelihood, work):
     d, rows, whitened, factor = work.ints[WIDTH], work.rows, work.whitened, work.factor
     columns, n = likelihood.columns, rows.shape[1]
     for i in range(n):
-        third, fourth = third_and_fourth(likelihood.code, likelihood.y[i], likelihood.trials[i], rows[ETA, i])
+        third, fourth = third_and_fourth(likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i])
         rows[THIRD, i] = likelihood.weights[i] * third
         rows[FOURTH, i] = likelihood.weights[i] * fourth
         rows[LEVERAGE, i] = 0.0
@@ -95,141 +122,10 @@ def second_order_correction(likelihood, work):
     return quartic / 8.0 + single / 8.0 + triple / 12.0
 
 
-# --- importance sampling
-
-
-@kernel
-def mixed(x):
-    """A random-looking number of 32 bits from another: the last step of MurmurHash3. No product exceeds 64 bits."""
-    mask = np.uint64(0xFFFFFFFF)
-    x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & mask
-    x = ((x ^ (x >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & mask
-    return x ^ (x >> np.uint64(16))
-
-
-@kernel
-def uniform(likelihood, key, scramble, point, dimension):
-    """Coordinate of a point in (0, 1): Sobol's, xor a word of the scramble; of dimensions that Sobol's have not got, a word."""
-    mask = np.uint64(0xFFFFFFFF)
-    word = mixed(mixed(key & mask) ^ (key >> np.uint64(32)))
-    word = mixed(word ^ mixed(np.uint64(1 + scramble)))
-    word = mixed(word ^ mixed(np.uint64(1 + dimension) * np.uint64(0x9E3779B9) & mask))
-    if dimension < SOBOL_DIMENSIONS:
-        word ^= np.uint64(likelihood.sobol[point, dimension])
-    else:
-        word = mixed(word ^ mixed(np.uint64(1 + point)))
-    return (np.float64(word) + 0.5) / 4294967296.0
-
-
-@kernel
-def normal_quantile(u):
-    """Φ⁻¹(u): Hastings' approximation (Abramowitz and Stegun, 26.2.23) and two steps of Halley's method."""
-    tail = u if u < 0.5 else 1.0 - u
-    t = math.sqrt(-2.0 * math.log(tail))
-    x = (2.515517 + t * (0.802853 + t * 0.010328)) / (
-        1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
-    ) - t
-    for _ in range(2):
-        error = (0.5 * math.erfc(-x / math.sqrt(2.0)) - tail) * ROOT_2PI * math.exp(0.5 * x * x)
-        x -= error / (1.0 + 0.5 * x * error)
-    return x if u < 0.5 else -x
-
-
-@kernel
-def half_chi_square_quantile(u, half):
-    """Half of the u-quantile of χ² with 2·`half` degrees of freedom, by bisection and Newton's method."""
-    x, low, high = float(half), 0.0, np.inf
-    for _ in range(200):
-        term, total = math.exp(-x), 0.0
-        for j in range(half):
-            total += term
-            if j + 1 < half:
-                term *= x / (j + 1)
-        excess = 1.0 - total - u
-        if excess > 0.0:
-            high = x
-        else:
-            low = x
-        new = x - excess / term if term > 0.0 else np.inf
-        if not (new > low and new < high):
-            new = 0.5 * (low + high) if high < np.inf else 2.0 * x
-        if abs(new - x) <= 1e-12 * x:
-            return new
-        x = new
-    return x
-
-
-@kernel
-def log_gamma_ratio(n, d):
-    """log Γ(n) − log Γ(n + d/2) of whole numbers. (Python's ``math.lgamma`` has other bits than the compiled one.)"""
-    value = 0.0
-    start = float(n)
-    if d % 2 == 1:
-        start += 0.5
-        value -= 0.5 * math.log(math.pi)
-        for j in range(n):
-            value -= math.log(j + 0.5)
-            if j > 0:
-                value += math.log(j)
-    for j in range(d // 2):
-        value -= math.log(start + j)
-    return value
-
-
-@kernel
-def importance(likelihood, work, at_mode):
-    r"""log m − log m₁ of the model whose mode was found, and its standard error, from how much the scrambles differ.
-
-    With f the joint density divided by m₁, N the normal density of Laplace's approximation and t that of the points, all in units in
-    which N is standard, m/m₁ = ∫ f is estimated by 1 + mean of (f − N)/t: the mean of N/t is known, and most of the variance is
-    common to both. Where that is nearly 0 or below, the mean of f/t is taken. `at_mode` is the log of the joint density there.
-    """
-    d, vectors = work.ints[WIDTH], work.vectors
-    half = max(DEGREES, d) // 2
-    degrees = 2.0 * half
-    key = np.uint64(0x9E3779B97F4A7C15)
-    for i in range(work.members[work.members.shape[0] - 1]):
-        key ^= likelihood.keys[work.members[i]]
-    constant = log_gamma_ratio(half, d) + 0.5 * d * math.log(0.5 * degrees)
-    total, control, squares = 0.0, 0.0, 0.0
-    for scramble in range(SCRAMBLES):
-        part = 0.0
-        for point in range(POINTS_EACH):
-            stretch = math.sqrt(
-                half / half_chi_square_quantile(uniform(likelihood, key, scramble, point, 0), half)
-            )
-            square = 0.0
-            for a in range(d):
-                x = stretch * normal_quantile(uniform(likelihood, key, scramble, point, a + 1))
-                vectors[DRAWN, a] = x
-                square += x * x
-            solve_transposed(work.factor, vectors, DRAWN, d)
-            log_ratio = constant - 0.5 * square + 0.5 * (degrees + d) * math.log1p(square / degrees)
-            normal = math.exp(log_ratio)
-            for side in range(2):  # the point and the one opposite: terms of odd order cancel
-                sign = 1.0 if side == 0 else -1.0
-                for a in range(d):
-                    vectors[TRIAL, a] = vectors[THETA, a] + sign * vectors[DRAWN, a]
-                joint = math.exp(log_joint(likelihood, work, TRIAL) - at_mode + 0.5 * square + log_ratio)
-                if not joint < np.inf:  # nothing can be learnt from an overflow
-                    joint = normal
-                total += joint
-                control += normal
-                part += joint - normal
-        squares += part * part
-    total, control = total / POINTS, control / POINTS
-    difference = total - control
-    spread = max(squares / SCRAMBLES / (4 * POINTS_EACH * POINTS_EACH) - difference * difference, 0.0)
-    estimate = 1.0 + difference
-    if not estimate > 0.1 * total:
-        estimate = total
-    return math.log(estimate), math.sqrt(spread / (SCRAMBLES - 1)) / estimate
-
-
 # --- all of it
 
 
-@kernel
+@routine
 def log_evidence(likelihood, work):
     """log m of the model in ``members``, up to what all models have in common; more of it in ``answers``."""
     ints, answers = work.ints, work.answers
@@ -240,41 +136,196 @@ def log_evidence(likelihood, work):
     half_log_prior = prepare(likelihood, work)
     if half_log_prior == -np.inf:
         return -np.inf
-    value, how = find_mode(likelihood, work)
+    if _is_averaged(likelihood, work):
+        return _integrate(likelihood, work, half_log_prior)
+    if likelihood.outer == DISPERSION:
+        value, how = find_dispersion(likelihood, work, VERY_NEAR)
+    else:
+        value, how = find_mode(likelihood, work)
     if how == LOST:
         ints[BROKEN] += 1
         return -np.inf
-    d, q = ints[WIDTH], likelihood.flat
     if not at_the_mode(likelihood):
         value = _log_evidence_at_maximum(likelihood, work, value, how)
         answers[FIRST_ORDER] = value
         answers[LOG_MARGINAL] = value
         return value
-    at_mode = value
-    value += half_log_prior
-    for a in range(d):
-        value -= math.log(work.factor[a, a])
-    answers[FIRST_ORDER] = value
-    evidence = likelihood.evidence
-    sampled = evidence == IMPORTANCE
-    if evidence in (SECOND_ORDER, EVIDENCE_AUTO):
-        if d - q > MOST_SECOND_ORDER:
-            sampled = True
-        else:
-            answers[CORRECTION] = second_order_correction(likelihood, work)
-            sampled = evidence == EVIDENCE_AUTO and not abs(answers[CORRECTION]) <= DOUBTFUL
-    if sampled:
-        ints[SAMPLED] += 1
-        answers[CORRECTION], answers[SAMPLING_ERROR] = importance(likelihood, work, at_mode)
-    value += answers[CORRECTION]
+    value = _evidence_here(likelihood, work, value, half_log_prior, UNDECIDED)
     answers[LOG_MARGINAL] = value
     return value
 
 
 @kernel
+def _is_averaged(likelihood, work):
+    """Whether the evidence of the model is an average over an outer parameter. The null model has no g."""
+    if not at_the_mode(likelihood):
+        return False
+    nothing = likelihood.outer == SHRINKAGE and work.ints[WIDTH] == likelihood.flat
+    return likelihood.outer != NOTHING and not nothing
+
+
+@kernel
+def _evidence_here(likelihood, work, value, half_log_prior, sampling):
+    """log m, given the outer parameter where there is one, of a model whose mode was found; `value` is the log of the joint density
+    there. FIRST_ORDER, CORRECTION and SAMPLING_ERROR are noted."""
+    d, q, answers = work.ints[WIDTH], likelihood.flat, work.answers
+    at_mode = value
+    value += half_log_prior
+    for a in range(d):
+        value -= math.log(work.factor[a, a])
+    answers[FIRST_ORDER] = value
+    answers[CORRECTION] = 0.0
+    answers[SAMPLING_ERROR] = 0.0
+    evidence = likelihood.evidence
+    sampled = evidence == IMPORTANCE
+    if evidence in (SECOND_ORDER, EVIDENCE_AUTO):
+        if d - q > MOST_SECOND_ORDER:
+            sampled = True
+        elif sampling != BY_POINTS:
+            answers[CORRECTION] = second_order_correction(likelihood, work)
+            sampled = evidence == EVIDENCE_AUTO and not abs(answers[CORRECTION]) <= DOUBTFUL
+    if sampling != UNDECIDED:
+        sampled = sampling == BY_POINTS
+        # far from the mode in τ it can be large without bound, and must not make such values seem probable
+        ratio = answers[CORRECTION] / LARGEST_CORRECTION
+        answers[CORRECTION] /= math.sqrt(math.sqrt(1.0 + ratio * ratio * ratio * ratio))
+    if sampled:
+        if sampling == UNDECIDED:
+            work.ints[SAMPLED] += 1
+        answers[CORRECTION], answers[SAMPLING_ERROR] = importance(likelihood, work, at_mode)
+    return value + answers[CORRECTION]
+
+
+# --- the integral over an outer parameter
+
+
+@kernel
+def _add_node(likelihood, work, tau, half_log_prior, sampling):
+    """Fit the model at one value of the outer parameter, from the current θ, and note the log of the integrand there, which is
+    returned; −inf where the fit is lost."""
+    term = set_outer(likelihood, work, tau)
+    value, how = climb(likelihood, work)
+    log = -np.inf
+    if how == FOUND:
+        log = term + _evidence_here(likelihood, work, value, half_log_prior, sampling)
+        if not log < np.inf:
+            log = -np.inf
+    node = work.ints[NODES]
+    work.nodes[node, NODE_VALUE] = tau
+    work.nodes[node, NODE_LOG] = log
+    work.nodes[node, NODE_CORRECTION] = work.answers[CORRECTION]
+    work.nodes[node, NODE_ERROR] = work.answers[SAMPLING_ERROR]
+    work.ints[NODES] = node + 1
+    return log
+
+
+@kernel
+def _return_to_centre(work):
+    for a in range(work.ints[WIDTH]):
+        work.vectors[THETA, a] = work.vectors[CENTRE, a]
+
+
+@kernel
+def _integrate(likelihood, work, half_log_prior):
+    """log ∫ m(τ) π(τ) dτ. All values of τ are sampled, or none: with EVIDENCE_AUTO if the correction of the second order, averaged over
+    τ, is above DOUBTFUL."""
+    evidence, answers = likelihood.evidence, work.answers
+    large = work.ints[WIDTH] - likelihood.flat > MOST_SECOND_ORDER
+    sampled = evidence == IMPORTANCE or (large and evidence in (SECOND_ORDER, EVIDENCE_AUTO))
+    value = _trapezoid(likelihood, work, half_log_prior, BY_POINTS if sampled else BY_FORMULA)
+    if evidence == EVIDENCE_AUTO and not sampled and not abs(answers[CORRECTION]) <= DOUBTFUL:
+        sampled = True
+        value = _trapezoid(likelihood, work, half_log_prior, BY_POINTS)
+    if sampled:
+        work.ints[SAMPLED] += 1
+    return value
+
+
+@routine
+def _trapezoid(likelihood, work, half_log_prior, sampling):
+    """The integral; notes the answers, and leaves the nodes in ``nodes``."""
+    ints, outer, nodes, answers = work.ints, work.outer, work.nodes, work.answers
+    ints[NODES] = 0
+    if likelihood.outer == DISPERSION:
+        outer[OUTER] = likelihood.outer_start
+        _, how = find_dispersion(likelihood, work, NEAR)
+        step = min(outer[STEP_LENGTH], LONGEST)
+    else:
+        set_outer(likelihood, work, likelihood.outer_start)
+        _, how = find_mode(likelihood, work)
+        step = STEP_OF_G
+    if how == LOST:
+        ints[BROKEN] += 1
+        return -np.inf
+    centre = outer[OUTER]
+    for a in range(ints[WIDTH]):
+        work.vectors[CENTRE, a] = work.vectors[THETA, a]
+    top = _add_node(likelihood, work, centre, half_log_prior, sampling)
+    right, left = 0, 0
+    for side in range(2):
+        _return_to_centre(work)
+        while ints[NODES] < MOST_NODES // 2:
+            tau = centre + (right + 1) * step if side == 0 else centre - (left + 1) * step
+            if not outer_inside(likelihood, tau):
+                break
+            log = _add_node(likelihood, work, tau, half_log_prior, sampling)
+            top = max(top, log)
+            if side == 0:
+                right += 1
+            else:
+                left += 1
+            if not log >= top - NEGLIGIBLE:
+                break
+    if top == -np.inf:
+        ints[BROKEN] += 1
+        return -np.inf
+    some, total = 0.0, 0.0
+    for i in range(ints[NODES]):
+        x = math.exp(nodes[i, NODE_LOG] - top)
+        total += x
+        place = i if i <= right else i - right
+        if place % 2 == 0:
+            some += x
+    intervals = right + left
+    lowest = centre - left * step
+    for _ in range(MOST_REFINEMENTS):
+        enough = some > 0.0 and abs(math.log(total / (2.0 * some))) <= ROUGH
+        if enough or ints[NODES] + intervals > MOST_NODES:
+            break
+        step *= 0.5
+        for i in range(intervals):
+            _return_to_centre(work)
+            _add_node(likelihood, work, lowest + (2 * i + 1) * step, half_log_prior, sampling)
+        old = ints[NODES] - intervals
+        for i in range(ints[NODES]):
+            top = max(top, nodes[i, NODE_LOG])
+        some, total = 0.0, 0.0
+        for i in range(ints[NODES]):
+            x = math.exp(nodes[i, NODE_LOG] - top)
+            total += x
+            if i < old:
+                some += x
+        intervals *= 2
+    correction, error = 0.0, 0.0
+    for i in range(ints[NODES]):
+        x = math.exp(nodes[i, NODE_LOG] - top) / total
+        if x > 0.0:
+            correction += x * nodes[i, NODE_CORRECTION]
+            error += (
+                x * nodes[i, NODE_ERROR]
+            )  # the points are the same for all values, and so nearly are the errors
+    value = top + math.log(total * step)
+    answers[LOG_MARGINAL] = value
+    answers[FIRST_ORDER] = value - correction
+    answers[CORRECTION] = correction
+    answers[SAMPLING_ERROR] = error
+    return value
+
+
+@kernel
 def _log_evidence_at_maximum(likelihood, work, value, how):
-    """BIC, or BAS's formula for the g-prior. BIC needs the maximum of the likelihood alone; the other formula has no meaning where
-    that is at infinity, and such models have no mass."""
+    """BIC, or BAS's formula for the g-prior and for mixtures of it. BIC needs the maximum of the likelihood alone; the other formula
+    has no meaning where that is at infinity, and such models have no mass."""
     d, q = work.ints[WIDTH], likelihood.flat
     if how == TO_INFINITY:
         work.ints[DIVERGING] += 1
@@ -290,7 +341,31 @@ def _log_evidence_at_maximum(likelihood, work, value, how):
         fit += x * x
     for a in range(q):
         value -= math.log(work.factor[a, a])
-    return value - 0.5 * (d - q) * math.log1p(likelihood.g) - 0.5 * fit / (1.0 + likelihood.g)
+    k, g = d - q, likelihood.g
+    if k == 0:
+        return value
+    if likelihood.slab == MIXTURE:
+        return value + _log_mixture(likelihood.shrinkage, k, fit)
+    if (
+        likelihood.slab == EMPIRICAL_BAYES
+    ):  # BAS leaves out the last term where ĝ = 0, and so overrates such models
+        g = max(fit / k - 1.0, 0.0)
+    return value - 0.5 * k * math.log1p(g) - 0.5 * fit / (1.0 + g)
+
+
+@kernel
+def _log_mixture(grid, k, fit):
+    """log ∫ (1 + g)^(−k/2) exp(−Q/(2(1 + g))) π(g) dg with Q = `fit`, by the trapezoid rule in log g. Far from the maximum
+    the integrand is 0 to rounding."""
+    top = -np.inf
+    for i in range(grid.shape[0]):
+        top = max(top, grid[i, 1] - 0.5 * (k * grid[i, 2] + fit * grid[i, 3]))
+    total = 0.0
+    for i in range(grid.shape[0]):
+        x = grid[i, 1] - 0.5 * (k * grid[i, 2] + fit * grid[i, 3]) - top
+        if x > -40.0:
+            total += math.exp(x)
+    return top + math.log(total * (grid[1, 0] - grid[0, 0]))
 
 
 @entry
@@ -301,10 +376,13 @@ def fit_null_model(likelihood, work):
 
 @kernel
 def _fit_null_model(likelihood, work):
-    """Fit the flat columns alone; says how it ended."""
+    """Fit the flat columns alone, and the dispersion where it is unknown; says how it ended."""
     work.members[work.members.shape[0] - 1] = 0
     prepare(likelihood, work)
-    _, how = find_mode(likelihood, work)
+    if likelihood.outer == DISPERSION:
+        _, how = find_dispersion(likelihood, work, VERY_NEAR)
+    else:
+        _, how = find_mode(likelihood, work)
     return how
 
 
@@ -337,8 +415,8 @@ def fit_family_models(likelihood, work, members, start, modes, covariances):
 @kernel
 def _fit_family_models(likelihood, work, members, start, modes, covariances):
     """Fill in θ̂, (models, columns of J), and H⁻¹, (models, columns, columns), of a list of models that have all the same number of
-    columns. Returns the first model that has none, or the number of models."""
-    vectors, factor = work.vectors, work.factor
+    columns; where an outer parameter is integrated out, the mean of θ and its covariances, by averages over that parameter. Returns the
+    first model that has none, or the number of models."""
     for i in range(modes.shape[0]):
         n = start[i + 1] - start[i]
         for m in range(n):
@@ -346,21 +424,67 @@ def _fit_family_models(likelihood, work, members, start, modes, covariances):
         work.members[work.members.shape[0] - 1] = n
         if prepare(likelihood, work) == -np.inf:
             return i
-        _, how = find_mode(likelihood, work)
+        d = work.ints[WIDTH]
+        if _is_averaged(likelihood, work):
+            if log_evidence(likelihood, work) == -np.inf:
+                return i
+            _average_over_nodes(likelihood, work, i, modes, covariances)
+            continue
+        if likelihood.outer == DISPERSION:
+            _, how = find_dispersion(likelihood, work, VERY_NEAR)
+        else:
+            _, how = find_mode(likelihood, work)
         if how != FOUND:
             return i
-        d = work.ints[WIDTH]
         for a in range(d):
-            modes[i, a] = vectors[THETA, a]
-        for a in range(d):
-            for b in range(d):
-                vectors[DRAWN, b] = 0.0
-            for b in range(a, d):  # L⁻¹e_a, then L⁻ᵀ of it
-                x = 1.0 if b == a else 0.0
-                for t in range(a, b):
-                    x -= factor[b, t] * vectors[DRAWN, t]
-                vectors[DRAWN, b] = x / factor[b, b]
-            solve_transposed(factor, vectors, DRAWN, d)
-            for b in range(d):
-                covariances[i, a, b] = vectors[DRAWN, b]
+            work.vectors[CENTRE, a] = 0.0
+        _add_fit(work, i, 1.0, modes, covariances)
     return modes.shape[0]
+
+
+@kernel
+def _add_fit(work, i, share, modes, covariances):
+    """Add share · (θ̂ − CENTRE) and share · H⁻¹ to what is noted of model i."""
+    d, vectors, factor = work.ints[WIDTH], work.vectors, work.factor
+    for a in range(d):
+        modes[i, a] += share * (vectors[THETA, a] - vectors[CENTRE, a])
+        for b in range(d):
+            vectors[DRAWN, b] = 0.0
+        for b in range(a, d):  # L⁻¹e_a, then L⁻ᵀ of it
+            x = 1.0 if b == a else 0.0
+            for t in range(a, b):
+                x -= factor[b, t] * vectors[DRAWN, t]
+            vectors[DRAWN, b] = x / factor[b, b]
+        solve_transposed(factor, vectors, DRAWN, d)
+        for b in range(d):
+            covariances[i, a, b] += share * vectors[DRAWN, b]
+
+
+@kernel
+def _average_over_nodes(likelihood, work, i, modes, covariances):
+    """The mean and the covariances of θ over the nodes that ``log_evidence`` left."""
+    d, vectors, nodes, ints = work.ints[WIDTH], work.vectors, work.nodes, work.ints
+    top, total = -np.inf, 0.0
+    for node in range(ints[NODES]):
+        top = max(top, nodes[node, NODE_LOG])
+    for node in range(ints[NODES]):
+        total += math.exp(nodes[node, NODE_LOG] - top)
+    for node in range(ints[NODES]):
+        share = math.exp(nodes[node, NODE_LOG] - top) / total
+        if share < SMALLEST_SHARE:
+            continue
+        _return_to_centre(work)
+        set_outer(likelihood, work, nodes[node, NODE_VALUE])
+        _, how = climb(likelihood, work)
+        if how != FOUND:
+            continue
+        _add_fit(work, i, share, modes, covariances)
+        for a in range(d):
+            for b in range(d):
+                x = (vectors[THETA, a] - vectors[CENTRE, a]) * (vectors[THETA, b] - vectors[CENTRE, b])
+                covariances[i, a, b] += share * x
+    for a in range(d):
+        for b in range(d):
+            covariances[i, a, b] -= modes[i, a] * modes[i, b]
+    for a in range(d):
+        modes[i, a] += vectors[CENTRE, a]

@@ -411,7 +411,8 @@ def _what(posterior: "Posterior") -> str:
 def _exactly(posterior: "Posterior") -> str:
     if posterior.reweighting_ess is not None:
         return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
-    return f"All {posterior.iterations:,} models were looked at: the probabilities are exact, without Monte Carlo error."
+    rest = " but for importance sampling's noise" if posterior.warnings else ", without Monte Carlo error"
+    return f"All {posterior.iterations:,} models were looked at: the probabilities are exact{rest}."
 
 
 def _how(posterior: "Posterior") -> list[str]:

@@ -22,22 +22,24 @@ The intercept and the always-included coefficients, like a mean of y at new valu
 in (flat part, β): given the flat prior they are t with the same s and d (`Functionals`).
 
 If the family is not Gaussian, the posterior of all coefficients of a model, flat ones included, is taken as N(θ̂, H⁻¹), θ̂ its mode
-and H minus the second derivatives of its log density there (at the maximum of the likelihood for BIC).
+and H minus the second derivatives of its log density there (at the maximum of the likelihood for BIC). Where an outer parameter is
+integrated out (the dispersion of counts, or g), it is the normal distribution with the mean and covariances averaged over that parameter.
+With evidence="bas" it is that of the g-prior with the information at the maximum of the likelihood, averaged over g (``_shrunk``).
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars._kernels.family_evidence import fit_family_models
-from whichvars.errors import DataError, NotAvailableError
+from whichvars.errors import DataError
 from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
 from whichvars.problem.mixtures import nodes_between, where_large
-from whichvars.problem.priors import GPrior
+from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
 from whichvars.problem.target import MIXTURES
 
@@ -145,10 +147,6 @@ def fits(
 
 def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
     """The normal approximations N(θ̂, H⁻¹) of all kept models if the family is not Gaussian, in batches."""
-    if problem.evidence == "bas" and isinstance(problem.slab, GPrior):
-        raise NotAvailableError(
-            'coefficients and predictions are not available with evidence="bas" and GPrior yet; use evidence="auto"'
-        )
     likelihood = problem.likelihood()
     q = likelihood.flat
     for index, columns in batches(problem, kept):
@@ -165,11 +163,46 @@ def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
                 f"the coefficients of the model {names} have no finite estimates under {problem.slab}: it separates the response, "
                 "or its columns are collinear. Use IndependentNormal()"
             )
+        if problem.evidence == "bas" and not isinstance(problem.slab, BIC) and k:
+            modes, covariances = _shrunk(problem, modes, covariances, q)
         one = np.ones((m, 1))
         yield Fits(
             index, columns, kept.weight[index], modes[:, q:], covariances[:, q:, q:], one, one, one, one, np.inf,
             modes[:, :q], covariances[:, :q, :q], covariances[:, :q, q:],
         )  # fmt: skip
+
+
+def _shrunk(
+    problem: Problem, modes: np.ndarray, covariances: np.ndarray, q: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (m, q + k) and covariances (m, q + k, q + k) of coefficients under BAS's g-prior, whose information is that at the maximum
+    of the likelihood: with S the covariance of β there and s = g/(1 + g), β ~ N(s β̂, s S), and independently of it the coefficients
+    of the flat columns F if X is orthogonal to them, δ + Cβ, as at the maximum. Averaged over g, if that is unknown."""
+    likelihood, beta = problem.likelihood(), modes[:, q:]
+    S, cross, k = covariances[:, q:, q:], covariances[:, :q, q:], modes.shape[1] - q
+    precision = np.linalg.inv(S)
+    fit = np.einsum("ma,mab,mb->m", beta, precision, beta)
+    slope = -cross @ precision  # C
+    if isinstance(problem.slab, LocalEmpiricalBayes):
+        g = np.maximum(fit / k - 1, 0.0)
+        share, spread = g / (1 + g), np.zeros(len(g))
+    elif isinstance(problem.slab, GPrior):
+        share, spread = np.full(len(fit), likelihood.g / (1 + likelihood.g)), np.zeros(len(fit))
+    else:
+        _, log_prior, log_one_plus, rest = likelihood.shrinkage.T
+        weight = softmax(log_prior - (k * log_one_plus + fit[:, None] * rest) / 2, axis=1)
+        share = weight @ (1 - rest)
+        spread = np.maximum(weight @ (1 - rest) ** 2 - share**2, 0.0)
+    variance = share[:, None, None] * S + spread[:, None, None] * beta[:, :, None] * beta[:, None, :]
+    mean, covariance = modes.copy(), covariances.copy()
+    mean[:, q:] = share[:, None] * beta
+    mean[:, :q] += np.einsum("mqk,mk->mq", slope, beta - mean[:, q:])
+    turned = slope.transpose(0, 2, 1)
+    covariance[:, q:, q:] = variance
+    covariance[:, :q, q:] = -slope @ variance
+    covariance[:, q:, :q] = -variance @ turned
+    covariance[:, :q, :q] += slope @ (variance - S) @ turned
+    return mean, covariance
 
 
 def _drops(weight: np.ndarray, most: float, least: float) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whichvars.problem.families import NegativeBinomial
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
 from whichvars.problem.priors import BIC, GPrior, IndependentNormal, InverseGamma, KnownVariance
@@ -58,11 +59,13 @@ def methods_paragraph(posterior: "Posterior") -> str:
 def family_slab_words(problem: Problem) -> str:
     """A description of the slab if the family is not Gaussian, where there is no noise variance."""
     slab = problem.slab
+    where = "the expected information of the null model"
+    if problem.evidence == "bas":
+        where = "the information at the maximum of the likelihood"
     if isinstance(slab, GPrior):
-        value = slab.value(problem.n, problem.p)
-        return (
-            f"Coefficients had a g-prior with g = {value:g} and the expected information of the null model."
-        )
+        return f"Coefficients had a g-prior with g = {slab.value(problem.n, problem.p):g} and {where}."
+    if not isinstance(slab, (IndependentNormal, BIC)):
+        return f"{slab.words(problem.n, problem.p)} The g-prior had {where}."
     if isinstance(slab, IndependentNormal):
         g = "variances that differ between variables" if isinstance(slab.g, tuple) else f"variance {slab.g:g}"
         return f"Coefficients had independent normal priors with mean zero and {g}."
@@ -80,10 +83,15 @@ def data_words(problem: Problem) -> str:
     family = problem.family
     kinds = {
         "gaussian": "normal linear", "logistic": "logistic", "probit": "probit", "poisson": "Poisson",
-        "negative-binomial": f"negative binomial (dispersion {getattr(family, 'dispersion', 0):g})",
+        "negative-binomial": "negative binomial",
     }  # fmt: skip
+    kind = kinds[family.name]
+    if isinstance(family, NegativeBinomial):
+        known = f"dispersion {family.start:g}"
+        prior = f"unknown dispersion r, log r ~ N({np.log(family.prior_median):.4g}, {family.prior_sd:g}²)"
+        kind += f" ({prior if family.dispersion is None else known})"
     return (
-        f"We used Bayesian variable selection in {kinds[family.name]} regression, averaging over all models{most} that can be "
+        f"We used Bayesian variable selection in {kind} regression, averaging over all models{most} that can be "
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
         f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
     )

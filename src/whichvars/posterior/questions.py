@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars.data.frames import check_share, find_columns
+from whichvars.data.frames import check_level, check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
 from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.dispersion import dispersion_summary
 from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
@@ -383,3 +384,29 @@ class Questions:
         """
         gaussian_only(self.problem, "loo()", "keep some rows for validation and use predict()")
         return leave_one_out(self.problem, self.kept, X, y, weights)
+
+    def dispersion(self, interval: float = 0.9) -> pd.Series:
+        """The dispersion r of negative binomial counts, averaged over models, if it is unknown (``NegativeBinomial()``).
+
+        Parameters
+        ----------
+        interval : float
+            Probability of the credible interval.
+
+        Returns
+        -------
+        Series
+            `mean` and `median` of r; `lower` and `upper`, an equal-tailed interval. The mean is that of the part of the posterior that
+            matters for marginal likelihoods; if the counts vary no more than their mean, r is large and rests on its prior.
+
+        Examples
+        --------
+        >>> import numpy as np, whichvars as wv
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> y = rng.poisson(3 * rng.gamma(1.5, 1 / 1.5, 200))
+        >>> wv.exact(wv.Problem(X, y, family="negative-binomial")).dispersion().round(2).loc[["median", "lower", "upper"]].tolist()
+        [1.13, 0.87, 1.48]
+        """
+        check_level(interval)
+        return dispersion_summary(self.problem, self.kept, interval)

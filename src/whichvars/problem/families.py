@@ -18,9 +18,10 @@ from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.priors import (
     BIC,
-    GPrior,
+    CCH,
     HyperG,
     HyperGN,
+    IndependentNormal,
     LocalEmpiricalBayes,
     Slab,
     ZellnerSiow,
@@ -32,6 +33,7 @@ from whichvars.problem.stored_columns import open_columns
 SMALL_NUMBER, MOSTLY = 10, 0.9
 # counts above this are refused: sums of their logarithms would be inaccurate
 LARGEST_COUNT = 1e12
+MIXTURES_OF_G = (HyperG, HyperGN, ZellnerSiow, CCH)
 EVIDENCE = {
     "auto": kernels.EVIDENCE_AUTO,
     "laplace": kernels.LAPLACE,
@@ -79,7 +81,7 @@ class Gaussian:
             return (
                 f"{what} consists of small whole numbers, such as counts or grades. The linear model treats them as numbers with "
                 "normal noise of constant variance. Inclusion probabilities are then approximate, however exactly they are "
-                'computed. For counts use Problem(…, family="poisson"), or family=NegativeBinomial(dispersion=…) if their '
+                'computed. For counts use Problem(…, family="poisson"), or family="negative-binomial" if their '
                 "variance is larger than their mean. Models for ordered classes are not part of whichvars yet"
             )
         return None
@@ -190,43 +192,91 @@ class Poisson:
 class NegativeBinomial:
     r"""Negative binomial regression of counts with mean :math:`\mu_i = e^{\eta_i}` and variance :math:`\mu_i + \mu_i^2 / r`.
 
+    The dispersion r, which R calls theta or size, is unknown unless it is given: the smaller, the more the counts vary; the Poisson
+    distribution is its limit for large r. An unknown r has the prior :math:`\log r \sim N(\log m, s^2)`, the same in all models, over
+    which the marginal likelihood of a model is integrated,
+
+    .. math:: p(y \mid \gamma) = \int p(y \mid \gamma, r)\, p(\log r)\, d\log r,
+
+    as are coefficients and predictions. The prior must be proper: with a flat one on log r the posterior would be improper, as the
+    likelihood tends to that of the Poisson distribution. With the default, r lies between 0.1 and 250 with probability 95 %.
+
     Parameters
     ----------
     dispersion : float
-        r, which R calls theta or size: the smaller, the more the counts vary; the Poisson distribution is its limit for large r.
-        It must be given for now.
+        r, if it is known.
+    prior_median : float
+        m, the prior median of an unknown r.
+    prior_sd : float
+        s, the prior standard deviation of log r.
 
     Examples
     --------
-    >>> NegativeBinomial(dispersion=1.3)
-    NegativeBinomial(dispersion=1.3)
+    >>> import numpy as np, whichvars as wv
+    >>> NegativeBinomial(), NegativeBinomial(dispersion=1.3)
+    (NegativeBinomial(), NegativeBinomial(dispersion=1.3))
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(150, 3))
+    >>> y = rng.negative_binomial(2, 2 / (2 + np.exp(1 + X[:, 0])))
+    >>> posterior = wv.exact(wv.Problem(X, y, family=NegativeBinomial()))
+    >>> posterior.dispersion().round(1)
+    mean      1.6
+    median    1.5
+    lower     1.1
+    upper     2.1
+    Name: dispersion, dtype: float64
     """
 
-    dispersion: float
+    dispersion: float | None = None
+    prior_median: float = 5.0
+    prior_sd: float = 2.0
     name: ClassVar[str] = "negative-binomial"
     code: ClassVar[int] = densities.BINOMIAL  # with y + r trials, and log r less in the offset
     link: ClassVar[str] = "log rate"
     ratio: ClassVar[str | None] = "rate_ratio"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dispersion", positive(self.dispersion, "dispersion", self))
-        if not 1e-6 <= self.dispersion <= 1e9:
+        for name in ("prior_median", "prior_sd") + (("dispersion",) if self.dispersion is not None else ()):
+            object.__setattr__(self, name, positive(getattr(self, name), name, self))
+        for name in ("dispersion", "prior_median"):
+            value = getattr(self, name)
+            if value is not None and not 1e-6 <= value <= 1e9:
+                raise DataError(
+                    f"NegativeBinomial: {name} must lie between 1e-6 and 1e9, not {value:g}; counts that vary no more "
+                    "than their mean are Poisson()"
+                )
+        if not 1e-4 <= self.prior_sd <= 10:
             raise DataError(
-                f"NegativeBinomial: dispersion must lie between 1e-6 and 1e9, not {self.dispersion:g}; counts that vary no more "
-                "than their mean are Poisson()"
+                f"NegativeBinomial: prior_sd must lie between 1e-4 and 10, not {self.prior_sd:g}; it is the standard deviation of "
+                "log r. If r is known, give dispersion"
             )
+
+    @property
+    def start(self) -> float:
+        """The dispersion, or the prior median of one that is unknown."""
+        return self.prior_median if self.dispersion is None else self.dispersion
 
     def read(self, y: Any, n: int) -> Response:
         """Check the response."""
-        counts, r = _counts(y, n), self.dispersion
-        constant = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1)
+        counts, r = _counts(y, n), self.start
+        constant = -gammaln(counts + 1)
+        if self.dispersion is not None:
+            constant = constant + gammaln(counts + r) - gammaln(r)
         return Response(counts, counts + r, -float(np.log(r)), constant)
+
+    def __repr__(self) -> str:
+        if self.dispersion is not None:
+            return f"NegativeBinomial(dispersion={self.dispersion})"
+        given = {name: getattr(self, name) for name in ("prior_median", "prior_sd")}
+        default = {"prior_median": 5.0, "prior_sd": 2.0}
+        return f"NegativeBinomial({', '.join(f'{k}={v}' for k, v in given.items() if v != default[k])})"
 
 
 Counted = Logistic | Probit | Poisson | NegativeBinomial
 Family = Gaussian | Logistic | Probit | Poisson | NegativeBinomial
 NAMED: dict[str, Any] = {
     "gaussian": Gaussian, "logistic": Logistic, "binomial": Logistic, "probit": Probit, "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
 }  # fmt: skip
 
 
@@ -238,15 +288,10 @@ def read_family(family: Any) -> Family:
         name = family.lower().replace("_", "-").replace(" ", "-")
         if name in NAMED:
             return NAMED[name]()
-        if name == "negative-binomial":
-            raise DataError(
-                'family="negative-binomial" needs a dispersion, as it is not estimated yet; write '
-                "family=NegativeBinomial(dispersion=2), where the variance is μ + μ²/dispersion"
-            )
     hint = f"; write {family.__name__}()" if isinstance(family, type) and issubclass(family, Family) else ""
     raise ArgumentTypeError(
-        'family must be "gaussian", "logistic", "probit", "poisson", or an object such as Logistic(trials=…) or '
-        f"NegativeBinomial(dispersion=…), not {family!r}{hint}"
+        'family must be "gaussian", "logistic", "probit", "poisson", "negative-binomial", or an object such as '
+        f"Logistic(trials=…) or NegativeBinomial(dispersion=…), not {family!r}{hint}"
     )
 
 
@@ -255,18 +300,34 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
     if evidence not in EVIDENCE:
         raise DataError(f"evidence must be one of {', '.join(map(repr, EVIDENCE))}, not {evidence!r}")
     if isinstance(family, Gaussian):
+        if isinstance(slab, CCH):
+            raise DataError(
+                f"{slab} is for responses that are not Gaussian; use HyperG, HyperGN or ZellnerSiow"
+            )
         if evidence != "auto":
             raise DataError(
                 f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"
             )
         return
-    if isinstance(slab, (HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes)):
+    if isinstance(slab, LocalEmpiricalBayes) and evidence != "bas":
         raise DataError(
-            f"{slab} is not available for family={family} yet; use IndependentNormal, GPrior or BIC"
+            f'LocalEmpiricalBayes() is available for family={family} with evidence="bas" alone, as its g is estimated from the maximum '
+            "of the likelihood; use a mixture such as HyperGN(), or IndependentNormal, GPrior or BIC"
         )
-    if evidence == "bas" and not isinstance(slab, (GPrior, BIC)):
+    if getattr(family, "dispersion", 0.0) is None:
+        if evidence == "bas":
+            raise DataError(
+                'evidence="bas" has no unknown dispersion; give it, NegativeBinomial(dispersion=…), or use evidence="auto"'
+            )
+        if isinstance(slab, MIXTURES_OF_G):
+            raise DataError(
+                f"{slab} and an unknown dispersion cannot both be averaged over; give the dispersion, "
+                "NegativeBinomial(dispersion=…), or use IndependentNormal, GPrior or BIC"
+            )
+    if evidence == "bas" and isinstance(slab, IndependentNormal):
         raise DataError(
-            f'evidence="bas" is the formula of R\'s BAS for GPrior and BIC; with slab={slab} use evidence="auto"'
+            'evidence="bas" is the formula of R\'s BAS for g-priors, their mixtures and BIC; with '
+            f'slab={slab} use evidence="auto"'
         )
     if isinstance(slab, BIC) and evidence not in ("auto", "bas"):
         raise DataError(

@@ -18,10 +18,12 @@ from whichvars._kernels import densities, evidence
 from whichvars._kernels import likelihood as kernels
 from whichvars._kernels.family_evidence import evaluate_family_models, fit_null_model
 from whichvars._kernels.likelihood import FitWork, Likelihood
+from whichvars._kernels.newton import FOUND
 from whichvars._kernels.target import Target
 from whichvars.errors import DataError
-from whichvars.problem.families import EVIDENCE, Counted, Gaussian, Response
-from whichvars.problem.priors import GPrior
+from whichvars.problem.families import EVIDENCE, MIXTURES_OF_G, Counted, Gaussian, NegativeBinomial, Response
+from whichvars.problem.mixtures import shrinkage_grid
+from whichvars.problem.priors import BIC, GPrior
 
 if TYPE_CHECKING:
     from whichvars.problem.for_kernels import ForKernels
@@ -36,13 +38,16 @@ class FitData(NamedTuple):
     offset: np.ndarray  # (n,), with the family's own shift
     given: np.ndarray  # (n,) the user's offset, or (0,) if there is none
     constant: float  # of the log likelihood: terms without η
-    dispersion: float  # r of the negative binomial distribution, else 0
+    dispersion: float  # r of the negative binomial distribution, where it is unknown that of the null model's fit; else 0
     flat: np.ndarray  # (q, n) F
     start: np.ndarray  # (q,) δ̂ of the null model
     score: np.ndarray  # (n,) ℓ' there
     information: np.ndarray  # (n,) w E[−ℓ''] there
     # (1 + columns of Z, q): A with F = [1, Z − means]·A, Z the always-included columns of ``FlatPart``
     coordinates: np.ndarray = np.zeros((0, 0))
+    # of the prior of log r, where it is unknown: mean and standard deviation; otherwise 0
+    log_mean: float = 0.0
+    log_sd: float = 0.0
 
 
 def fit_null(
@@ -64,8 +69,10 @@ def fit_null(
     moved = np.zeros(n) + response.shift if offset is None else offset + response.shift
     data = FitData(
         response.y, response.trials, weights, moved, given, float(weights @ response.constant),
-        float(getattr(family, "dispersion", 0.0)), flat, np.zeros(len(flat)), np.zeros(n), np.zeros(n),
+        float(getattr(family, "start", 0.0)), flat, np.zeros(len(flat)), np.zeros(n), np.zeros(n),
     )  # fmt: skip
+    if isinstance(family, NegativeBinomial) and family.dispersion is None:
+        data = data._replace(log_mean=float(np.log(family.prior_median)), log_sd=family.prior_sd)
     level = _intercept_alone(family.code, data)
     start = np.linalg.lstsq(flat.T, np.full(n, level), rcond=None)[0]
     fitted = _climb(family.code, data._replace(start=start))
@@ -117,8 +124,13 @@ def _climb(code: int, data: FitData) -> FitData | None:
     )
     work = kernels.new_fit_work(likelihood, 0)
     how = fit_null_model(likelihood, work)
-    if how != kernels.FOUND:
+    if how != FOUND:
         return None
+    if data.log_sd > 0:
+        r, old = float(np.exp(work.outer[kernels.OUTER])), data.dispersion
+        data = data._replace(
+            dispersion=r, trials=data.y + r, offset=data.offset + (np.log(old) - work.outer[kernels.OUTER])
+        )
     return data._replace(
         start=work.vectors[kernels.THETA].copy(),
         score=work.rows[kernels.SCORE] / data.weights,
@@ -199,7 +211,17 @@ def _new_likelihood(
     settings: dict[str, Any] = {
         "ridge": np.ones(P), "spanning": np.zeros((0, n)), "lengths": np.zeros(P), "g": 1.0,
         "sobol": np.zeros((kernels.POINTS_EACH, kernels.SOBOL_DIMENSIONS), np.uint32),
+        "outer": kernels.NOTHING, "outer_start": 0.0, "outer_mean": data.log_mean, "outer_sd": data.log_sd,
+        "levels": np.zeros((0, 2)), "shrinkage": np.zeros((0, 4)),
     }  # fmt: skip
+    if data.log_sd > 0:
+        counts, place = np.unique(data.y, return_inverse=True)
+        levels = np.column_stack([counts, np.bincount(place, data.weights, len(counts))])
+        settings |= {
+            "outer": kernels.DISPERSION,
+            "outer_start": float(np.log(data.dispersion)),
+            "levels": levels,
+        }
     return Likelihood(
         code=code,
         evidence=kind,
@@ -231,6 +253,13 @@ def make_likelihood(problem: "ForKernels", target: Target, data: FitData, kind: 
         spanning = design.columns
         if isinstance(slab, GPrior):
             others["g"] = slab.value(problem.n, problem.p)
+        if isinstance(slab, MIXTURES_OF_G):
+            grid = shrinkage_grid(slab, problem.n)
+            start = grid[np.argmin(np.abs(grid[:, 0] - np.log(problem.n))), 0]
+            others |= {"shrinkage": grid, "outer_start": float(start)}
+            if kind != "bas":
+                others["outer"] = kernels.SHRINKAGE
+        if not isinstance(slab, BIC):
             spanning = _orthogonal(candidates, data.flat, np.sqrt(data.information))
         lengths = np.linalg.norm(spanning, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -265,7 +294,8 @@ class Works:
             work = self._idle.pop()  # lists are safe to share between threads
         except IndexError:
             work = kernels.new_fit_work(likelihood, max(columns, 24))
-        if len(work.column) < width or work.rows.shape[1] != len(likelihood.y):
+        nodes = 1 if likelihood.outer == kernels.NOTHING else kernels.MOST_NODES
+        if len(work.column) < width or work.rows.shape[1] != len(likelihood.y) or len(work.nodes) < nodes:
             work = kernels.new_fit_work(likelihood, max(columns, min(2 * columns, len(likelihood.ridge))))
         work.ints[:] = 0
         try:

@@ -37,7 +37,9 @@ derivatives at four points, the zeros of the Chebyshev polynomial of degree four
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, wrightomega
+from scipy.special import betaln, expit, hyp1f1, log_expit, wrightomega
+
+from whichvars.problem.priors import CCH, HyperG, HyperGN, ZellnerSiow
 
 __all__ = [
     "KINDS",
@@ -46,6 +48,7 @@ __all__ = [
     "mixture_table",
     "nodes_between",
     "posterior_nodes",
+    "shrinkage_grid",
     "where_large",
 ]
 
@@ -63,6 +66,9 @@ FINE = 240
 U_END = 33.0
 # intervals per factor e in t, and per unit of u
 PER_LOG, PER_UNIT = 2.0, 1.0
+# The grid of log g for responses that are not Gaussian: its ends and its step. A multiple of the step is that of the trapezoid rule
+# in _kernels/family_evidence.py
+GRID_ENDS, GRID_STEP = (-60.0, 80.0), 0.1
 # points in each interval
 POINTS = np.array([-1.0, 1.0 - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])
 
@@ -281,3 +287,38 @@ def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: i
     for k in range(max(k_from, 1), k_to):
         table[k - k_from] = _row(kind, nu, n, a, k, intervals)
     return table
+
+
+def shrinkage_grid(slab: HyperG | HyperGN | ZellnerSiow | CCH, n: int) -> Array:
+    r"""Values of g for the integrals of models whose response is not Gaussian, which are not functions of R².
+
+    Returns
+    -------
+    Array [values, 4]: x = log g at equal distances; log(π(g) g), the log of the prior density of x; log(1 + g); 1/(1 + g).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grid = shrinkage_grid(CCH(a=1, b=266), 200)
+    >>> print(round(float(np.exp(grid[:, 1]).sum() * (grid[1, 0] - grid[0, 0])), 9))
+    1.0
+    """
+    x = np.linspace(*GRID_ENDS, round((GRID_ENDS[1] - GRID_ENDS[0]) / GRID_STEP) + 1)
+    log_one_plus, share = _log1p_exp(x), expit(-x)
+    if isinstance(slab, CCH):
+        a, b, s = slab.a, slab.b, slab.s
+        # Kummer's transformation, where the function itself would be a difference of large numbers
+        log_hyper = (
+            np.log(hyp1f1(a / 2, (a + b) / 2, -s / 2))
+            if s <= 0
+            else np.log(hyp1f1(b / 2, (a + b) / 2, s / 2)) - s / 2
+        )
+        log_prior = (
+            a / 2 * log_expit(-x) + b / 2 * log_expit(x) - s * share / 2 - betaln(a / 2, b / 2) - log_hyper
+        )
+    elif isinstance(slab, ZellnerSiow):
+        log_prior = 0.5 * np.log(0.5 * n / np.pi) - 0.5 * x - 0.5 * n * np.exp(-x)
+    else:
+        scale = 1.0 if isinstance(slab, HyperG) else float(n)
+        log_prior = np.log(0.5 * (slab.a - 2.0) / scale) + x - 0.5 * slab.a * _log1p_exp(x - np.log(scale))
+    return np.ascontiguousarray(np.column_stack([x, log_prior, log_one_plus, share]))

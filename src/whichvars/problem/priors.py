@@ -72,6 +72,10 @@ GEORGE = (
     "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
     "339–373."
 )
+LI_CLYDE = (
+    "Li, Y. and Clyde, M. A. (2018). Mixtures of g-priors in generalized linear models. Journal of the American "
+    "Statistical Association 113, 1828–1845."
+)
 SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
 
 # --- slabs: p(β_γ | γ, σ²)
@@ -228,6 +232,50 @@ class ZellnerSiow:
 
 
 @dataclass(frozen=True)
+class CCH:
+    r"""Compound confluent hypergeometric prior (Li and Clyde 2018): a g-prior in which u = 1/(1 + g) has the density
+
+    .. math:: \pi(u) \propto u^{a/2 - 1} (1 - u)^{b/2 - 1} e^{-s u/2}, \qquad 0 < u < 1.
+
+    ``CCH(a - 2, 2)`` is ``HyperG(a)``. It is R's ``BAS::CCH(alpha, beta, s)``. Only for responses that are not Gaussian.
+
+    Parameters
+    ----------
+    a, b : float
+        Shape: small a makes large g probable, large b excludes small g. At least 0.1 and 0.5, at most 100 and 1e6.
+    s : float
+        Tilt towards large g, between −100 and 100.
+
+    Examples
+    --------
+    >>> CCH(a=1, b=266)
+    CCH(a=1.0, b=266.0, s=0.0)
+    """
+
+    a: float = 1.0
+    b: float = 2.0
+    s: float = 0.0
+    code: ClassVar = evidence.MIXTURE  # formula in the kernels
+    references: ClassVar = (LI_CLYDE,)
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("a", 0.1, 100), ("b", 0.5, 1e6)):
+            value = positive(getattr(self, name), name, self)
+            object.__setattr__(self, name, value)
+            if not least <= value <= most:
+                raise DataError(f"CCH: {name} must lie between {least:g} and {most:g}, not {value:g}")
+        if isinstance(self.s, bool) or not isinstance(self.s, (int, float, np.floating)):
+            raise ArgumentTypeError(f"CCH: s must be a number, not {self.s!r}")
+        object.__setattr__(self, "s", float(self.s))
+        if not -100 <= self.s <= 100:
+            raise DataError(f"CCH: s must lie between -100 and 100, not {self.s:g}")
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return f"Coefficients had the compound confluent hypergeometric prior with a = {self.a:g}, b = {self.b:g} and s = {self.s:g}."
+
+
+@dataclass(frozen=True)
 class LocalEmpiricalBayes:
     r"""Local empirical Bayes: in each model the g-prior with :math:`\hat g = \max(F - 1, 0)`, which maximises its marginal
     likelihood.
@@ -264,7 +312,7 @@ class BIC:
         return "Marginal likelihoods were approximated by the Bayesian information criterion."
 
 
-Slab = IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | LocalEmpiricalBayes | BIC
+Slab = IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | LocalEmpiricalBayes | BIC
 
 # --- noise: p(σ²)
 # ------------------------------------------------------------------------------------------------------

@@ -100,19 +100,19 @@ class Problem(ForKernels):
         otherwise there is an error that says how to align them. There is a ``DataWarning`` if y has only two values, or
         consists of small whole numbers (none negative, nine in ten at most 10): a linear model treats these as
         continuous, which is an approximation. This is not checked for statistics.
-    family : "gaussian", "logistic", "probit", "poisson", or Logistic, Probit, Poisson, NegativeBinomial
+    family : "gaussian", "logistic", "probit", "poisson", "negative-binomial", or Logistic, Probit, Poisson, NegativeBinomial
         How y depends on the linear predictor. Two-valued responses of any type are for "logistic" and "probit"; counts are for
-        "poisson", ``NegativeBinomial(dispersion=…)`` and ``Logistic(trials=…)``. X must be in memory for all but "gaussian".
+        "poisson", "negative-binomial" and ``Logistic(trials=…)``. X must be in memory for all but "gaussian".
     offset : array, shape (n,)
         A part o of the linear predictor that is known, such as the log of an exposure; not for "gaussian".
     evidence : "auto", "laplace", "second-order", "importance" or "bas"
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
-        and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for ``GPrior``
-        and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, LocalEmpiricalBayes or BIC
+        and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
+        their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
+    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
-        ``IndependentNormal`` is the variance itself, ``GPrior`` has the null model's information in place of σ⁻²XᵀX, and there
-        are no others but ``BIC``.
+        ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
+        σ⁻²XᵀX. ``CCH`` is for these families alone.
     model_prior : FixedInclusion or BetaBinomial
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance

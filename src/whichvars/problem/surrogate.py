@@ -9,7 +9,8 @@ That is a linear model for the working response z with weights W and known noise
 marginal likelihood m̃ is exact and costs no fit, and the kernels of Gaussian problems run on it as they are. Nothing depends on how
 good it is but speed: what samplers return is the posterior itself (``_kernels/decide.py``).
 
-The g-prior has the information of the null model in it and not W, so that its surrogate has g·ΣW/ΣW₀ for g.
+The g-prior has the information of the null model in it and not W, so that its surrogate has g·ΣW/ΣW₀ for g. What the posterior is
+averaged over besides coefficients, the dispersion of counts or the g of a mixture of g-priors, has one value in a surrogate.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from whichvars._kernels import evidence
 from whichvars._kernels.fits import derivatives_at
-from whichvars._kernels.likelihood import BAS, Likelihood
+from whichvars._kernels.likelihood import BAS, DISPERSION, Likelihood
 from whichvars._kernels.target import Target
 from whichvars.problem.columns import Products
 from whichvars.problem.target import make_target
@@ -33,15 +34,20 @@ LARGEST_REFERENCE = 8.0
 MOST_IN_GRAM = 1024
 # W is at least this share of its mean, for the same reason
 LEAST_WEIGHT = 1e-6
+# the g of a mixture is not above e to this power: a prior with one larger has no mass anywhere near the data
+LARGEST_LOG_G = 60.0
 
 
-def with_surrogate_at(problem: "Problem", eta: np.ndarray) -> "Problem":
-    """The problem with the surrogate at the reference `eta`, (n,), which includes the offset."""
-    W, z = working_response(problem.likelihood(), eta)
-    return problem.with_surrogate(surrogate_target(problem, W, z), np.array([W, W * z]))
+def with_surrogate_at(problem: "Problem", eta: np.ndarray, outer: float | None = None) -> "Problem":
+    """The problem with the surrogate at the reference `eta`, (n,), which includes the offset. `outer` is the log of the dispersion or
+    of g, where these are unknown; where it is left out, the value at which integrals over it begin."""
+    if outer is None:
+        outer = problem.likelihood().outer_start
+    W, z = working_response(problem.likelihood(), eta, outer)
+    return problem.with_surrogate(surrogate_target(problem, W, z, outer), np.array([W, W * z]))
 
 
-def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray) -> Target:
+def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: float) -> Target:
     """The surrogate with these weights and this working response, (n,) each."""
     likelihood = problem.likelihood()
     q = likelihood.flat
@@ -61,15 +67,17 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray) -> Target
     total = float(response @ response)
     P = len(columns)
     ridge = np.array(slab.ridge[:P])
-    g = likelihood.g
-    if likelihood.slab == evidence.G_PRIOR and likelihood.evidence != BAS:
+    code, g = likelihood.slab, likelihood.g
+    if code == evidence.MIXTURE:
+        code, g = evidence.G_PRIOR, float(np.exp(min(outer, LARGEST_LOG_G)))
+    if code == evidence.G_PRIOR and likelihood.evidence != BAS:
         assert problem.fit_data is not None
         g *= float(W.sum() / problem.fit_data.information.sum())
     kept = np.zeros((0, 0)) if gram.size else np.ascontiguousarray(columns)
     return make_target(
         Products(gram, kept, diagonal, xty),
         slab._replace(
-            code=likelihood.slab,
+            code=code,
             ridge=ridge,
             half_log_g=-0.5 * np.log(ridge) if likelihood.slab == evidence.INDEPENDENT else np.zeros(P),
             nu=np.inf,
@@ -83,11 +91,15 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray) -> Target
     )
 
 
-def working_response(likelihood: Likelihood, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def working_response(likelihood: Likelihood, eta: np.ndarray, outer: float) -> tuple[np.ndarray, np.ndarray]:
     """W and z at a reference that includes the offset, (n,) each."""
     n = len(likelihood.y)
     score, curvature = np.zeros(n), np.zeros(n)
-    derivatives_at(likelihood, np.ascontiguousarray(eta), score, curvature)
+    here = eta
+    if likelihood.outer == DISPERSION:  # the same mean with another r: log r is a part of the offset
+        here = eta + (likelihood.outer_start - outer)
+        likelihood = likelihood._replace(trials=likelihood.y + np.exp(outer))
+    derivatives_at(likelihood, np.ascontiguousarray(here), score, curvature)
     W = np.maximum(curvature, LEAST_WEIGHT * curvature.mean())
     return W, eta - likelihood.offset + score / W
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.products.stored import frozen
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
@@ -125,7 +126,7 @@ def with_mixture_rows(target: Target, slab: Slab, columns: int) -> Target:
     """The target, with a table for models of up to `columns` columns if the slab is a mixture of g-priors."""
     kind, table = MIXTURES.get(type(slab)), target.slab.table
     rows = min(columns, target.slab.max_columns) + 1
-    if kind is None or len(table) >= rows:
+    if kind is None or len(table) >= rows or target.slab.code == BY_FIT:
         return target
     start = len(table) if table.shape[1] > 1 else 0
     a = getattr(slab, "a", 3.0)

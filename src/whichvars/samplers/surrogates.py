@@ -2,7 +2,8 @@ r"""The reference at which the Gaussian surrogate of a posterior is made (``prob
 
 The first reference is the null model's linear predictor. Modes of the surrogate are looked for (``finding.py``), the best of them is
 fitted, and its linear predictor is the next reference, until the mode stays the same or ROUNDS are over. (The posterior mean of the
-linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.)
+linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion,
+or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
 
 All this depends on the problem alone, and is done once for each. So a surrogate is fixed while a sampler runs, and is the same in
 every replicate, thread and process.
@@ -13,11 +14,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from whichvars._kernels import likelihood as kernels
 from whichvars._kernels.chain import LOG_MARGINAL, SURROGATE, new_chain
 from whichvars._kernels.count.model_table import new_memo
-from whichvars._kernels.evidence import BY_FIT
+from whichvars._kernels.evidence import BY_FIT, MIXTURE
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
+from whichvars.problem.families import MIXTURES_OF_G
 from whichvars.problem.fitting import widest
 from whichvars.problem.problem import Problem
 from whichvars.problem.surrogate import bounded_reference, null_predictor, with_surrogate_at
@@ -51,13 +54,16 @@ def find_surrogate(problem: Problem) -> Problem:
     seen: list[tuple[int, ...]] = []
     for _ in range(ROUNDS):
         members = _best_mode(new)
+        if len(members) == 0 and isinstance(problem.slab, MIXTURES_OF_G):
+            members = _strongest(new)  # g is a matter of models with a variable
         if tuple(members) in seen or len(members) == 0:
             break
         seen.append(tuple(members))
-        eta = fitted_predictor(problem, members)
-        if eta is None:
+        fitted = fitted_reference(problem, members)
+        if fitted is None:
             break
-        new = with_surrogate_at(problem, bounded_reference(problem, eta))
+        eta, outer = fitted
+        new = with_surrogate_at(problem, bounded_reference(problem, eta), outer)
     return new
 
 
@@ -66,21 +72,48 @@ def _best_mode(problem: Problem) -> np.ndarray:
     return modes[0].members if modes else forward_selection(problem)
 
 
-def fitted_predictor(problem: Problem, members: np.ndarray) -> np.ndarray | None:
-    """The linear predictor at the mode of a model, (n,), with the offset; None if it has none."""
+def _strongest(problem: Problem) -> np.ndarray:
+    """The variable with the column that explains most by itself."""
+    design = problem.target(0).design
+    explained = np.divide(
+        design.xty**2, design.diagonal, out=np.zeros(len(design.xty)), where=design.diagonal > 0
+    )
+    return np.searchsorted(problem.offsets, [np.argmax(explained)], side="right") - 1
+
+
+def fitted_reference(problem: Problem, members: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """The linear predictor at the mode of a model, (n,), with the offset, and the mean of log r or log g where these are unknown; None
+    if the model has no mode."""
     likelihood = problem.likelihood()
     members = np.require(np.sort(members), np.int32, ["C", "W"])
     start = np.array([0, len(members)])
     columns = np.concatenate(
         [np.arange(0), *(np.arange(problem.offsets[j], problem.offsets[j + 1]) for j in members)]
     )
-    d = likelihood.flat + len(columns)
+    q = likelihood.flat
+    d = q + len(columns)
     modes, covariances = np.zeros((1, d)), np.zeros((1, d, d))
+    outer = likelihood.outer_start
     with problem.works.borrow(likelihood, widest(problem, members, start)) as work:
         if fit_family_models(likelihood, work, members, start, modes, covariances) < 1:
             return None
-    rows = np.concatenate([np.arange(likelihood.flat), likelihood.flat + columns])
-    return likelihood.offset + modes[0] @ likelihood.columns[rows]
+        nodes = work.nodes[: work.ints[kernels.NODES]]
+        if len(nodes):
+            outer = _mean(nodes[:, kernels.NODE_VALUE], nodes[:, kernels.NODE_LOG])
+        elif likelihood.outer == kernels.DISPERSION:
+            outer = float(work.outer[kernels.OUTER])
+    grid = likelihood.shrinkage
+    if likelihood.slab == MIXTURE and likelihood.evidence == kernels.BAS:
+        Q = float(modes[0, q:] @ np.linalg.solve(covariances[0, q:, q:], modes[0, q:]))
+        outer = _mean(grid[:, 0], grid[:, 1] - 0.5 * (len(columns) * grid[:, 2] + Q * grid[:, 3]))
+    rows = np.concatenate([np.arange(q), q + columns])
+    return likelihood.offset + modes[0] @ likelihood.columns[rows], outer
+
+
+def _mean(values: np.ndarray, logs: np.ndarray) -> float:
+    """The mean of values that have these logs of densities at equal distances."""
+    weights = np.exp(logs - logs.max())
+    return float(weights @ values / weights.sum())
 
 
 def found_neighbourhoods(problem: Problem) -> list[tuple[float, tuple[int, ...]]]:

@@ -26,6 +26,7 @@ from whichvars._kernels.count.tally import (
 )
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
+from whichvars.posterior.marginals import sampling_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
@@ -460,7 +461,7 @@ def combine(
         problem=problem,
         sampler=repr(sampler),
         pip=pips.pip,
-        mcse=pips.mcse,
+        mcse=np.hypot(pips.mcse, sampling_noise(problem, kept)),
         sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
         sizes_mcse=sizes_mcse,
         models=models,

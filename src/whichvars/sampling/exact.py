@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from whichvars._kernels.enumerate import enumerate_models, trie_marginals
-from whichvars._kernels.likelihood import LOG_MARGINAL
+from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.errors import ArgumentTypeError, DataWarning, TooLargeError
 from whichvars.posterior.diagnostics import lost_arithmetic
-from whichvars.posterior.marginals import log_priors
+from whichvars.posterior.marginals import log_priors, noise_in_words, noise_of_sampling
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
 from whichvars.problem.families import Gaussian
@@ -77,7 +77,7 @@ def exact(
     Returns
     -------
     Posterior
-        With Monte Carlo errors of zero and a ``log_evidence``: log Σ_γ p(y | γ) p(γ) relative to p(y | null
+        With Monte Carlo errors of zero (those of importance sampling, where the family is not Gaussian and it was used) and a ``log_evidence``: log Σ_γ p(y | γ) p(γ) relative to p(y | null
         model). If the slab needs full rank, models without it get likelihood zero; the prior is not renormalised
         over the other models.
 
@@ -195,11 +195,12 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     everything = _all_models(problem)
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     prior = log_priors(problem, everything) - constant
-    marginal, troubles = np.empty(len(prior)), {"breakdowns": 0, "diverging": 0}
+    marginal, errors, troubles = np.empty(len(prior)), np.zeros(len(prior)), {"breakdowns": 0, "diverging": 0}
     for first in range(0, len(prior), FITS_AT_ONCE):
         start = everything.start[first : first + FITS_AT_ONCE + 1]
         some, trouble = answers(problem, everything.members[start[0] : start[-1]], start - start[0])
         marginal[first : first + FITS_AT_ONCE] = some[:, LOG_MARGINAL]
+        errors[first : first + FITS_AT_ONCE] = some[:, SAMPLING_ERROR]
         troubles = {name: count + trouble[name] for name, count in troubles.items()}
     log_posterior = marginal + prior
     log_total = logsumexp(log_posterior)
@@ -219,16 +220,21 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     heavy = heavy[: 1 + int(np.searchsorted(np.cumsum(weight[heavy]), 1 - 1e-12))]
     kept = KeptModels.listed([everything.model(i) for i in heavy])
     sizes = np.diff(everything.start)
+    errors[~np.isfinite(log_posterior)] = 0.0
+    noise = noise_of_sampling(replace(everything, weight=weight), errors, problem.p)
+    # of log Σ m(γ) p(γ) − log m(null), where the first of all models is the null model
+    share = weight - (np.arange(len(weight)) == 0)
     return Posterior(
         problem=problem,
         sampler="exact enumeration",
         pip=np.minimum(np.bincount(everything.members, np.repeat(weight, sizes), problem.p), 1.0),
-        mcse=np.zeros(problem.p),
+        mcse=noise,
+        warnings=noise_in_words(noise),
         sizes=np.bincount(sizes, weight, problem.p + 1),
         models=models,
         kept=replace(kept, weight=weight[heavy] / weight[heavy].sum()),
         log_evidence=float(log_total + constant),
-        log_evidence_mcse=0.0,
+        log_evidence_mcse=float(np.sqrt(np.sum((share * errors) ** 2))),
         iterations=len(order),
         cpu_seconds=cpu_clock() - started,
         troubles=troubles,

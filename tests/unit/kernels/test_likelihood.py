@@ -10,7 +10,7 @@ from scipy import special, stats
 import whichvars as wv
 from support import family_oracle as oracle
 from support.kernels import from_python
-from whichvars._kernels import densities, family_evidence
+from whichvars._kernels import densities, family_evidence, importance
 from whichvars._kernels import likelihood as kernels
 from whichvars.problem.fitting import answers
 
@@ -21,9 +21,9 @@ R = 1.5
 log_density = from_python(densities.log_density)
 first_and_second = from_python(densities.first_and_second)
 third_and_fourth = from_python(densities.third_and_fourth)
-normal_quantile = from_python(family_evidence.normal_quantile)
-log_gamma_ratio = from_python(family_evidence.log_gamma_ratio)
-half_chi_square_quantile = from_python(family_evidence.half_chi_square_quantile)
+normal_quantile = from_python(importance.normal_quantile)
+log_gamma_ratio = from_python(importance.log_gamma_ratio)
+half_chi_square_quantile = from_python(importance.half_chi_square_quantile)
 
 
 def family_of(name):

@@ -134,9 +134,6 @@ def test_what_is_not_available_says_so():
     ):
         with pytest.raises(NotAvailableError, match=r"not available for family=Logistic\(\) yet"):
             call()
-    bas = wv.Problem(frame, y, family="logistic", slab=wv.GPrior(), evidence="bas")
-    with pytest.raises(NotAvailableError, match='with evidence="bas"'):
-        wv.exact(bas, progress=False).coefficients()
 
 
 def test_what_does_not_depend_on_the_family():
