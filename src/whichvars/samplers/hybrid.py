@@ -37,34 +37,30 @@ from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
     DELETED,
-    LOG_PROPOSAL,
     PENDING,
     SIZE,
     accept,
-    change,
-    clear,
 )
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
-from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.propose.informed import (
-    ENTER,
     ZETA,
     Informed,
-    draw_entering,
     new_informed,
+    propose_single,
     set_estimate,
 )
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
-from whichvars._kernels.propose.moves import draw_included
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
-from whichvars.samplers.contract import RaoBlackwell, Run, check_between
+from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
 from whichvars.samplers.finding import jumps_between_modes
 from whichvars.samplers.tempered_gibbs import (
@@ -221,7 +217,7 @@ class Hybrid:
         own: HybridState = run.units[unit].own
         swaps = float(self.swaps) if len(own.stand_ins.others) else 0.0  # a whole number would compile anew
         settings = own, swaps, run.shared.learning
-        take_turns(problem, run.units[unit], advance, iterations * self.chains, *settings)
+        take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains, *settings)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
@@ -346,47 +342,6 @@ def visits_with_known(own: HybridState) -> np.ndarray:
 
 
 @inlined
-def entering_share(chain, informed):
-    """The probability that ``draw_entering`` is of, summed over the variables out of the model."""
-    inside = 0.0
-    for i in range(chain.ints[SIZE]):
-        inside += informed.values[chain.order[i], ENTER]
-    return 1.0 - inside
-
-
-@inlined
-def propose_single(target, chain, informed, rng):
-    """Add, delete or swap, the entering variable drawn by its share. Fills the proposal and its log ratio."""
-    clear(chain)
-    size, p = chain.ints[SIZE], chain.position.shape[0]
-    third = 1.0 / 3.0
-    u = rng.random()
-    adds = size == 0 or (size < p and u < third)
-    deletes = not adds and (size == p or u < 2.0 * third)
-    outside = entering_share(chain, informed)
-    ratio = 1.0
-    if adds:
-        j = draw_entering(informed, chain.position, rng)
-        change(target, chain, j)
-        forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside
-        ratio = (1.0 if size + 1 == p else third) / (size + 1) / forward
-    elif deletes:
-        j = draw_included(chain, rng)
-        change(target, chain, j)
-        share = informed.values[j, ENTER]
-        backward = (1.0 if size == 1 else third) * share / (outside + share)
-        ratio = backward / ((1.0 if size == p else third) / size)
-    else:
-        i = draw_included(chain, rng)
-        change(target, chain, i)
-        j = draw_entering(informed, chain.position, rng)
-        change(target, chain, j)
-        leaving, entering = informed.values[i, ENTER], informed.values[j, ENTER]
-        ratio = (leaving / (outside + leaving - entering)) / (entering / outside)
-    chain.floats[LOG_PROPOSAL] = math.log(ratio)
-
-
-@inlined
 def propose_move(target, chain, own, c, swaps, rng):
     """A proposal of P, of which the share `swaps` are for stand-ins."""
     u = rng.random()
@@ -441,7 +396,34 @@ def advance(
     )
 
 
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+    )  # fmt: skip
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
+    done, events = 0, 0
+    while True:
+        more, also = _advance(
+            target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps - done
+        )  # fmt: skip
+        done += more
+        events += also
+        if not fit_if_room(fits, chain):
+            return done, events
+
+
+@routine
 def _advance(
     target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
 ):
