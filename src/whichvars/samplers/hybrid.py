@@ -19,8 +19,8 @@ In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–B
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. Where the response is not
-Gaussian, a fit costs more than all of that, and m = 3, λ = ½. All of it rests
-on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
+Gaussian, events and moves cost a fit as well, and λ is ½ (1 + scan/fit) times the mean of Z, by what a scan and a fit cost,
+but no more than 4 times. All of it rests on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
 after warm-up (they double in length) shows that an event costs more than four times what m was chosen for, or less than a quarter,
 λ and m are chosen anew. Warm-up may have been in a region whose models are all in the table, and the mass elsewhere.
 
@@ -45,7 +45,7 @@ from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
-from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.fits import fit_cost, fit_if_room
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.propose.informed import (
     ZETA,
@@ -85,9 +85,10 @@ JUMP_SHARE = 1.0 / 64.0  # of the moves, those from mode to mode, where at least
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
-# m, and λ as a multiple of the mean total rate of flips, where models are fitted: flips and moves cost about the same then, and
-# within a factor of two of these numbers errors hardly change
-MOVES_BETWEEN_FITS, DRAW_RATE_OF_FITS = 3, 0.5
+# where models are fitted: λ as a multiple of the mean total rate of flips, if scans cost nothing, and the share of moves that need a
+# fit, of those to models that are not in the memo. Within a factor of two of these numbers errors hardly change.
+DRAW_RATE_OF_FITS, MOVES_WITH_FIT = 0.5, 0.3
+MOST_DRAW_RATE = 4.0
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
 # places in HybridState.ints, one row a chain
@@ -260,31 +261,36 @@ class Hybrid:
             if not 0.25 <= moves / unit.own.counts[MOVES] <= 4.0:
                 rate = max((unit.events - stage.events) / new - float(unit.floats[LAMBDA]), 1e-3)
                 unit.own.counts[MOVES] = moves
-                unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
+                unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
         stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
 
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         unit.own.counts[MOVES] = self._moves(problem, unit, misses)
         self._choose_share(unit.own)
-        unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
+        unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
 
     def _moves(self, problem: Problem, unit: JumpUnit, misses: float) -> int:
         """m: as many moves as take about as long as an event."""
         if self.moves is not None:
             return self.moves
-        if problem.target(0).slab.surrogate:
-            return MOVES_BETWEEN_FITS
-        taking_part = unit.chains[: unit.taking_part]
-        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
-        cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
-        return int(np.clip(cost / MOVE, 2, MOST_MOVES))
+        scan, fit = self._costs(problem, unit)
+        cost = EVENT + misses * (scan + fit)
+        return int(np.clip(cost / (MOVE + misses * MOVES_WITH_FIT * fit), 2, MOST_MOVES))
 
-    def _draw_rate(self, misses: float, surrogate: bool) -> float:
+    def _draw_rate(self, problem: Problem, unit: JumpUnit, misses: float) -> float:
         """λ as a multiple of the mean total rate of flips."""
         if self.draw_rate is not None:
             return self.draw_rate
-        return DRAW_RATE_OF_FITS if surrogate else min(4.0, 0.05 + 20 * misses**2)
+        scan, fit = self._costs(problem, unit)
+        return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
+
+    def _costs(self, problem: Problem, unit: JumpUnit) -> tuple[float, float]:
+        """What a scan and a fit cost, in nanoseconds; 0 for fits of Gaussian problems."""
+        taking_part = unit.chains[: unit.taking_part]
+        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
+        scan = scan_cost(problem.target(0), k, 0.5 * k + 1)
+        return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0
 
     def _choose_share(self, own: HybridState) -> None:
         """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
