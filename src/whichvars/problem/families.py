@@ -27,7 +27,6 @@ from whichvars.problem.priors import (
     ZellnerSiow,
     positive,
 )
-from whichvars.problem.stored_columns import open_columns
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
@@ -335,7 +334,7 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
         )
 
 
-def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any, engine: str) -> None:
+def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any) -> None:
     """DataError for arguments of ``Problem`` that the family cannot have."""
     if isinstance(family, Gaussian):
         if offset is not None:
@@ -349,17 +348,8 @@ def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any,
         )
     if isinstance(X, Moments):
         raise DataError(
-            f"SufficientStatistics suffice for Gaussian responses only: family={family} needs the rows themselves. Give X "
-            "as an array or a frame, of a sample of the rows if there are too many"
-        )
-    if open_columns(X, None) is not None:
-        raise DataError(
-            f"X is sparse, genotypes, or mapped from a file, which family={family} cannot use yet; give it as an array "
-            "in memory, such as X.toarray() or numpy.array(X)"
-        )
-    if engine == "gram":
-        raise DataError(
-            f'engine="gram" is for Gaussian responses; family={family} needs the columns. Leave it out'
+            f"SufficientStatistics are sums over rows, from which the likelihood of family={family} cannot be computed. Give X and y "
+            "themselves; if X does not fit into memory, the path of a .npy file, or a random sample of the rows"
         )
 
 
