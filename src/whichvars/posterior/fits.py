@@ -37,7 +37,7 @@ from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
-from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
+from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
 from whichvars.problem.mixtures import nodes_between, where_large
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
@@ -93,7 +93,7 @@ class Functionals(NamedTuple):
     # (R, q) of the flat coefficients of families that are not Gaussian, which are not independent of β; else (R, 0)
     flat: np.ndarray
 
-    def some(self, rows: slice) -> "Functionals":
+    def some(self, rows: slice | np.ndarray) -> "Functionals":
         return Functionals(
             self.centre[rows], self.variance[rows], self.row[rows], self.columns, self.flat[rows]
         )
@@ -116,6 +116,16 @@ def functionals(
         columns=columns,
         flat=np.zeros((len(row), 0)),
     )
+
+
+def own_lines(problem: Problem, kept: KeptModels) -> tuple[Functionals, np.ndarray]:
+    """If the family is not Gaussian: the linear predictors of the problem's own rows of positive weight, without their offsets, and
+    these, (n,)."""
+    assert problem.fit_data is not None
+    columns, likelihood = columns_of(problem, np.unique(kept.members)), problem.likelihood()
+    q, given, nothing = likelihood.flat, problem.fit_data.given, np.zeros(problem.n)
+    rows, flat = likelihood.columns[q + columns].T, likelihood.columns[:q].T
+    return Functionals(nothing, nothing, rows, columns, flat), given if len(given) else nothing
 
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:

@@ -6,14 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from whichvars.posterior.family_words import outcome
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.problem import Problem
 
 FIRST_ROWS = 25
 # in em; the same number is in the script
 LONGEST_BAR = 5
+NORMAL_95 = 1.959964  # half of a 95 % interval in standard deviations
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ def columns(posterior: Posterior) -> list[Column]:
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     single = np.diff(problem.offsets) == 1
     place = problem.offsets[:-1][order]
+    ratio = getattr(problem.family, "ratio", None)
+    if ratio is not None:
+        return [*out, *_ratios(problem, ratio, table.iloc[place], single[order])]
     for label, key, errors, about in (
         ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
         ("Its sd", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
@@ -82,6 +89,26 @@ def columns(posterior: Posterior) -> list[Column]:
             about += "; its Monte Carlo error (± two standard errors) appears under the pointer"
         out.append(Column(label, "number", _significant(values, 3), about, notes))
     return out
+
+
+def _ratios(problem: Problem, ratio: str, table: pd.DataFrame, single: np.ndarray) -> list[Column]:
+    """Odds ratios or rate ratios with their intervals, for the rows of `table`; groups of several columns have none."""
+    mean, reach = table["mean_included"].to_numpy(), NORMAL_95 * table["sd_included"].to_numpy()
+    odds = ratio == "odds_ratio"
+    of = f"the odds of {outcome(problem)} are" if odds else "the rate is"
+    what = f"by how much {of} multiplied for one unit more of the variable, if it is in the model"
+    with np.errstate(over="ignore"):
+        ends = [np.where(single, np.exp(value), np.nan) for value in (mean, mean - reach, mean + reach)]
+    labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
+    abouts = (
+        what,
+        "lower end of its 95 % interval, if the variable is in",
+        "upper end of its 95 % interval, if the variable is in",
+    )
+    return [
+        Column(label, "number", _significant(value, 3), about)
+        for label, value, about in zip(labels, ends, abouts)
+    ]
 
 
 def coefficient_errors(posterior: Posterior) -> np.ndarray:
