@@ -21,6 +21,8 @@ from whichvars.problem.families import Family, NegativeBinomial
 
 # the trapezoid rule: its end in standard deviations √v, its step in u, and the longest step in η beside the width of a logistic curve
 FURTHEST, STEP, LONGEST = 9.0, 0.12, 0.4
+# most steps to either side: only if nearly nothing is known of η, as under a wide prior and separation, are there more
+MOST_POINTS = 400
 MOST_STEPS = 80  # of Newton's method
 SMALLEST_VARIANCE = 1e-24
 # grid of η for quantiles: nodes for one standard deviation of the narrowest component, and most of them
@@ -112,7 +114,7 @@ def log_predictive_density(data: Observed, m: np.ndarray, v: np.ndarray) -> np.n
     widest = float(s.max(initial=1e-6))
     end = float(np.arcsinh(FURTHEST * np.sqrt(v) / s).max(initial=1.0))
     step = min(STEP, LONGEST / widest)
-    nodes = np.linspace(-end, end, 2 * int(np.ceil(end / step)) + 1)
+    nodes = np.linspace(-end, end, 2 * int(min(np.ceil(end / step), MOST_POINTS)) + 1)
     top = weight * _varying(data, mode) - (mode - m) ** 2 / (2 * v)
     total = np.zeros_like(m)
     for u in nodes:

@@ -158,7 +158,8 @@ def draw_of_family(problem: Problem, kept: KeptModels, n: int, rng: np.random.Ge
         assert fit.flat_V is not None
         assert fit.flat_cross is not None
         turned = fit.flat_cross.transpose(0, 2, 1)
-        roots = np.linalg.cholesky(np.block([[fit.flat_V, fit.flat_cross], [turned, fit.V]]))
+        values, vectors = np.linalg.eigh(np.block([[fit.flat_V, fit.flat_cross], [turned, fit.V]]))
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]  # variances are 0 where ĝ is
         q = fit.flat_b.shape[1]
         for i, model in enumerate(fit.models.tolist()):
             rows = slice(done, done + times[model])

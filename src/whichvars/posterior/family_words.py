@@ -7,6 +7,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from whichvars._kernels.likelihood import FIRST_ORDER, LOG_MARGINAL
+from whichvars.errors import DataError
 from whichvars.posterior.accuracy import overdispersion_words
 from whichvars.posterior.coefficients import coefficient_moments
 from whichvars.posterior.models import KeptModels
@@ -56,7 +57,10 @@ def effects(posterior: "Posterior") -> list[str]:
     chosen = [int(j) for j in order if posterior.pip[j] >= 0.5 and single[j]][:MENTIONED]
     if isinstance(family, Gaussian) or not chosen or len(posterior.kept) > AT_A_GLANCE:
         return []
-    table = standard_effects(posterior).iloc[problem.offsets[chosen]]
+    try:
+        table = standard_effects(posterior).iloc[problem.offsets[chosen]]
+    except DataError as error:  # under BIC, coefficients may have no finite estimates
+        return [f"Effects cannot be told: {error}."]
     does, of = f"adds to the {family.link} of {outcome(problem)}", ""
     if family.ratio is not None:
         with np.errstate(over="ignore"):

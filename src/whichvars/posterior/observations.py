@@ -301,8 +301,11 @@ class Observations:
     def pearson(self) -> Pearson | None:
         """Pearson's statistic of the problem's own counts (or successes among several trials) over its degrees of freedom, `ratio`, near 1
         if they vary as the family says; by how many standard deviations it is above 1, `deviations`; and `over`, whether they vary more than
-        the family allows. None for other responses."""
-        return pearson_statistic(self.problem, self.kept)
+        the family allows. None for other responses, and if a model has no finite estimates."""
+        try:
+            return pearson_statistic(self.problem, self.kept)
+        except DataError:  # under BIC, coefficients may have no finite estimates
+            return None
 
     @cached_property
     def laplace_change(self) -> tuple[float, str] | None:

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
+from whichvars.errors import DataError
 from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
 from whichvars.posterior.diagnostics import diagnostic_table, doubts
@@ -389,7 +390,10 @@ class Posterior(Observations, Questions, Exports):
 
     def _short_summary(self) -> pd.DataFrame:
         """What is shown unasked must not take long."""
-        return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+        try:
+            return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+        except DataError:  # under BIC, coefficients may have no finite estimates
+            return self.summary(coefficients=False)
 
 
 # the classes that a saved posterior is made of

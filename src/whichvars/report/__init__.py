@@ -15,6 +15,7 @@ import numpy as np
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
+from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
@@ -57,6 +58,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     return environment.get_template("page.html").render(
         title=title or "Which variables matter?",
         answer=words.answer(posterior),
+        remarks=[remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
         levels=[
             (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
             for level, names in words.by_level(posterior)

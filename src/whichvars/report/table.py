@@ -6,18 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from whichvars.posterior.family_words import outcome
+from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
-from whichvars.problem.problem import Problem
 
 FIRST_ROWS = 25
 # in em; the same number is in the script
 LONGEST_BAR = 5
-NORMAL_95 = 1.959964  # half of a 95 % interval in standard deviations
 
 
 @dataclass(frozen=True)
@@ -71,12 +68,12 @@ def columns(posterior: Posterior) -> list[Column]:
                 "effective sample size: the number of independent draws that would be as accurate",
             ),
         ]
-    table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     single = np.diff(problem.offsets) == 1
     place = problem.offsets[:-1][order]
     ratio = getattr(problem.family, "ratio", None)
     if ratio is not None:
-        return [*out, *_ratios(problem, ratio, table.iloc[place], single[order])]
+        return [*out, *_ratios(posterior, ratio, place, single[order])]
+    table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     for label, key, errors, about in (
         ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
         ("Its sd", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
@@ -91,23 +88,20 @@ def columns(posterior: Posterior) -> list[Column]:
     return out
 
 
-def _ratios(problem: Problem, ratio: str, table: pd.DataFrame, single: np.ndarray) -> list[Column]:
-    """Odds ratios or rate ratios with their intervals, for the rows of `table`; groups of several columns have none."""
-    mean, reach = table["mean_included"].to_numpy(), NORMAL_95 * table["sd_included"].to_numpy()
+def _ratios(posterior: Posterior, ratio: str, place: np.ndarray, single: np.ndarray) -> list[Column]:
+    """Odds ratios or rate ratios with their intervals, of the columns at these places; groups of several columns have none."""
     odds = ratio == "odds_ratio"
-    of = f"the odds of {outcome(problem)} are" if odds else "the rate is"
-    what = f"by how much {of} multiplied for one unit more of the variable, if it is in the model"
-    with np.errstate(over="ignore"):
-        ends = [np.where(single, np.exp(value), np.nan) for value in (mean, mean - reach, mean + reach)]
-    labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
-    abouts = (
-        what,
-        "lower end of its 95 % interval, if the variable is in",
-        "upper end of its 95 % interval, if the variable is in",
+    of = f"the odds of {outcome(posterior.problem)} are" if odds else "the rate is"
+    about = (
+        f"by how much {of} multiplied for one standard deviation more of the variable, if it is in the model"
     )
+    ends = "lower end of its 95 % interval", "upper end of its 95 % interval"
+    with np.errstate(over="ignore"):
+        table = np.exp(standard_effects(posterior, 0.95).iloc[place])
+    labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
     return [
-        Column(label, "number", _significant(value, 3), about)
-        for label, value, about in zip(labels, ends, abouts)
+        Column(label, "number", _significant(np.where(single, table[name], np.nan), 3), words)
+        for label, name, words in zip(labels, ("effect", "lower", "upper"), (about, *ends))
     ]
 
 

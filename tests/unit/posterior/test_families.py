@@ -102,3 +102,11 @@ def test_separated_models_have_no_estimates_under_bic():
     assert posterior.pip[0] > 0.99  # the likelihood's supremum is finite
     with pytest.raises(DataError, match="have no finite estimates under BIC"):
         posterior.coefficients()
+    # what is printed says so, and does not fail
+    assert "Effects cannot be told" in posterior.explain()
+    assert "Posterior of 2 variables" in repr(posterior)
+    only = np.column_stack([x > 0.03, np.sin(9 * x)])
+    counts = wv.exact(
+        wv.Problem(only, np.where(x > 0.03, 3, 0), family="poisson", slab=wv.BIC()), progress=False
+    )
+    assert counts.pearson is None

@@ -304,6 +304,23 @@ def test_best_predictive_model():
     assert len(y) == 50
 
 
+def test_draws_where_nothing_is_left_of_a_coefficient():
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(40, 3))
+    problem = wv.Problem(
+        X, rng.random(40) < 0.5, family="logistic", slab=wv.LocalEmpiricalBayes(), evidence="bas"
+    )
+    assert np.isfinite(wv.exact(problem, progress=False).draw(100).to_numpy()).all()
+
+
+def test_averages_over_g_that_say_nothing_are_named():
+    x = np.linspace(-1, 1, 40)
+    X = np.column_stack([x, np.sin(9 * x)])
+    posterior = wv.exact(wv.Problem(X, x > 0.01, family="logistic", slab=wv.HyperGN()), progress=False)
+    with pytest.warns(DataWarning, match="they separate the response, and HyperGN.* allows any g"):
+        posterior.predict(X)
+
+
 # --- how good predictions are
 
 
