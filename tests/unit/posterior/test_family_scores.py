@@ -15,6 +15,7 @@ from whichvars.errors import ConvergenceWarning, DataError, DataWarning
 from whichvars.posterior import family_scores
 from whichvars.posterior.dispersion import dispersion_values
 from whichvars.posterior.family_density import log_predictive_density, observed
+from whichvars.posterior.marginals import log_marginals
 from whichvars.posterior.models import KeptModels
 
 OFFSET = np.linspace(-0.5, 0.5, 50)
@@ -205,6 +206,47 @@ def test_leaving_one_out(name, monkeypatch):
     np.testing.assert_allclose(again["share"], near["share"], atol=0.05)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_approximation_divides_the_likelihood_out(name):
+    frame, _, posterior, data = example(name)
+    near = posterior.loo()
+    rows = np.column_stack([np.ones(50), frame["z"], frame[["a", "b", "c"]]])
+    weight, means, variances = components(posterior, data, rows)
+    means = means + OFFSET
+    p, mu = np.zeros((2, *means.shape))
+    for k in range(len(weight)):
+        _, score, minus = data.derivatives(means[k])[:3]
+        v = 1 / (1 / variances[k] + minus)
+        eta = (means[k] - v * score)[:, None] + np.sqrt(v)[:, None] * NODE
+        p[k] = np.exp(oracle.log_density(name, data.y[:, None], 1.0, R, eta)) @ WEIGHT
+        mu[k] = INVERSE[name](eta) @ WEIGHT
+    ratio = weight[:, None] / p
+    rest = ~near["refitted"].to_numpy()
+    assert rest.sum() > 40
+    np.testing.assert_allclose(
+        near["log_density"][rest], -np.log(ratio.sum(axis=0))[rest], rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        near["mean"][rest], ((ratio * mu).sum(axis=0) / ratio.sum(axis=0))[rest], rtol=1e-4
+    )
+    share = ratio.sum(axis=0) ** 2 / (ratio**2 / weight[:, None]).sum(axis=0)
+    np.testing.assert_allclose(near["share"][rest], share[rest], rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+def test_a_problem_without_a_row_is_that_of_the_other_rows(family):
+    X, y = oracle.simulate("negative-binomial", 40, 2, 7)
+    models = KeptModels.listed([(), (0,), (0, 1)])
+    others = np.arange(40) != 5
+    # without scaling, the prior does not depend on the rows
+    whole, part = (
+        wv.Problem(X[rows], y[rows], family=family, scale="none") for rows in (np.full(40, True), others)
+    )
+    got, want = (log_marginals(problem, models) for problem in (whole.without_row(5), part))
+    np.testing.assert_allclose(np.diff(got), np.diff(want), atol=2e-4)
+    np.testing.assert_allclose(log_marginals(whole, models)[0], 0.0, atol=1e-12)
+
+
 def test_rows_that_matter_much_are_left_out_indeed(monkeypatch):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(60, 2))
@@ -283,6 +325,13 @@ def test_unknown_dispersion():
         for k in (0, 1, 12)
     ]
     np.testing.assert_allclose(np.exp(got), want, rtol=5e-3)
+    # without the variables that matter, counts vary more
+    two = KeptModels.of({model: 0.5, (): 0.5})
+    own = dispersion_values(posterior.problem, two)
+    for place, one in enumerate((model, ())):
+        mean = dispersion_values(posterior.problem, KeptModels.of({one: 1.0}))
+        at = [two.model(k) for k in range(2)].index(one)
+        assert own[1][at] @ np.log(own[0]) == pytest.approx(mean[1][0] @ np.log(mean[0]), abs=0.01), place
     assert "(dispersion)" in posterior.draw(10)
     draws = posterior.draw(20_000)["(dispersion)"]
     assert draws.mean() == pytest.approx(summary["mean"], abs=4.5 * draws.std() / np.sqrt(20_000) + 0.002)
