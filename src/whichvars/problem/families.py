@@ -119,8 +119,8 @@ class Logistic:
         """Check the response."""
         if self.trials is None:
             return _two_valued(y, n, self)
-        trials = _read_trials(self.trials, n)
-        counts = _whole(read_vector(y, n, "y"), "y")
+        trials = read_trials(self.trials, n)
+        counts = whole_counts(read_vector(y, n, "y"), "y")
         bad = np.flatnonzero(counts > trials)
         if bad.size:
             raise DataError(
@@ -375,7 +375,7 @@ def read_rows(family: Counted, y: Any, offset: Any, used: np.ndarray) -> tuple[R
 
 def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
     """0 and 1 for a response of two values of any type."""
-    values = _labels(y, n)
+    values = labels(y, n)
     distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     if len(distinct) == 1:
         raise DataError(
@@ -396,7 +396,7 @@ def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
     return Response(vector, np.ones(n), 0.0, np.zeros(n), tuple(distinct))
 
 
-def _labels(y: Any, n: int) -> list[Any]:
+def labels(y: Any, n: int) -> list[Any]:
     """The values of y as plain Python objects: numbers, booleans or text."""
     if hasattr(y, "columns") and len(y.columns) == 1:
         y = y[y.columns[0]]
@@ -422,10 +422,11 @@ def _labels(y: Any, n: int) -> list[Any]:
     return values
 
 
-def _read_trials(trials: Any, n: int) -> np.ndarray:
+def read_trials(trials: Any, n: int) -> np.ndarray:
+    """Numbers of trials, (n,)."""
     if np.ndim(trials) == 0:
         trials = np.full(n, trials)
-    vector = _whole(read_vector(trials, n, "trials"), "trials")
+    vector = whole_counts(read_vector(trials, n, "trials"), "trials")
     bad = np.flatnonzero(vector < 1)
     if bad.size:
         raise DataError(f"trials is 0 in row {bad[0]}; drop rows without trials")
@@ -433,13 +434,13 @@ def _read_trials(trials: Any, n: int) -> np.ndarray:
 
 
 def _counts(y: Any, n: int) -> np.ndarray:
-    counts = _whole(read_vector(y, n, "y"), "y")
+    counts = whole_counts(read_vector(y, n, "y"), "y")
     if not counts.any():
         raise DataError("y is 0 in every row; there is nothing to explain")
     return counts
 
 
-def _whole(vector: np.ndarray, what: str) -> np.ndarray:
+def whole_counts(vector: np.ndarray, what: str) -> np.ndarray:
     """The vector, if it has whole numbers that are not negative; otherwise an error that names the row."""
     bad = np.flatnonzero((vector < 0) | (vector != np.floor(vector)) | (vector > LARGEST_COUNT))
     if bad.size:

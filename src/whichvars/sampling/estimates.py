@@ -481,7 +481,7 @@ def combine(
         rao_blackwell_mcse=None if averaged is None else averaged[1],
         trace=pd.concat([e.trace for e in estimates], ignore_index=True),
         trace_models=sparse.vstack([e.records for e in estimates], "csr"),
-        adaptation=[sampler.learned(problem, run) for run in runs],
+        adaptation=[sampler.learned(problem, run) | run.fit_counts() for run in runs],
         troubles=troubles,
         warnings=tuple(dict.fromkeys(w for e in estimates for w in e.warnings)),
     )
