@@ -30,7 +30,7 @@ _HOME = {
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
-    "estimator": ["VariableSelector"],
+    "estimator": ["VariableSelector", "VariableSelectorClassifier"],
     **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "NotAvailableError", "TooLargeError", "MissingPackageError", "OutputError",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         TooLargeError,
         WhichvarsError,
     )
-    from whichvars.estimator import VariableSelector
+    from whichvars.estimator import VariableSelector, VariableSelectorClassifier
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
