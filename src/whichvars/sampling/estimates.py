@@ -82,7 +82,7 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
     return RaoBlackwell(mean, variance, groups - 1)
 
 
-def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Estimate:
+def estimate_of(problem: Problem, sampler: Sampler, run: Run, replicate: int) -> Estimate:
     """What a replicate says."""
     if hasattr(sampler, "estimate"):
         return sampler.estimate(problem, run, replicate)
@@ -367,7 +367,7 @@ class Look(NamedTuple):
     rao_blackwell: RaoBlackwell | None
 
 
-def look_at(sampler: Any, run: Run) -> Look:
+def look_at(sampler: Sampler, run: Run) -> Look:
     """A replicate's inclusion probabilities by now. Changes nothing that is counted later."""
     averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
     return Look(*batch_means(run), averages)
