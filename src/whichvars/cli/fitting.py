@@ -424,7 +424,7 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
     ratio = getattr(posterior.problem.family, "ratio", None)
     if ratio:
-        per = f"{ratio.replace('_', ' ').capitalize()}s are those of one unit more of a column, given that it is in the model."
+        per = f"{ratio.replace('_', ' ').capitalize()}s: for one standard deviation more, given that the variable is in."
         console.print(per, style="dim")
     console.print()
     console.print(best_models(console, posterior, 3))

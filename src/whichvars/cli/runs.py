@@ -141,7 +141,7 @@ def summary_with_ratios(posterior: "Posterior") -> "pd.DataFrame":
     summary = posterior.summary()
     ratios = included_ratios(posterior)
     if ratios is not None:
-        summary.insert(summary.columns.get_loc("ess"), str(ratios.name), ratios[summary.index])
+        summary.insert(summary.columns.get_loc("ess"), f"{ratios.name}_per_sd", ratios[summary.index])
     return summary
 
 

@@ -139,19 +139,20 @@ def inclusion_table(
 
 
 def included_ratios(posterior: "Posterior") -> "pd.Series | None":
-    """By variable, the factor by which odds or rates are multiplied by one unit more of its column, given that it is in; NaN for
-    groups of columns. None if the family has no ratios."""
+    """By variable, the factor by which odds or rates are multiplied by one standard deviation more of its column, given that it is in;
+    NaN for groups of columns. None if the family has no ratios."""
     import numpy as np
     import pandas as pd
 
     problem = posterior.problem
-    scale = getattr(problem.family, "ratio", None)
-    if scale is None:
+    ratio = getattr(problem.family, "ratio", None)
+    if ratio is None:
         return None
-    by_column = posterior.coefficients(interval=None, scale=scale)["ratio_included"]
-    first = by_column[problem.columns_used].to_numpy()[problem.offsets[:-1]]
+    by_column = posterior.coefficients(interval=None)["mean_included"][problem.columns_used].to_numpy()
+    with np.errstate(over="ignore"):
+        first = np.exp(problem.column_spread * by_column)[problem.offsets[:-1]]
     single = np.diff(problem.offsets) == 1
-    return pd.Series(np.where(single, first, np.nan), problem.names, name=scale)
+    return pd.Series(np.where(single, first, np.nan), problem.names, name=ratio)
 
 
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:

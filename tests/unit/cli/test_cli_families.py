@@ -85,20 +85,23 @@ def test_two_values_are_logistic(call: Any, y: Any, shown: str, classes: tuple[A
 def test_what_is_printed_and_written(call: Any) -> None:
     result = call("fit", "d.csv", "-y", "type", type=np.where(YES, "Yes", "No"), site=SITE)
     posterior, _ = run_of()
-    ratios = posterior.coefficients(scale="odds_ratio")["ratio_included"]
+    inside = posterior.coefficients(interval=None)["mean_included"]
+    ratios = np.exp(inside[["a", "b", "c"]] * X.std())  # per standard deviation, whatever the units
     header, first = [line for line in result.output.splitlines() if "robab" in line or line.startswith("a ")][
         :2
     ]
     assert header.split()[-2:] == ["odds", "ratio"]
     assert float(first.split()[-1]) == pytest.approx(ratios["a"], rel=0.01)
-    assert "Odds ratios are those of one unit more of a column" in result.output
+    assert "Odds ratios: for one standard deviation more, given that the variable is in." in result.output
     assert "No report was written; there is none for --family logistic yet" in result.output
     assert not Path("d-run/report.html").exists()
     summary = pd.read_csv("d-run/summary.csv", index_col="variable")
-    np.testing.assert_allclose(summary["odds_ratio"].drop("site"), ratios[summary.index.drop("site")])
-    assert np.isnan(summary["odds_ratio"]["site"])  # several columns have no single ratio
+    np.testing.assert_allclose(summary["odds_ratio_per_sd"].drop("site"), ratios[summary.index.drop("site")])
+    assert np.isnan(summary["odds_ratio_per_sd"]["site"])  # several columns have no single ratio
     found = json.loads(call("fit", "d.csv", "-y", "type", "--json", "--overwrite").stdout)
-    assert found["variables"][0]["odds_ratio"] == pytest.approx(ratios[found["variables"][0]["variable"]])
+    assert found["variables"][0]["odds_ratio_per_sd"] == pytest.approx(
+        ratios[found["variables"][0]["variable"]]
+    )
     assert "there is none for --family logistic yet" in call("report", "d-run", code=2).stderr
 
 
