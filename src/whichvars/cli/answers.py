@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.show import new_console, new_table, plain, print_json, say
+from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def predict(
     table = read_table(new)
     X, offset = Encoding(**saved.settings["encoding"]).apply(table), new_offset(saved.settings, table)
     settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
-    mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
+    with notes(quiet=False):
+        mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
     name, sentence = predicted(saved.posterior.problem)
     frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
     if sentence:
@@ -74,7 +75,8 @@ def report(run: Path, out: Path | None) -> None:
     from whichvars.cli.runs import REPORT, read_run, write_report
 
     saved = read_run(run)
-    path = write_report(saved.posterior, out or saved.directory / REPORT)
+    with notes(quiet=False):
+        path = write_report(saved.posterior, out or saved.directory / REPORT)
     if not isinstance(path, Path):
         raise DataError(f"no report was written; {path}")
     click.echo(path)

@@ -21,6 +21,7 @@ from whichvars.cli.show import (
     print_json,
     say,
 )
+from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -155,6 +156,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         has_checkpoint,
         make_directory,
         remove_checkpoint,
+        remove_if_empty,
         write_unfinished,
     )
     from whichvars.sampling.checkpoint import Passing
@@ -184,11 +186,14 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         if has_checkpoint(out):
             raise _with_advice(error, out) from error
         remove_checkpoint(out)
-        if not any(out.iterdir()):
-            out.rmdir()
+        remove_if_empty(out)
         raise
     target = options.get("target_mcse")
-    _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
+    try:
+        _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
+    except WhichvarsError:  # such as coefficients that are infinite
+        remove_if_empty(out)
+        raise
 
 
 def _with_advice(error: BaseException, out: Path) -> BaseException:
@@ -219,15 +224,16 @@ def _finish(
     settings |= describe(posterior, target)
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     interrupted = posterior.stopped == "interrupted"
-    write_run(out, posterior, settings)
-    if not interrupted:
-        remove_checkpoint(out)
-    if as_json:
-        print_json(_for_machines(out, posterior, settings))
-    elif not quiet:
-        _show(out, posterior, target)
-    if report:  # last, as it takes a few seconds
-        add_report(out, posterior, quiet)
+    with notes(quiet):  # of coefficients that cannot be relied on
+        write_run(out, posterior, settings)
+        if not interrupted:
+            remove_checkpoint(out)
+        if as_json:
+            print_json(_for_machines(out, posterior, settings))
+        elif not quiet:
+            _show(out, posterior, target)
+        if report:  # last, as it takes a few seconds
+            add_report(out, posterior, quiet)
     if interrupted:
         say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)

@@ -93,12 +93,19 @@ def make_directory(directory: Path) -> None:
 
 def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
     """Write all files except the report. settings.json is the last one: if it exists, the run is complete."""
+    summary = summary_with_ratios(posterior).reset_index()  # may be impossible, before anything is written
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
-    write_csv(summary_with_ratios(posterior).reset_index(), directory / SUMMARY)
+    write_csv(summary, directory / SUMMARY)
     write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
+
+
+def remove_if_empty(directory: Path) -> None:
+    """Remove a directory that a command made and wrote nothing to."""
+    if not any(directory.iterdir()):
+        directory.rmdir()
 
 
 def write_unfinished(directory: Path, settings: dict[str, Any]) -> None:

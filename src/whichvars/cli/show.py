@@ -27,6 +27,7 @@ IN_OPTIONS = {
     'Problem(…, family="poisson")': "--family poisson",
     'family="negative-binomial"': "--family negative-binomial",
     "always_include": "--always",
+    "Use IndependentNormal()": "Use --slab independent",
 }
 
 

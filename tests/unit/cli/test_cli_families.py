@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,25 @@ def test_rows_of_the_file_are_named(call: Any) -> None:
     Path("d.csv").write_text("\n".join([*lines[:3], ",,,", *lines[3:]]))
     message = "the response 'visits' is 2.5 in row 9, which is not a whole number"
     assert message in call("fit", "d.csv", "-y", "visits", "--family", "poisson", code=2).stderr
+
+
+def test_infinite_coefficients_are_a_message(call: Any) -> None:
+    result = call("fit", "d.csv", "-y", "y", "--slab", "bic", y=(X["a"] > 0).astype(int), code=2)
+    assert "the coefficients of the model ['a'] have no finite estimates under BIC()" in result.stderr
+    assert "Use --slab independent" in result.stderr
+    assert not Path("d-run").exists()
+
+
+def test_warnings_about_coefficients_are_notes(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = wv.Posterior.coefficients
+
+    def coefficients(posterior: wv.Posterior, *arguments: Any, **settings: Any) -> pd.DataFrame:
+        warnings.warn("they say nothing", wv.DataWarning, stacklevel=2)
+        return real(posterior, *arguments, **settings)
+
+    monkeypatch.setattr(wv.Posterior, "coefficients", coefficients)
+    assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: they say nothing") == 1
+    assert call("fit", "d.csv", "-y", "y", "--quiet", "--overwrite").stderr == ""
 
 
 # --- resume and compare
