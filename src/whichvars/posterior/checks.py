@@ -234,13 +234,18 @@ def draws_worth(pip: np.ndarray, mcse: np.ndarray) -> float | None:
 
 
 def record_worth(trace: pd.DataFrame | None) -> float | None:
-    """How many independent draws the record of model size or log posterior is worth, by batches, if too few."""
+    """How many independent draws the record of model size or log posterior is worth, by batches, if too few.
+
+    Batches of chains that hardly move look independent and are as many draws. So there are about 32 of them, whatever the number
+    of chains, which is well below what a run must be worth.
+    """
     found = []
     for column in ("size", "log_posterior"):
         chains = [] if trace is None else [chain for part in _by_chain(trace, column) for chain in part]
         if len(chains) and min(map(len, chains)) >= BATCHES * SHORTEST_BATCH:
-            means = np.array([_means(chain, BATCHES) for chain in chains])
-            if means.var() > 0:
+            batches = max(min(BATCHES, 4 * BATCHES // len(chains)), 1)
+            means = np.array([_means(chain, batches) for chain in chains])
+            if means.size > 1 and means.var() > 0:
                 found.append(float(np.concatenate(chains).var() * means.size / means.var(ddof=1)))
     worth = min(found, default=np.inf)
     return worth if worth < FEWEST_OF_RECORD else None

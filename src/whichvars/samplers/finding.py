@@ -9,8 +9,11 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
 3. *iterated local search* from the best mode so far: add a variable and let the others adapt to it, or change some at random; climb,
    and stay if it is not much worse.
 
-Where p is large, most of this is done among the variables of the models that 1 and 2 met and those correlated with them, and only
-climbs from the modes found there look at all variables.
+Where p is large, most of this is done among some hundreds of variables: those of the models met, those correlated with them, and those
+that explain most by themselves. There is a fourth search then: models of a fixed size are *rebuilt* by sequential replacement
+from some of their variables, again and again, and only then climbed from. A few scans of all variables tell which of them
+would stand best in the places of the best of these models; the search goes on among those, and climbs from the modes found there look
+at all variables.
 
 Their cost is bounded by a number of scans, so that it is a small share of a run and the same modes are found every time. They are
 searches: a posterior may have other modes, and where it is spread over very many models its modes have little of its mass.
@@ -282,7 +285,8 @@ def _search_part(
     that place; and the search goes on among those. Returns the best models of each size.
     """
     met = [*(modes.members[a, : modes.sizes[a]].copy() for a in range(modes.ints[N_FOUND])), *path]
-    candidates = np.union1d(_strongest(one.target.design), _alike(one, np.unique(np.concatenate(met))))
+    variables = np.unique(np.concatenate([np.zeros(0, np.int64), *met]))
+    candidates = np.union1d(_strongest(one.target.design), _alike(one, variables))
     kept_back = int(KEPT_BACK * modes.ints[SCANS_LEFT])
     best = _rebuilt(problem, candidates, met, largest, seed)
     candidates = np.unique(np.concatenate([_fitting(one, modes, best, kept_back), *met, *best]))
