@@ -28,9 +28,10 @@ _HOME = {
     "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_roc", "plot_calibration",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
-    "estimator": ["VariableSelector"],
+    "estimator": ["VariableSelector", "VariableSelectorClassifier"],
     **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "NotAvailableError", "TooLargeError", "MissingPackageError", "OutputError",
@@ -57,10 +58,11 @@ if TYPE_CHECKING:
         TooLargeError,
         WhichvarsError,
     )
-    from whichvars.estimator import VariableSelector
+    from whichvars.estimator import VariableSelector, VariableSelectorClassifier
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
+        plot_calibration,
         plot_changes,
         plot_coefficients,
         plot_correlation,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         plot_ladder,
         plot_model_size,
         plot_models,
+        plot_roc,
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior

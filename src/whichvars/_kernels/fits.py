@@ -15,6 +15,7 @@ from whichvars._kernels.chain import (
     COLUMNS,
     DELETED,
     EVALUATIONS,
+    FITS,
     FITTED,
     NEEDED,
     SIZE,
@@ -83,6 +84,7 @@ def _fit_proposal(likelihood, work, chain, null):
     chain.floats[FITTED] = value - null if value > -np.inf else -np.inf
     chain.keys[2] = chain.keys[1]
     ints[EVALUATIONS] += 1
+    ints[FITS] += 1
     ints[BREAKDOWNS] += work.ints[BROKEN] - broken
     ints[NEEDED] = 0
 

@@ -39,6 +39,18 @@ class ForKernels:
         new.works, new._null_log_marginal = self.works, self.null_log_marginal
         return new
 
+    def without_row(self, i: int) -> Self:
+        """The same problem without the i-th row of positive weight, if the response is not Gaussian. Scales of columns and priors stay
+        those of all rows, and log marginal likelihoods stay relative to the null model of all rows."""
+        new, likelihood = copy.copy(self), self.likelihood()
+        weights, levels = likelihood.weights.copy(), likelihood.levels.copy()
+        if len(levels):
+            levels[levels[:, 0] == likelihood.y[i], 1] -= weights[i]
+        weights[i] = 0.0
+        new._likelihood = likelihood._replace(weights=weights, levels=levels)
+        new._null_log_marginal = self.null_log_marginal
+        return new
+
     def target(self, capacity: int) -> Target:
         """The target distribution for the kernels, valid for models of up to `capacity` columns."""
         if self._surrogate is not None:

@@ -369,6 +369,11 @@ class Problem(ForKernels):
                 squares = reader.scale(power, top, divide=False)
         check_extents((self.column_units, squares), self.columns_used, self.scale)
 
+    @property
+    def column_spread(self) -> np.ndarray:
+        """Standard deviations of the columns, (P,), in the user's units."""
+        return self._units[1]
+
     def _unit_kind(self) -> int:
         """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
         return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0

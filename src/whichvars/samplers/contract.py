@@ -29,9 +29,12 @@ from whichvars._kernels.chain import (
     ADDED,
     BREAKDOWNS,
     COLUMNS,
+    FITS,
+    JUDGED,
     NEEDED,
     PERFECT,
     SCANNED,
+    UPHELD,
     Chain,
     grow,
     new_chain,
@@ -88,6 +91,14 @@ class Run:
             "breakdowns": sum(int(i[BREAKDOWNS]) for i in ints),
             "perfect_fits": sum(int(i[PERFECT]) for i in ints),
         }
+
+    def fit_counts(self) -> dict[str, int]:
+        """Models fitted, and how many proposals came to the second of two stages and were accepted there; empty if the response is
+        Gaussian."""
+        ints = np.array([chain.ints for unit in self.units for chain in unit.all_chains()]).sum(axis=0)
+        if not ints[FITS]:
+            return {}
+        return {"fits": int(ints[FITS]), "judged": int(ints[JUDGED]), "upheld": int(ints[UPHELD])}
 
 
 def ratio(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
