@@ -1,4 +1,5 @@
-"""Named tuples that kernels take as one pointer. One of three files that know Numba from inside (the others: linking.py, shipped.py).
+"""Named tuples that kernels take as one pointer. One of four files that know Numba from inside (the others: linking.py,
+shipped.py, shortcuts.py).
 
 Numba passes a named tuple by value: a chain alone is some thirty arrays of seven to nine words each, an argument apiece of every
 function on the way down, and LLVM pays for each. Here an entry writes all fields of a named tuple, once a call, into one *block* of

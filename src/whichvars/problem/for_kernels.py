@@ -25,6 +25,7 @@ class ForKernels:
     offsets: np.ndarray
     fit_data: FitData | None
     works: Works
+    surrogate_gram: bool  # whether XᵀWX of a surrogate is computed ahead
     _target: Target
     _surrogate: Target | None
     _likelihood: Likelihood | None
@@ -90,7 +91,13 @@ class ForKernels:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # files of Gaussian problems may be older than families
-        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
+        before = {
+            "family": Gaussian(),
+            "evidence": "auto",
+            "classes": (),
+            "fit_data": None,
+            "surrogate_gram": False,
+        }
         self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
         self._lock, self.works, self._target = (
             threading.Lock(),
