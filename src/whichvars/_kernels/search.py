@@ -1,5 +1,5 @@
-"""Searches for models of high posterior probability: forward selection, sequential replacement, climbs by flips and swaps, and climbs
-from a disturbed model again and again.
+"""Searches for models of high posterior probability: forward selection, sequential replacement, climbs by flips and swaps, and both of
+the latter again and again, from models that were disturbed or are rebuilt from a few of their variables.
 
 Everything rests on scans of all one-variable flips (``scan/scan.py``). A scan of the model without variable i gives all swaps of i as
 well. A search stops where no step raises the log posterior by more than ``LEAST_GAIN``, so that exact copies of a variable are not
@@ -24,7 +24,10 @@ HELD_SHARE, ALL_SHARE = 0.5, 0.2
 # how a search ended: with its work done; with no scan left; waiting for room
 DONE, SPENT, ROOM = range(3)
 # the searches
-CLIMB, ADD_WHILE_BETTER, REPLACE_SEQUENTIALLY, DISTURB_AND_CLIMB, SCAN_ONLY = range(5)
+CLIMB, ADD_WHILE_BETTER, REPLACE_SEQUENTIALLY, DISTURB_AND_CLIMB, SCAN_ONLY, REBUILD, NOTE_BY_SIZE = range(7)
+FROM_BEST = (
+    0.7  # of the models that are rebuilt, those that begin with variables of the best one of their size
+)
 
 # places in Found.ints
 N_FOUND = 0
@@ -34,7 +37,8 @@ KICKS_LEFT = 2
 
 @by_reference
 class Found(NamedTuple):
-    """Distinct models that a search has found. Where there is no room for one more, the worst of them is given up."""
+    """Distinct models that a search has found. Where there is no room for one more, the worst of them is given up. Searches by size
+    have a place for each: that of size k, if there is one, is at k − 1."""
 
     ints: np.ndarray  # (3,)
     values: np.ndarray  # (most,): log posterior
@@ -204,6 +208,21 @@ def note_found(chain, found):
 
 
 @kernel
+def note_best_of_size(chain, found):
+    """Note the chain's model at the place of its size, if it is better than the one there."""
+    size, value = chain.ints[SIZE], log_posterior_of(chain)
+    place = size - 1
+    if size == 0 or size > found.values.shape[0] or size > found.members.shape[1]:
+        return
+    if found.sizes[place] == size and found.values[place] >= value:
+        return
+    found.values[place] = value
+    found.sizes[place] = size
+    for i in range(size):
+        found.members[place, i] = chain.order[i]
+
+
+@kernel
 def _climb_and_note(target, chain, memo, work, found):
     """Go to a mode from the chain's model, and note it."""
     ended = _climb(target, chain, memo, work, found)
@@ -246,7 +265,7 @@ def _add_while_better(target, chain, memo, work, found):
 @kernel
 def _replace_sequentially(target, chain, memo, work, found, largest):
     """At each size up to `largest`: add the best variable, *even where that lowers the posterior*, swap until nothing changes, and
-    note the model."""
+    note the model if it is the best of its size so far."""
     while chain.ints[SIZE] < largest:
         if found.ints[SCANS_LEFT] <= 0:
             return SPENT
@@ -259,9 +278,54 @@ def _replace_sequentially(target, chain, memo, work, found, largest):
         ended = _swap(target, chain, memo, work, found, -1)
         if ended != DONE:
             return ended
-        note_found(chain, found)
+        note_best_of_size(chain, found)
         if chain.ints[SIZE] < size:
             return DONE
+    return DONE
+
+
+@kernel
+def _begin_again(target, chain, memo, found, rng, largest):
+    """Draw a size up to `largest`, more often a small one, and go to some of the variables of the best model of that size, or to others at random. Returns
+    the size."""
+    p = chain.position.shape[0]
+    u = rng.random()
+    size = min(2 + int(u * u * (largest - 1)), largest)
+    for _ in range(chain.ints[SIZE]):
+        if chain.ints[SIZE] > 0:
+            _flip(target, chain, memo, chain.order[chain.ints[SIZE] - 1])
+    remaining = int(rng.random() * (size - 1))
+    from_best = found.sizes[size - 1] == size and rng.random() < FROM_BEST
+    for i in range(size):
+        if from_best:
+            # each of the variables with the same chance
+            if rng.random() * (size - i) < remaining:
+                remaining -= 1
+                _flip(target, chain, memo, found.members[size - 1, i])
+        elif i <= remaining:
+            j = int(rng.random() * p)
+            if chain.position[j] < 0:
+                _flip(target, chain, memo, j)
+    return size
+
+
+@kernel
+def _rebuild(target, chain, memo, work, found, largest, rng):
+    """Sequential replacement from a few variables up to a size, both drawn at random; `KICKS_LEFT` times.
+
+    This is iterated local search among models of one size. Climbs in between would lead down to the null model where the modes of
+    larger sizes lie behind a descent, and every disturbance would begin there.
+    """
+    while found.ints[KICKS_LEFT] > 0:
+        if found.ints[SCANS_LEFT] <= 0:
+            return SPENT
+        found.ints[KICKS_LEFT] -= 1
+        size = _begin_again(target, chain, memo, found, rng, largest)
+        if chain.ints[NEEDED] > 0:
+            return ROOM
+        ended = _replace_sequentially(target, chain, memo, work, found, size)
+        if ended != DONE:
+            return ended
     return DONE
 
 
@@ -342,6 +406,11 @@ def _search(target, chain, memo, work, found, kind, largest, rng, home):
         return _add_while_better(target, chain, memo, work, found)
     if kind == REPLACE_SEQUENTIALLY:
         return _replace_sequentially(target, chain, memo, work, found, largest)
+    if kind == NOTE_BY_SIZE:
+        note_best_of_size(chain, found)
+        return DONE
+    if kind == REBUILD:
+        return _rebuild(target, chain, memo, work, found, largest, rng)
     if kind == DISTURB_AND_CLIMB:
         return _disturb_and_climb(target, chain, memo, work, found, rng, home)
     return _climb_and_note(target, chain, memo, work, found)

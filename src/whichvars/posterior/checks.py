@@ -3,8 +3,9 @@ compatible with what is known exactly?
 
 Errors are estimated from within replicates (batches, or chains) and are too small if a run is short compared with the time it
 takes to cross between groups of models. Each check here returns what it has seen, or None if there is nothing to say;
-``diagnostics.doubts`` makes sentences of it. Limits are such that a run without faults is suspected by chance in about one case
-of a hundred by all tests together (each of the five F and t tests has a level of .2 %); docs/reading.md says what is said of it.
+``diagnostics.doubts`` makes sentences of it. Limits are such that a run without faults is suspected by chance in about two cases
+of a hundred by all tests together (the F tests have a level of .2 %, those of drift have .6 %); docs/reading.md says what is said of
+it.
 
 **Between replicates** (`between_replicates`). With m replicates, whose means differ with variance B, and errors within
 replicates of variance W on average, F = B/W has m − 1 degrees of freedom, and those of W. For the PIPs jointly
@@ -14,9 +15,16 @@ and mean log posterior are of the thinned record, in batches.
 **Differences that are large in themselves** (`far_apart`). Whatever the errors within replicates are, the standard error of
 a PIP by differences between replicates must not exceed what is accepted of an error.
 
-**Drift** (`drift`). The second half of the record less the first, by chain, over all chains of all replicates. Its variance is
-the larger of that between chains and of that by batches within halves; the first has few degrees of freedom if there is
-one chain a replicate, the second is too small if batches are too short.
+**Drift** (`drift`). The slope of the record, in eight batches, against the logarithm of time, by chain, over all chains of all
+replicates: a run that is on its way moves most at first. Its variance is the larger of that between chains and of that by
+batches; the first has few degrees of freedom if there is one chain a replicate, the second is too small if batches are too
+short. A drift by less than a sixth of the standard deviation is left alone.
+
+**A run that is worth few draws** (`draws_worth`). An inclusion probability with error e is worth PIP(1 − PIP)/e² independent draws.
+Among N of them there is none of a group of models with mass 3/N in one case of twenty: below 150, a group with 2 % of the mass
+may well be missing, and with it variables whose errors look small. The same is asked of the record (`record_worth`): model size
+and log posterior move slowest where models are large, and of a run with fewer than 90 independent draws of them nobody can say
+whether it has arrived.
 
 **Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
 constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
@@ -37,8 +45,10 @@ from scipy.special import fdtri, logsumexp, stdtrit
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
-LEVEL = 0.002  # of each test, so that all five together suspect about one faultless run in a hundred
-BATCHES = 8  # of the thinned record of a replicate, at least; and half as many in each half
+LEVEL = 0.002  # of each F test, so that all of them together suspect few faultless runs
+DRIFT_LEVEL = 0.006
+LEAST_DRIFT = 0.15  # standard deviations, between the first quarter and the second half of the record
+BATCHES = 8  # of the thinned record of a replicate, at least
 SHORTEST_BATCH = 4  # records
 UNEQUAL = 3.0  # ratio of the largest to the smallest mass that replicates visited
 KNOWN = 0.001  # share of its draws on models known before, from which on masses of a replicate's models say something
@@ -46,6 +56,8 @@ MOST_MASS = 1.1  # of the union of all visited models, in units of the total tha
 TRUSTED = 0.05  # share of draws on models known before, from which on the estimated total says something
 NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run must have visited
 SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody minds
+# draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
+FEWEST_DRAWS, FEWEST_OF_RECORD = 150.0, 90.0
 
 
 @dataclass(frozen=True)
@@ -171,37 +183,72 @@ def far_apart(pips: np.ndarray | None, acceptable: float) -> tuple[int, float] |
 
 
 class Drift(NamedTuple):
-    """A quantity is not the same in both halves of the run."""
+    """A quantity that changes in the course of the run."""
 
     quantity: str  # "size" or "log_posterior"
-    first: float
-    second: float
+    first: float  # mean over the first quarter
+    second: float  # and over the second half
     t: float
 
 
 def drift(trace: pd.DataFrame | None) -> Drift | None:
-    """The quantity that differs most between the halves of the record, if by more than errors allow."""
+    """The quantity that drifts most, if by more than errors allow and by more than nobody minds."""
     if trace is None:
         return None
+    slope = np.log(np.arange(1.0, BATCHES + 1))
+    slope -= slope.mean()
+    slope /= np.sqrt(slope @ slope)
     found = []
     for column in ("size", "log_posterior"):
         chains = [chain for chains in _by_chain(trace, column) for chain in chains]
-        each = max(2, BATCHES // 2)
-        if min(map(len, chains)) < 2 * each * SHORTEST_BATCH:
+        if min(map(len, chains)) < BATCHES * SHORTEST_BATCH:
             continue
-        halves = np.array([_means(chain, 2 * each).reshape(2, each) for chain in chains])  # (chains, 2, each)
-        means = halves.mean(axis=2)
-        difference, n = means[:, 1] - means[:, 0], len(chains)
-        scatter = halves.var(axis=2, ddof=1).mean() * 2 / each / n
-        freedom = n * 2 * (each - 1)
+        means = np.array([_means(chain, BATCHES) for chain in chains])  # (chains, batches)
+        slopes, n = means @ slope, len(chains)
+        rest = means - means.mean(axis=1, keepdims=True) - slopes.mean() * slope
+        freedom = n * (BATCHES - 1) - 1
+        scatter = float((rest**2).sum()) / freedom / n
         if n > 1:
-            scatter = max(scatter, difference.var(ddof=1) / n)
-        if scatter > 0:
-            t = float(difference.mean() / np.sqrt(scatter))
-            if abs(t) > stdtrit(freedom, 1 - LEVEL / 2):
-                first, second = means.mean(axis=0).tolist()
+            scatter = max(scatter, float(slopes.var(ddof=1)) / n)
+        average = means.mean(axis=0)
+        first, second = float(average[: BATCHES // 4].mean()), float(average[BATCHES // 2 :].mean())
+        matters = abs(second - first) > LEAST_DRIFT * np.concatenate(chains).std()
+        if scatter > 0 and matters:
+            t = float(slopes.mean() / np.sqrt(scatter))
+            if abs(t) > stdtrit(freedom, 1 - DRIFT_LEVEL / 2):
                 found.append(Drift(column, first, second, t))
     return max(found, key=lambda part: abs(part.t)) if found else None
+
+
+def draws_worth(pip: np.ndarray, mcse: np.ndarray) -> float | None:
+    """How many independent draws the least certain tenth of the inclusion probabilities are worth, if too few.
+
+    Shapes (p,). Only variables are looked at that are neither nearly always out nor nearly always in, and whose error is known.
+    """
+    told = np.isfinite(mcse) & (mcse > 0) & (np.fmin(pip, 1 - pip) > NOTED)
+    if not told.any():
+        return None
+    draws = pip[told] * (1 - pip[told]) / mcse[told] ** 2
+    worth = float(np.quantile(draws, 0.1))
+    return worth if worth < FEWEST_DRAWS else None
+
+
+def record_worth(trace: pd.DataFrame | None) -> float | None:
+    """How many independent draws the record of model size or log posterior is worth, by batches, if too few.
+
+    Batches of chains that hardly move look independent and are as many draws. So there are about 32 of them, whatever the number
+    of chains, which is well below what a run must be worth.
+    """
+    found = []
+    for column in ("size", "log_posterior"):
+        chains = [] if trace is None else [chain for part in _by_chain(trace, column) for chain in part]
+        if len(chains) and min(map(len, chains)) >= BATCHES * SHORTEST_BATCH:
+            batches = max(min(BATCHES, 4 * BATCHES // len(chains)), 1)
+            means = np.array([_means(chain, batches) for chain in chains])
+            if means.size > 1 and means.var() > 0:
+                found.append(float(np.concatenate(chains).var() * means.size / means.var(ddof=1)))
+    worth = min(found, default=np.inf)
+    return worth if worth < FEWEST_OF_RECORD else None
 
 
 # --- what is known exactly
@@ -292,8 +339,15 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
     if moving is not None:
         what = "mean model size" if moving.quantity == "size" else "mean log posterior"
         found.append(
-            f"the run is still on its way: the {what} was {moving.first:.4g} in its first half and {moving.second:.4g} in its "
-            "second, further apart than errors allow. Use a longer warm-up and more draws"
+            f"the run is still on its way: the {what} was {moving.first:.4g} in its first quarter and {moving.second:.4g} in its "
+            "second half, further apart than errors allow. Use a longer warm-up and more draws"
+        )
+    few = [draws for draws in (draws_worth(posterior.pip, posterior.mcse), record_worth(trace)) if draws]
+    if few and not found and trace is not None and not (posterior.mcse > acceptable).any():
+        worth = max(min(few), 3.0)
+        found.append(
+            f"the run is too short: it is worth about {worth:.0f} independent draws, so that groups of models with up to "
+            f"{300 / worth:.0f} % of the posterior mass may be missing. Use more draws"
         )
     excess, times = too_much_mass(comparison), unequal_masses(comparison)
     if excess is not None:

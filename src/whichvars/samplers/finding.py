@@ -9,8 +9,11 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
 3. *iterated local search* from the best mode so far: add a variable and let the others adapt to it, or change some at random; climb,
    and stay if it is not much worse.
 
-Where p is large, most of this is done among the variables of the models that 1 and 2 met and those correlated with them, and only
-climbs from the modes found there look at all variables.
+Where p is large, most of this is done among some hundreds of variables: those of the models met, those correlated with them, and those
+that explain most by themselves. There is a fourth search then: models of a fixed size are *rebuilt* by sequential replacement
+from some of their variables, again and again, and only then climbed from. A few scans of all variables tell which of them
+would stand best in the places of the best of these models; the search goes on among those, and climbs from the modes found there look
+at all variables.
 
 Their cost is bounded by a number of scans, so that it is a small share of a run and the same modes are found every time. They are
 searches: a posterior may have other modes, and where it is spread over very many models its modes have little of its mass.
@@ -22,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from whichvars._kernels.chain import NEEDED, SCANNED, grow, new_chain
+from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, NEEDED, SCANNED, grow, new_chain
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
@@ -36,6 +39,8 @@ from whichvars._kernels.search import (
     DONE,
     KICKS_LEFT,
     N_FOUND,
+    NOTE_BY_SIZE,
+    REBUILD,
     REPLACE_SEQUENTIALLY,
     ROOM,
     SCAN_ONLY,
@@ -59,8 +64,15 @@ MOST_KICKS = 150
 LEAST_SHARE = 1e-3  # of the best one's mass, of a variable that can stand in the place of another
 LEAST_LOG_MASS = -9.0  # of a mode that chains jump to, relative to the best one's
 LARGE = 1000  # variables from which most of the search is among a part of them only
+STRONGEST = 400  # variables of that part, at first
+FITTING = 20  # variables that join it for each place in a good model
+ASKED = (3, 5, 8)  # sizes of these models
+REBUILT = 150  # models that a search in such a part rebuilds
+SCANS_TO_REBUILD = 2000
+# where the best mode's log posterior is not that far above the null model's, the search in parts is made again and again
+FAINT, MOST_PARTS = 12.0, 3
 KEPT_BACK = 0.4  # of the scans then, for climbs among all variables afterwards
-SCANS_IN_PART = 4000
+SCANS_IN_PART, KICKS_IN_PART = 4000, 50
 LONGEST = 512  # variables of a mode that can be noted
 Z_BYTES, ROW_BYTES, CACHE_BYTES = 32 << 20, 32 << 20, 16 << 20
 SEED = 20_260  # of the disturbances: the same modes whatever the seed of the run
@@ -103,9 +115,9 @@ def without_second_stage(target: Target) -> Target:
 class _Searcher:
     """A chain that goes from model to model, with all that scans need."""
 
-    def __init__(self, problem: Problem, variables: np.ndarray | None = None) -> None:
+    def __init__(self, problem: Problem, variables: np.ndarray | None = None, seed: int = SEED) -> None:
         """With `variables`, all others stay out, and variables are numbered by their places in that array."""
-        self.problem = problem
+        self.problem, self.seed = problem, seed
         capacity = problem.first_capacity()
         self.target = without_second_stage(problem.target(capacity))
         if variables is not None:
@@ -132,7 +144,7 @@ class _Searcher:
         return True
 
     def search(self, kind: int, found: Found, largest: int = 0, home: np.ndarray | None = None) -> int:
-        rng = np.random.Generator(np.random.PCG64(SEED))
+        rng = np.random.Generator(np.random.PCG64(self.seed))
         model = np.zeros(1, np.int64) if home is None else home
         while True:
             ended = search(self.target, self.chain, self.memo, self.work, found, kind, largest, rng, model)
@@ -158,6 +170,10 @@ class _Searcher:
             return np.array([v]), np.zeros(1)
         best = np.flatnonzero((odds > odds.max() + np.log(LEAST_SHARE)) | (np.arange(len(odds)) == v))
         return best, odds[best] - odds[v]
+
+    def value(self) -> float:
+        """The log posterior of the chain's model."""
+        return float(self.chain.floats[LOG_MARGINAL] + self.chain.floats[LOG_PRIOR])
 
     def scan(self) -> None:
         self.search(SCAN_ONLY, self.looking)
@@ -204,31 +220,41 @@ def _search(problem: Problem) -> list[Mode]:
     if scans == 0 or largest == 0:
         return []
     one = _Searcher(problem)
-    longest = min(problem.p, LONGEST)
-    modes, path = nothing_found(MOST_MODES, longest), nothing_found(largest, longest)
-    in_part = problem.p > LARGE and not len(one.target.prior.links)
-    kept_back = int(KEPT_BACK * scans) if in_part else 0
-    modes.ints[SCANS_LEFT] = scans - kept_back
+    null_value = one.value()
+    modes = nothing_found(MOST_MODES, min(problem.p, LONGEST))
+    modes.ints[SCANS_LEFT] = scans
     if one.search(ADD_WHILE_BETTER, modes) == DONE:
         one.search(CLIMB, modes)
-    null = np.zeros(0, np.int64)
-    one.go_to(null)
-    share = 1.0 if in_part else 0.5
-    path.ints[SCANS_LEFT] = int(share * modes.ints[SCANS_LEFT])
+    one.go_to(np.zeros(0, np.int64))
+    path = nothing_found(largest, min(problem.p, LONGEST))
+    path.ints[SCANS_LEFT] = modes.ints[SCANS_LEFT] // 2
     modes.ints[SCANS_LEFT] -= path.ints[SCANS_LEFT]
     one.search(REPLACE_SEQUENTIALLY, path, largest)
-    modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT] + kept_back
-    seen = [path.members[a, : path.sizes[a]].copy() for a in range(path.ints[N_FOUND])]
-    starts = [*sorted(seen, key=lambda model: -len(model)), null]
-    if in_part:
-        _search_part(problem, one, modes, starts)
+    modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT]
+    met = _by_size(path)
+    if problem.p <= LARGE or len(one.target.prior.links):
+        _search_all(one, modes, met)
     else:
-        for start in starts:
-            if one.go_to(start):
-                one.search(CLIMB, modes)
-        _disturb(one, modes, min(MOST_KICKS, 12 * problem.p))
+        for number in range(MOST_PARTS):
+            met = _search_part(problem, one, modes, met, largest, SEED + number)
+            if _best_value(modes) > FAINT + null_value:
+                break
+            modes.ints[SCANS_LEFT] = max(int(modes.ints[SCANS_LEFT]), scans // 3)
     found = _read(one, modes)
     return _with_slots(one, found, scans // 4) if len(found) > 1 else found
+
+
+def _search_all(one: _Searcher, modes: Found, path: list[np.ndarray]) -> None:
+    """Climbs from the models of a path, and iterated local search."""
+    for start in [*path[::-1], np.zeros(0, np.int64)]:
+        if one.go_to(start):
+            one.search(CLIMB, modes)
+    _disturb(one, modes, min(MOST_KICKS, 12 * len(one.chain.position)))
+
+
+def _by_size(path: Found) -> list[np.ndarray]:
+    """The best model of each size, the smallest first."""
+    return [path.members[a, :size].copy() for a, size in enumerate(path.sizes) if size > 0]
 
 
 def _disturb(one: _Searcher, modes: Found, kicks: int) -> None:
@@ -243,23 +269,86 @@ def _disturb(one: _Searcher, modes: Found, kicks: int) -> None:
     one.search(DISTURB_AND_CLIMB, modes, home=home)
 
 
-def _search_part(problem: Problem, one: _Searcher, modes: Found, starts: list[np.ndarray]) -> None:
-    """Climbs and iterated local search where a scan of all variables is dear: among variables that look like those met so far, of
-    which a scan takes a few microseconds; then climbs among all variables from the modes found there."""
-    met = [modes.members[a, : modes.sizes[a]].copy() for a in range(modes.ints[N_FOUND])]
-    candidates = _alike(one, np.unique(np.concatenate([*met, *starts])))
-    if len(candidates) < 2:
-        return
-    inner = _Searcher(problem, candidates)
+def _best_value(modes: Found) -> float:
+    """The log posterior of the best mode so far."""
+    return float(modes.values[: modes.ints[N_FOUND]].max(initial=-np.inf))
+
+
+def _search_part(
+    problem: Problem, one: _Searcher, modes: Found, path: list[np.ndarray], largest: int, seed: int
+) -> list[np.ndarray]:
+    """All searches where a scan of all variables is dear: among some hundreds, of which a scan takes a few microseconds; then climbs
+    among all variables from the modes found there.
+
+    At first these are the variables of the models met so far, those correlated with them, and those that explain most by themselves.
+    The best models of some sizes, each without one of its variables, are then asked which of all variables would stand best in
+    that place; and the search goes on among those. Returns the best models of each size.
+    """
+    met = [*(modes.members[a, : modes.sizes[a]].copy() for a in range(modes.ints[N_FOUND])), *path]
+    variables = np.unique(np.concatenate([np.zeros(0, np.int64), *met]))
+    candidates = np.union1d(_strongest(one.target.design), _alike(one, variables))
+    kept_back = int(KEPT_BACK * modes.ints[SCANS_LEFT])
+    best = _rebuilt(problem, candidates, met, largest, seed)
+    candidates = np.unique(np.concatenate([_fitting(one, modes, best, kept_back), *met, *best]))
+    best = _rebuilt(problem, candidates, [*met, *best], largest, seed)
+    inner = _Searcher(problem, candidates, seed)
     found = nothing_found(MOST_MODES, min(len(candidates), LONGEST))
     found.ints[SCANS_LEFT] = SCANS_IN_PART
-    for model in [*met, *starts]:
+    for model in [*met, *best]:
         if inner.go_to(np.searchsorted(candidates, np.sort(model))):
             inner.search(CLIMB, found)
-    _disturb(inner, found, 2 * MOST_KICKS)
+    _disturb(inner, found, KICKS_IN_PART)
     for a in np.argsort(-found.values[: found.ints[N_FOUND]], kind="stable"):
         if one.go_to(candidates[found.members[a, : found.sizes[a]]]):
             one.search(CLIMB, modes)
+    return best
+
+
+def _rebuilt(
+    problem: Problem, candidates: np.ndarray, met: list[np.ndarray], largest: int, seed: int
+) -> list[np.ndarray]:
+    """The best models of each size up to `largest` that sequential replacement finds among the candidates, from the null model and
+    from variables of the best models so far, of which `met` are the first."""
+    inner = _Searcher(problem, candidates, seed)
+    largest = min(largest, len(candidates))
+    path = nothing_found(largest, largest)
+    path.ints[SCANS_LEFT], path.ints[KICKS_LEFT] = SCANS_TO_REBUILD, REBUILT
+    for model in met:
+        if len(model) <= largest and inner.go_to(np.searchsorted(candidates, np.sort(model))):
+            inner.search(NOTE_BY_SIZE, path)
+    inner.go_to(np.zeros(0, np.int64))
+    inner.search(REPLACE_SEQUENTIALLY, path, largest)
+    if largest > 1:
+        inner.search(REBUILD, path, largest)
+    return [candidates[model] for model in _by_size(path)]
+
+
+def _strongest(design: Design) -> np.ndarray:
+    """The variables that explain most of y by themselves, by the best of their columns."""
+    explained = np.divide(
+        design.xty**2, design.diagonal, out=np.zeros(len(design.xty)), where=design.diagonal > 0
+    )
+    score = np.maximum.reduceat(explained, design.offsets[:-1])
+    return np.sort(np.argsort(-score, kind="stable")[:STRONGEST])
+
+
+def _fitting(one: _Searcher, modes: Found, models: list[np.ndarray], kept_back: int) -> np.ndarray:
+    """Of all variables, those that would stand best in the place of one of a model's, or beside them all; as far as so
+    many scans are left."""
+    chosen: set[int] = set()
+    for model in models:
+        if len(model) not in ASKED or modes.ints[SCANS_LEFT] - len(model) - 1 < kept_back:
+            continue
+        for rest in [model, *(model[model != v] for v in model)]:
+            if one.go_to(rest):
+                one.scan()
+                modes.ints[SCANS_LEFT] -= 1
+                odds = np.where(one.chain.position < 0, one.work.log_odds, -np.inf)
+                first = (
+                    np.argpartition(-odds, FITTING)[:FITTING] if len(odds) > FITTING else np.arange(len(odds))
+                )
+                chosen.update(first[np.isfinite(odds[first])].tolist())
+    return np.array(sorted(chosen), np.int64)
 
 
 def _alike(one: _Searcher, variables: np.ndarray) -> np.ndarray:

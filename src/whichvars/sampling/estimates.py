@@ -38,6 +38,7 @@ FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of thei
 MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 FEWEST_ALIKE = 5  # variables, whose errors say what is typical
+TYPICAL = 0.7  # share of the variables of like PIP whose error, relative to their PIP, is smaller than what is typical
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -415,8 +416,8 @@ def typical_at_least(pip: np.ndarray, mcse: np.ndarray) -> np.ndarray:
 
     An error rests on few degrees of freedom, and that of a rare variable on the few times it came up: one that came up too
     seldom has a PIP that is too small and an error that is far too small. Among thousands of variables there are always
-    some. With n the median of PIP(1 − PIP)/mcse², the number of independent draws that a PIP is worth, an error is at
-    least that of n draws in which the variable came up two more times and stayed out two more times, as in the
+    some. PIP(1 − PIP)/mcse² is the number of independent draws that a PIP is worth. With n such that 70 % of the variables have
+    a larger number, an error is at least that of n draws in which the variable came up two more times and stayed out two more times, as in the
     interval of Agresti and Coull. Where there are fewer than FEWEST_ALIKE like variables, nothing is changed.
     """
     out, spread = mcse.copy(), pip * (1 - pip)
@@ -426,7 +427,7 @@ def typical_at_least(pip: np.ndarray, mcse: np.ndarray) -> np.ndarray:
         alike = np.flatnonzero(told & (rarity == group))
         if len(alike) < FEWEST_ALIKE:
             continue
-        one_draw = float(np.median(mcse[alike] ** 2 / spread[alike]))  # 1/n
+        one_draw = float(np.quantile(mcse[alike] ** 2 / spread[alike], TYPICAL))  # 1/n
         share = (pip[alike] + 2 * one_draw) / (1 + 4 * one_draw)
         out[alike] = np.maximum(mcse[alike], np.sqrt(one_draw * share * (1 - share)))
     return out

@@ -13,8 +13,10 @@ from whichvars.posterior.checks import (
     Comparison,
     between_replicates,
     compare_models,
+    draws_worth,
     drift,
     far_apart,
+    record_worth,
     too_much_mass,
     unequal_masses,
     unvisited,
@@ -131,10 +133,59 @@ def test_a_run_on_its_way_is_found():
         assert found.t > 0
 
 
+def test_a_way_in_that_is_soon_over_is_found():
+    """Most of the change is in the first eighth of the run, of which the halves show little."""
+    values = noise(np.random.default_rng(6), 5, correlation=0.95)
+    time = np.arange(1, values.shape[-1] + 1) / values.shape[-1]
+    found = drift(record(values + 2 * (1 - np.exp(-time / 0.1))))
+    assert found is not None
+    assert found.second > found.first + 0.5
+
+
+def test_a_drift_that_nobody_minds_is_left_alone():
+    values = np.random.default_rng(7).normal(size=(4, 5, 40_000))
+    slow = values + 0.1 * np.linspace(0, 1, values.shape[-1])
+    assert drift(record(slow)) is None
+    assert drift(record(values + 0.5 * np.linspace(0, 1, values.shape[-1]))) is not None
+
+
 def test_jumps_in_one_chain_are_no_drift():
     values = noise(np.random.default_rng(5))
     values[0, 0, 200:] += 5
     assert drift(record(values)) is None
+
+
+# --- runs that are worth few draws
+
+
+def test_few_draws_are_told_by_errors():
+    pip = np.full(50, 0.3)
+    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 200)) is None
+    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 100)) == pytest.approx(100)
+    one = np.sqrt(pip * (1 - pip) / 1000)
+    one[0] = 0.1  # a single uncertain variable of many says nothing of the run
+    assert draws_worth(pip, one) is None
+    assert draws_worth(pip, np.full(50, np.nan)) is None
+    assert draws_worth(np.full(50, 0.001), np.full(50, 0.01)) is None
+
+
+@pytest.mark.parametrize("chains", [1, 5])
+def test_few_draws_are_told_by_the_record(chains):
+    rng = np.random.default_rng(11)
+    assert record_worth(record(noise(rng, chains, 2000, 0.9))) is None
+    slow = noise(rng, chains, 400, 0.99)
+    assert record_worth(record(slow)) < 90
+    assert record_worth(record(noise(rng, chains, 400, 0.5), slow)) < 90
+    assert record_worth(record(np.ones((4, chains, 400)))) is None
+    assert record_worth(None) is None
+
+
+def test_a_run_that_is_worth_few_draws_says_so(run):
+    assert run.converged
+    few = replace(run, mcse=np.sqrt(run.pip * (1 - run.pip) / 100))
+    (reason,) = doubts(few)
+    assert "worth about 100 independent draws" in reason
+    assert "up to 3 % of the posterior mass" in reason
 
 
 # --- exact masses

@@ -86,6 +86,31 @@ def test_a_mode_behind_a_descent_is_found(engine: str) -> None:
     assert [0, 1] in [mode.members.tolist() for mode in modes]
 
 
+def test_a_mode_behind_a_descent_that_takes_several_variables_at_once_is_found() -> None:
+    """Five effects among 60 blocks of near copies. No search that begins at the null model comes there, and the null model is
+    the best model that they find; rebuilding models of fixed sizes does."""
+    data = wv.datasets.simulate_blocks(n=40, p=1200, block=20, correlation=0.9, effects=5, seed=68)
+    target = wv.Problem(data.X, data.y, slab=wv.IndependentNormal(100), model_prior=wv.FixedInclusion(size=5))
+    assert target.p > finding.LARGE
+    best = find_modes(target)[0]
+    assert best.log_posterior > 3
+    assert data.truth is not None
+    blocks = set((np.flatnonzero(data.truth) // 20).tolist())
+    assert blocks < {int(j) // 20 for j in best.members}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.data.startswith("heredity")], ids=lambda c: c.id)
+def test_rebuilt_models_are_the_best_of_their_sizes(case: Case) -> None:
+    values, p = truth(case).log_joint, problem(case).p
+    size = np.array([bin(model).count("1") for model in range(len(values))])
+    for seed in (1, 2):
+        models = finding._rebuilt(problem(case), np.arange(p), [], p, seed)
+        assert [len(model) for model in models] == list(range(1, len(models) + 1))
+        for model in models:
+            number = sum(1 << int(j) for j in model)
+            assert values[number] == pytest.approx(values[size == len(model)].max(), abs=1e-6)
+
+
 def test_the_same_modes_every_time() -> None:
     first, second = (find_modes(hidden_pair()) for _ in range(2))
     assert [m.members.tolist() for m in first] == [m.members.tolist() for m in second]
@@ -151,3 +176,9 @@ def test_search_in_a_part_of_the_variables(case: Case, monkeypatch: pytest.Monke
     assert set(found) <= local_optima(case)
     values = truth(case).log_joint
     assert max(values[found]) == pytest.approx(values.max(), abs=1e-6)
+
+
+def test_a_search_that_is_over_before_anything_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LARGE", 3)
+    monkeypatch.setattr(finding, "scans_allowed", lambda _: 1)
+    assert all(isinstance(mode, Mode) for mode in finding._search(hidden_pair()))
