@@ -10,6 +10,7 @@ because the mean squared error of a chain falls like 1/time, the product does no
 the run is long enough. Errors are against a stored reference, whose own squared error is subtracted.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -69,7 +70,11 @@ LARGE_FLOOR = 0.5  # and above which no number is given
 
 
 def once(problem: wv.Problem, sampler: Any, draws: int, seed: int, averages: bool = True) -> wv.Posterior:
-    """One run: a single replicate on a single thread. Sequential Monte Carlo takes as many particles instead of draws."""
+    """One run: a single replicate on a single thread. Sequential Monte Carlo takes as many particles instead of draws.
+
+    Surrogates of responses that are not Gaussian are made once for each problem. With a copy of the problem, every run pays for its own.
+    """
+    problem = copy.copy(problem)
     if isinstance(sampler, wv.SequentialMonteCarlo):
         return runs.once(problem, replace(sampler, particles=draws), seed, averages)
     return runs.once(problem, sampler, seed, averages, draws=draws)

@@ -22,18 +22,24 @@ from scipy.linalg import cho_factor, cho_solve
 
 import whichvars as wv
 from benchmarks.common import Table, environment, number
-from benchmarks.problems import build
+from benchmarks.problems import LOGISTIC, build
 from whichvars import datasets
-from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, change, clear, new_chain
+from whichvars._kernels.chain import LOG_MARGINAL, NEW_LOG_MARGINAL, SCANNED, change, clear, new_chain
 from whichvars._kernels.count.averages import NEVER, NEXT_SCAN
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import evaluate
+from whichvars._kernels.family_evidence import evaluate_family_models
 from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.likelihood import FITS, N_ANSWERS, STEPS
 from whichvars._kernels.products import gram_cache
 from whichvars._kernels.propose.adapt import Adaptation, new_adaptation
+from whichvars._kernels.scan.scan import scan_odds
+from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.samplers import estimated
-from whichvars.samplers.contract import Run
+from whichvars.samplers.contract import Run, place_chain
+from whichvars.samplers.finding import find_modes
 from whichvars.samplers.seeding import replicate_seeds
+from whichvars.samplers.surrogates import scanned
 
 ROWS = 60
 SIZES = (100, 1_000, 22_576, 1_000_000)
@@ -518,6 +524,51 @@ def cache_from(rows: int) -> Iterator[None]:
         gram_cache.SHORTEST = before
 
 
+@entry
+def scan_often(target, chain, work, times):
+    return _scan_often(target, chain, work, times)
+
+
+@kernel
+def _scan_often(target, chain, work, times):
+    """Scan the chain's model from scratch, `times` times over."""
+    for _ in range(times):
+        chain.ints[SCANNED] = 0
+        scan_odds(target, chain, work)
+
+
+def fits_and_scans(effort: Effort) -> list[dict[str, Any]]:
+    """What a fit and a scan of the surrogate cost, where the response is not Gaussian: at the best model and its neighbours."""
+    out = []
+    for name in LOGISTIC:
+        problem = build(name)
+        view = scanned(problem)
+        best = np.sort(find_modes(view, 1)[0].members)
+        k, likelihood = len(best), view.likelihood()
+        models = [np.append(best, j) for j in np.setdiff1d(np.arange(problem.p), best)[:100]]
+        members, start = np.concatenate(models).astype(np.int32), np.arange(len(models) + 1) * (k + 1)
+        answers = np.zeros((len(models), N_ANSWERS))
+        target = view.target(k + 2)
+        chain, work = place_chain(view, new_chain(target, k + 2), new_memo(64), best), new_scan(target, k + 2)
+        times = max(2, effort.iterations // 20_000)
+        fits, scans = [], []
+        with view.works.borrow(likelihood, k + 1) as room:
+            for repeat in range(effort.repeats + 1):
+                clock = time.thread_time()
+                evaluate_family_models(likelihood, room, members, start, answers)
+                middle = time.thread_time()
+                scan_often(target, chain, work, times)
+                if repeat > 0:  # the first one compiles
+                    fits.append(1e6 * (middle - clock) / len(models))
+                    scans.append(1e6 * (time.thread_time() - middle) / times)
+            steps = room.ints[STEPS] / max(room.ints[FITS], 1)
+        about = f"n = {problem.n:,}, k = {k + 1}, {steps:.1f} steps of Newton's method"
+        out.append(row(f"µs for a fit with second-order evidence, {name}", fits, "", None, about))
+        about = f"p = {problem.p:,}, k = {k}"
+        out.append(row(f"µs for a scan of the surrogate from scratch, {name}", scans, "", None, about))
+    return out
+
+
 def engine_choice(effort: Effort) -> list[dict[str, Any]]:
     """Gram matrix against columns, with and without the cache of Gram columns, over a grid of n and p. Without the memo,
     which would hide what is measured."""
@@ -558,6 +609,7 @@ MEASUREMENTS: dict[str, Callable[[Effort], list[dict[str, Any]]]] = {
     "averages": averages,
     "auto": auto_memory,
     "exact": enumeration,
+    "fits": fits_and_scans,
     "choice": engine_choice,
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import whichvars as wv
-from benchmarks import hard
+from benchmarks import counts_and_classes, hard
 from benchmarks.common import ROOT
 from whichvars import datasets
 from whichvars.datasets import Dataset
@@ -260,6 +260,31 @@ PROBLEMS: dict[str, Named] = {
     "individual-off": Named(
         "made up: n = 9, p = 7 with a group, local empirical Bayes, beta-binomial; its reference is exact", hard.individual_off
     ),
+    "logistic200": Named(
+        "simulated classes: n = 500, p = 200, ten effects up to .7 on log odds, independent slab g = 1, h = 5/p",
+        partial(counts_and_classes.sparse, 500, 200, 0.7, 101),
+        partial(counts_and_classes.sparse_data, 500, 200, 0.7, 101),
+    ),
+    "logistic200-strong": Named(
+        "the same simulation with effects twice as large",
+        partial(counts_and_classes.sparse, 500, 200, 1.4, 101),
+        partial(counts_and_classes.sparse_data, 500, 200, 1.4, 101),
+    ),
+    "logistic2000": Named(
+        "simulated classes: n = 1,000, p = 2,000, ten effects up to .7 on log odds, independent slab g = 1, h = 5/p",
+        partial(counts_and_classes.sparse, 1000, 2000, 0.7, 103),
+        partial(counts_and_classes.sparse_data, 1000, 2000, 0.7, 103),
+    ),
+    "logistic2000-diffuse": Named(
+        "simulated classes: n = 300, p = 2,000, thirty effects of ±.4 on log odds, independent slab g = 1, h = 10/p",
+        counts_and_classes.diffuse,
+        counts_and_classes.diffuse_data,
+    ),
+    "breast-cancer": Named(
+        "breast cancer (Wisconsin): n = 569, p = 30, logistic, independent slab g = 1, h = 1/6",
+        counts_and_classes.breast_cancer,
+        counts_and_classes.breast_cancer_data,
+    ),
     # from here on: FINAL_CHECK
     "barrier12000": Named(
         "simulated: n = 50, p = 12,000, blocks of 20 columns correlated .9, five effects that need one another, independent slab g = 100, h = 5/p",
@@ -293,6 +318,9 @@ DEFAULT = (
     "blocks22576-2", "factors800", "clusters3000", "moving1500", "rare6000",
 )  # fmt: skip
 
+# Responses that are not Gaussian
+LOGISTIC = ("logistic200", "logistic200-strong", "logistic2000", "logistic2000-diffuse", "breast-cancer")
+
 # Kept for the final check. Nothing is chosen, tuned or tried on these: they were named, with their sizes, seeds and priors,
 # before any sampler was run on them, and differ in seed, dimension or data from the problems of their kind above. A reference
 # may be made, and `python -m benchmarks honesty --final` run, when the design is done.
@@ -314,12 +342,16 @@ def build(name: str) -> wv.Problem:
 
 
 def fingerprint(problem: wv.Problem) -> np.ndarray:
-    """A few numbers that change when the data, the slab or the model prior do; shape (9,)."""
+    """A few numbers that change when the data, the slab or the model prior do; shape (9,), or (12,) if the response is not Gaussian."""
     target = problem.target(0)
     design, slab, prior = target.design, target.slab, target.prior
     correlation = design.xty / np.sqrt(design.diagonal)
     weights = 1.0 + np.arange(len(correlation)) / len(correlation)  # so that the order counts too
+    family = []
+    if problem.fit_data is not None:
+        likelihood = problem.likelihood()
+        family = [likelihood.code, likelihood.slab, likelihood.evidence]
     return np.array([
         problem.n, problem.p, slab.nu, slab.code, slab.g, slab.ridge.sum(), np.abs(correlation) @ weights,
-        design.diagonal @ weights, prior.log_odds.sum() + prior.log_size[:10].sum(),
+        design.diagonal @ weights, prior.log_odds.sum() + prior.log_size[:10].sum(), *family,
     ])  # fmt: skip

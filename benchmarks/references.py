@@ -19,7 +19,7 @@ import numpy as np
 
 import whichvars as wv
 from benchmarks.common import ROOT, environment, number, plain
-from benchmarks.problems import PROBLEMS, build, fingerprint
+from benchmarks.problems import LOGISTIC, PROBLEMS, build, fingerprint
 from whichvars.sampling.exact import count_models
 
 FOLDER = ROOT / "benchmarks" / "references"
@@ -60,7 +60,7 @@ _TWICE_BY_MOVES = Recipe(sampler=wv.AddDeleteSwap(), second=wv.Hybrid())
 # How the references of problems are made, where that is not one run of Hybrid(). Behind a barrier the first run starts on both
 # sides of it, and the second one at the mode alone, where nearly all of the mass is.
 RECIPES: dict[str, Recipe] = {
-    **dict.fromkeys(("diabetes64", "boston-products", "expression4088", "expression22283", "wine164", "copies2000"), _TWICE),
+    **dict.fromkeys(("diabetes64", "boston-products", "expression4088", "expression22283", "wine164", "copies2000", *LOGISTIC), _TWICE),
     **dict.fromkeys(("concrete164", "spectra268", "spectra401"), _TWICE_BY_MOVES),
     **{
         name: Recipe(

@@ -28,6 +28,7 @@ _HOME = {
     "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_roc", "plot_calibration",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector"],
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,
+        plot_calibration,
         plot_changes,
         plot_coefficients,
         plot_correlation,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         plot_ladder,
         plot_model_size,
         plot_models,
+        plot_roc,
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior

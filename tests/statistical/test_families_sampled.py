@@ -36,21 +36,11 @@ def counts(family):
     return wv.Problem(X, y, family=family, slab=wv.GPrior(80.0))
 
 
-def averaged(family, slab, evidence="auto"):
-    """Something besides coefficients is averaged over: g, or the dispersion of counts."""
-    kind = "logistic" if family == "logistic" else "negative-binomial"
-    X, y = oracle.simulate(kind, 80, 5, 5, effect=0.6)
-    return wv.Problem(X, y, family=family, slab=slab, evidence=evidence)
-
-
 PROBLEMS = {
     "logistic": logistic_with_everything(),
     "logistic, g-prior with duplicates": logistic_with_everything(slab=wv.GPrior()),
     "Poisson": counts("poisson"),
     "negative binomial": counts(wv.NegativeBinomial(dispersion=1.5)),
-    "unknown dispersion": averaged("negative-binomial", wv.IndependentNormal(1.0)),
-    "mixture of g": averaged("logistic", wv.HyperGN()),
-    "mixture of g by BAS's formula": averaged("logistic", wv.CCH(1, 80), "bas"),
 }
 
 

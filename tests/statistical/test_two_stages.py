@@ -37,6 +37,7 @@ SEARCH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if
 SAMPLERS = {
     "Hybrid": wv.Hybrid(),
     "Hybrid, no exact weights": wv.Hybrid(exact_weights=False, moves=0),
+    "Hybrid, long bursts, small table": wv.Hybrid(moves=40, draw_rate=2.0, table_bytes=1, memo_slots=64),
     "TemperedGibbs": wv.TemperedGibbs(),
     "TemperedGibbs, small table": wv.TemperedGibbs(table_bytes=1, memo_slots=64),
     "SubsetGibbs": wv.SubsetGibbs(subset=4, anchors=1),
@@ -193,7 +194,7 @@ def test_strong_evidence() -> None:
     problem = PROBLEMS["strong counts"]()[1]
     truth = wv.exact(problem, progress=False)
     assert 0.05 < truth.pip[1] < 0.95
-    for name in ("Hybrid", "Hybrid, no exact weights", "TemperedGibbs", "SubsetGibbs"):
+    for name in SAMPLERS:
         sampler = wv.SubsetGibbs(subset=2, anchors=1) if name == "SubsetGibbs" else SAMPLERS[name]
         posterior = wv.sample(problem, sampler, draws=20_000, replicates=6, seed=2, progress=False)
         agree(posterior, truth, to_the_bit=False)

@@ -12,6 +12,8 @@ import pytest
 from whichvars.datasets import (
     Dataset,
     load_boston,
+    load_breast_cancer,
+    load_doctor_visits,
     load_growth,
     load_tecator,
     load_uscrime,
@@ -35,6 +37,7 @@ BOSTON = ["CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX"
         (load_growth, (72, 41), "growth"),
         (load_uscrime, (47, 15), "log_crime"),
         (lambda: load_uscrime(log=False), (47, 15), "crime"),
+        (load_doctor_visits, (2019, 9), "visits"),
         (lambda: simulate_ar(n=30, p=40), (30, 40), "y"),
         (lambda: simulate_blocks(n=30, p=45), (30, 45), "y"),
     ],
@@ -402,3 +405,18 @@ def test_simulators_refuse_bad_arguments(simulate, name, value, error):
     assert name in message
     if np.ndim(value) == 0:
         assert str(value) in message
+
+
+def test_breast_cancer_has_words_for_a_response():
+    data = load_breast_cancer()
+    assert data.X.shape == (569, 30)
+    assert np.isfinite(data.X.to_numpy()).all()
+    assert set(data.y) == {"benign", "malignant"}
+    assert data.y[data.X["mean_radius"] > 20].eq("malignant").all()
+    assert "CC BY 4.0" in data.note
+
+
+def test_doctor_visits_vary_more_than_their_mean():
+    y = load_doctor_visits().y
+    assert (y == y.round()).all()
+    assert y.var() > 5 * y.mean()

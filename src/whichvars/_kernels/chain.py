@@ -43,7 +43,10 @@ EVALUATIONS = 10  # marginal likelihoods computed
 SCANNED = 11  # leading variables whose rows of the last scan are current: see scan.py
 AVAILABLE = 12  # variables with parents whose parents are all in; 0 without heredity
 NEW_AVAILABLE = 13  # the same of the proposed model
-N_INTS = 14
+FITS = 14  # models fitted, where the response is not Gaussian
+JUDGED = 15  # proposals that came to the second of two stages, flips of a model once each
+UPHELD = 16  # those of them that were accepted there
+N_INTS = 17
 
 # places in Chain.floats
 LOG_MARGINAL = 0  # of the current model, untempered, relative to the null

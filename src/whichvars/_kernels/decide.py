@@ -33,7 +33,17 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, NEEDED, PASSED, PENDING, accept
+from whichvars._kernels.chain import (
+    ADDED,
+    DELETED,
+    JUDGED,
+    LOG_PROPOSAL,
+    NEEDED,
+    PASSED,
+    PENDING,
+    UPHELD,
+    accept,
+)
 from whichvars._kernels.count.tally import count_changes, count_time_in_model
 from whichvars._kernels.evaluate import evaluate, second_stage
 from whichvars._kernels.jit import inlined, kernel
@@ -83,6 +93,8 @@ def _judge_again(target, chain, memo, rng, log_ratio):
         chain.floats[LOG_PROPOSAL] = log_ratio
         return WAITING, log_ratio
     verdict = ACCEPTED if difference >= 0.0 or rng.random() < math.exp(difference) else REJECTED
+    ints[JUDGED] += 1
+    ints[UPHELD] += 1 if verdict == ACCEPTED else 0
     return verdict, log_ratio + min(difference, 0.0)
 
 

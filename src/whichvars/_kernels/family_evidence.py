@@ -81,16 +81,15 @@ UNDECIDED, BY_FORMULA, BY_POINTS = range(3)
 def second_order_correction(likelihood, work):
     """log m₂ − log m₁ of the model whose mode was found. Column by column, so that the sums run along rows of memory."""
     d, rows, whitened, factor = work.ints[WIDTH], work.rows, work.whitened, work.factor
-    columns, n = likelihood.columns, rows.shape[1]
+    columns, n = work.columns, rows.shape[1]
     for i in range(n):
         third, fourth = third_and_fourth(likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i])
         rows[THIRD, i] = likelihood.weights[i] * third
         rows[FOURTH, i] = likelihood.weights[i] * fourth
         rows[LEVERAGE, i] = 0.0
     for a in range(d):
-        c = work.column[a]
         for i in range(n):
-            whitened[a, i] = columns[c, i]
+            whitened[a, i] = columns[a, i]
         for t in range(a):
             x = factor[a, t]
             for i in range(n):

@@ -1,20 +1,58 @@
-"""Where the response is not Gaussian: the fit that a chain waits for (``A_FIT`` in ``chain.py``), and what a surrogate is made of."""
+"""Where the response is not Gaussian: the fit that a chain waits for (``A_FIT`` in ``chain.py``), and what a surrogate is made of.
+
+Kernels of Gaussian problems know nothing of fits: they stop, and are called again when the fit was made. The samplers that
+are used most have a second entry ``advance_with_fits`` that does so without going back to Python for each model.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from whichvars._kernels.chain import (
+    A_FIT,
     ADDED,
     BREAKDOWNS,
+    COLUMNS,
     DELETED,
     EVALUATIONS,
+    FITS,
     FITTED,
     NEEDED,
     SIZE,
 )
 from whichvars._kernels.densities import first_and_second
 from whichvars._kernels.family_evidence import log_evidence
-from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.likelihood import BROKEN
+from whichvars._kernels.jit import by_reference, entry, kernel
+from whichvars._kernels.likelihood import BROKEN, FitWork, Likelihood
+
+
+@by_reference
+class Fits(NamedTuple):
+    """What a kernel needs to fit models by itself."""
+
+    likelihood: Likelihood
+    work: FitWork
+    null: float  # log marginal likelihood of the null model
+
+
+def fit_cost(n: int, k: float) -> float:
+    """What a fit of a model of k columns costs, in nanoseconds, roughly: four steps of Newton's method and the second order."""
+    return n * (40.0 + k * k + k**3 / 15.0)
+
+
+@kernel
+def fit_if_room(fits, chain):
+    """Fit the proposed model if the chain waits for that and there is room for it; says whether that was done."""
+    ints, offsets, work = chain.ints, fits.likelihood.offsets, fits.work
+    if ints[NEEDED] != A_FIT:
+        return False
+    columns = ints[COLUMNS]
+    for i in range(ints[ADDED]):
+        columns += offsets[chain.added[i] + 1] - offsets[chain.added[i]]
+    if fits.likelihood.flat + columns > work.column.shape[0]:
+        return False
+    _fit_proposal(fits.likelihood, work, chain, fits.null)
+    return True
 
 
 @entry
@@ -46,6 +84,7 @@ def _fit_proposal(likelihood, work, chain, null):
     chain.floats[FITTED] = value - null if value > -np.inf else -np.inf
     chain.keys[2] = chain.keys[1]
     ints[EVALUATIONS] += 1
+    ints[FITS] += 1
     ints[BREAKDOWNS] += work.ints[BROKEN] - broken
     ints[NEEDED] = 0
 

@@ -35,6 +35,7 @@ from whichvars._kernels.densities import log_density
 from whichvars._kernels.evidence import BIC, INDEPENDENT, SMALLEST_TOLERANCE
 from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.linalg import dot
+from whichvars._kernels.products.stored import NOT_STORED, Stored, fill_column
 
 # Evidence
 EVIDENCE_AUTO, LAPLACE, SECOND_ORDER, IMPORTANCE, BAS = range(5)
@@ -70,7 +71,7 @@ STEP_LENGTH = 2  # between two values of the outer parameter
 N_OUTER = 3
 
 # rows of FitWork.vectors
-THETA, TRIAL, GRADIENT, STEP, DRAWN, CENTRE = range(6)
+THETA, TRIAL, GRADIENT, STEP, DRAWN, CENTRE, LENGTH = range(7)
 # rows of FitWork.rows
 ETA, SCORE, CURVATURE, THIRD, FOURTH, LEVERAGE, SCRATCH, TRIALS, OFFSET = range(9)
 
@@ -91,15 +92,21 @@ class Likelihood(NamedTuple):
     trials: np.ndarray  # (n,)
     weights: np.ndarray  # (n,)
     offset: np.ndarray  # (n,)
-    columns: np.ndarray  # (q + P, n): the flat columns, then the candidates
+    flat_columns: np.ndarray  # (q, n)
+    candidates: (
+        np.ndarray
+    )  # (P, n): times √w; the memory is that of ``Design.columns``. Or (0, 0), if they are stored:
+    stored: Stored  # as in ``Design``
+    root: np.ndarray  # (n,) √w
+    used: np.ndarray  # (n,) int64: the rows of stored columns that are used, or (0,) if all are
     start: np.ndarray  # (q,) δ at the null model's mode
     offsets: np.ndarray  # (p + 1,) int64: variable j owns candidates offsets[j] … offsets[j + 1] − 1
     keys: np.ndarray  # (p,) uint64
     ridge: np.ndarray  # (P,) 1/g_j for the independent slab
-    # for slabs that need full rank: columns of unit length, (P, n), whose products are those of the candidates, orthogonal to the
-    # flat ones, in the metric of the null model's information (g-prior) or of the weights; and the lengths they had, (P,)
-    spanning: np.ndarray
-    lengths: np.ndarray
+    # for slabs that need full rank: the square root of the metric in which candidates are orthogonal to the flat columns, which is the
+    # null model's information (g-prior) or the weights (BIC), (n,); and an orthonormal basis of the flat columns in it, (q, n)
+    metric: np.ndarray
+    flat_basis: np.ndarray
     g: float
     log_rows: float  # log n
     # (POINTS_EACH, SOBOL_DIMENSIONS) uint32: points without scrambling, as binary fractions
@@ -123,8 +130,11 @@ class FitWork(NamedTuple):
 
     ints: np.ndarray  # (N_FIT_INTS,) int64
     members: np.ndarray  # (capacity,) int64: the model's variables, ascending
-    column: np.ndarray  # (capacity,) int64: rows of Likelihood.columns
-    vectors: np.ndarray  # (6, capacity)
+    column: np.ndarray  # (capacity,) int64: those of J among all, the flat ones first
+    columns: np.ndarray  # (capacity, n): Jᵀ
+    spanning: np.ndarray  # (capacity or 0, n): see Likelihood.metric
+    whole: np.ndarray  # (1, N or 0): a stored column with the rows that are left out
+    vectors: np.ndarray  # (7, capacity)
     factor: np.ndarray  # (capacity, capacity): L, with its diagonal
     prior: np.ndarray  # (capacity, capacity): P, by place in J; rows and columns of the flat part are 0
     rows: np.ndarray  # (9, n)
@@ -137,11 +147,15 @@ class FitWork(NamedTuple):
 def new_fit_work(likelihood: Likelihood, capacity: int) -> FitWork:
     """Memory for models of up to `capacity` columns."""
     width, n = likelihood.flat + capacity, len(likelihood.y)
+    spans = 0 if likelihood.slab == INDEPENDENT else width
     return FitWork(
         ints=np.zeros(N_FIT_INTS, np.int64),
         members=np.zeros(width + 1, np.int64),
         column=np.zeros(width, np.int64),
-        vectors=np.zeros((6, width)),
+        columns=np.zeros((width, n)),
+        spanning=np.zeros((spans, n)),
+        whole=np.zeros((1, len(likelihood.stored.basis))),
+        vectors=np.zeros((7, width)),
         factor=np.zeros((width, width)),
         prior=np.zeros((width, width)),
         rows=np.zeros((9, n)),
@@ -180,6 +194,7 @@ def prepare(likelihood, work):
             column[d] = q + c
             d += 1
     work.ints[WIDTH] = d
+    _fetch_columns(likelihood, work)
     prior = work.prior
     for a in range(d):
         for b in range(a + 1):
@@ -196,14 +211,56 @@ def prepare(likelihood, work):
 
 
 @kernel
+def _fetch_columns(likelihood, work):
+    """Copy the columns of J to where they are adjacent."""
+    q, d, n = likelihood.flat, work.ints[WIDTH], work.rows.shape[1]
+    columns, stored, root = work.columns, likelihood.stored, likelihood.root
+    for a in range(q):
+        for i in range(n):
+            columns[a, i] = likelihood.flat_columns[a, i]
+    for a in range(q, d):
+        c = work.column[a] - q
+        if stored.code == NOT_STORED:
+            for i in range(n):
+                columns[a, i] = likelihood.candidates[c, i] / root[i]
+            continue
+        fill_column(stored, c, work.whole, 0)
+        for i in range(n):
+            row = likelihood.used[i] if likelihood.used.shape[0] > 0 else i
+            columns[a, i] = work.whole[0, row] / root[i]
+
+
+@kernel
+def _fetch_spanning(likelihood, work):
+    """The candidates of J orthogonal to the flat columns, in the metric of the slab and of unit length; the lengths they had are left
+    in the row LENGTH of ``vectors``."""
+    q, d, n = likelihood.flat, work.ints[WIDTH], work.rows.shape[1]
+    spanning, basis = work.spanning, likelihood.flat_basis
+    for a in range(q, d):
+        for i in range(n):
+            spanning[a, i] = work.columns[a, i] * likelihood.metric[i]
+        for _ in range(2):  # twice, for accuracy
+            for b in range(q):
+                x = dot(spanning, a, basis, b)
+                for i in range(n):
+                    spanning[a, i] -= x * basis[b, i]
+        length = math.sqrt(dot(spanning, a, spanning, a))
+        work.vectors[LENGTH, a] = length
+        if length > 0.0:
+            for i in range(n):
+                spanning[a, i] /= length
+
+
+@kernel
 def _prepare_spanning(likelihood, work):
     """The same for slabs that need full rank; P is that of the g-prior, and 0 where the likelihood is maximised."""
     q, d = likelihood.flat, work.ints[WIDTH]
-    column, factor, prior = work.column, work.factor, work.prior
+    factor, prior = work.factor, work.prior
+    _fetch_spanning(likelihood, work)
     half = 0.0
     for a in range(q, d):
         for b in range(q, a + 1):
-            prior[a, b] = dot(likelihood.spanning, column[a] - q, likelihood.spanning, column[b] - q)
+            prior[a, b] = dot(work.spanning, a, work.spanning, b)
     for a in range(q, d):
         for b in range(q, a + 1):
             x = prior[a, b]
@@ -215,12 +272,12 @@ def _prepare_spanning(likelihood, work):
                 if not x > SMALLEST_TOLERANCE:
                     return -np.inf
                 factor[a, a] = math.sqrt(x)
-                half += 0.5 * math.log(x) + math.log(likelihood.lengths[column[a] - q])
+                half += 0.5 * math.log(x) + math.log(work.vectors[LENGTH, a])
     for a in range(q, d):
         for b in range(q, a + 1):
             x = 0.0
             if at_the_mode(likelihood):
-                lengths = likelihood.lengths[column[a] - q] * likelihood.lengths[column[b] - q]
+                lengths = work.vectors[LENGTH, a] * work.vectors[LENGTH, b]
                 x = prior[a, b] * lengths / likelihood.g
             prior[a, b] = x
             prior[b, a] = x
@@ -238,14 +295,14 @@ def at_the_mode(likelihood):
 @kernel
 def fill_predictor(likelihood, work, which):
     """η in the row ETA, at the θ in row `which` of ``vectors``."""
-    rows, columns = work.rows, likelihood.columns
+    rows, columns = work.rows, work.columns
     n = rows.shape[1]
     for i in range(n):
         rows[ETA, i] = rows[OFFSET, i]
     for a in range(work.ints[WIDTH]):
-        c, x = work.column[a], work.vectors[which, a]
+        x = work.vectors[which, a]
         for i in range(n):
-            rows[ETA, i] += x * columns[c, i]
+            rows[ETA, i] += x * columns[a, i]
 
 
 @kernel

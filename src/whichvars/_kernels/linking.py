@@ -1,5 +1,5 @@
-"""Kernels are lowered only; the entries that call them make machine code. One of three files that know Numba from inside (the
-others: references.py, shipped.py).
+"""Kernels are lowered only; the entries that call them make machine code. One of four files that know Numba from inside (the
+others: references.py, shipped.py, shortcuts.py).
 
 By itself Numba optimises every function together with all that it calls, makes machine code of it, and does the same again for each
 caller: what is at the bottom is compiled as often as there are functions above it. Nobody but other kernels calls a kernel, so here it
@@ -30,6 +30,8 @@ from numba.core.compiler import Compiler, Flags, compile_result
 from numba.core.funcdesc import default_mangler
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import unliteral
+
+from whichvars._kernels import shortcuts
 
 # what is overridden or used here and not meant for others
 PRIVATE = (
@@ -327,7 +329,7 @@ class EntryCompiler(_QuickCompiler):
     def compile_extra(self, function: Any) -> Any:
         self.state.library = EntryLibrary(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
-        with _no_collection():
+        with _no_collection(), shortcuts.in_use():
             return super().compile_extra(function)
 
 
@@ -401,4 +403,4 @@ def _no_collection() -> Iterator[None]:
 
 def missing() -> list[str]:
     """What this file uses of Numba and this Numba does not have."""
-    return [name for name in PRIVATE if not hasattr(JITCodeLibrary, name)]
+    return [name for name in PRIVATE if not hasattr(JITCodeLibrary, name)] + shortcuts.missing()

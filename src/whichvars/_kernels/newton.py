@@ -45,7 +45,7 @@ def _expand(likelihood, work, bounded):
     """Gradient and factor of H at the current θ and η; with `bounded`, of what H would be if every row had the largest curvature that
     it can have (counts: here or at its own mean), and made positive definite. False where that fails."""
     d, q = work.ints[WIDTH], likelihood.flat
-    rows, vectors, columns, column = work.rows, work.vectors, likelihood.columns, work.column
+    rows, vectors, columns = work.rows, work.vectors, work.columns
     scale = work.outer[SCALE]
     for i in range(rows.shape[1]):
         first, second = first_and_second(likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i])
@@ -54,25 +54,23 @@ def _expand(likelihood, work, bounded):
         rows[SCORE, i] = likelihood.weights[i] * first
         rows[CURVATURE, i] = likelihood.weights[i] * second
     for a in range(d):
-        c = column[a]
-        slope = dot(rows, SCORE, columns, c)
+        slope = dot(rows, SCORE, columns, a)
         for b in range(q, d):
             slope -= scale * work.prior[a, b] * vectors[THETA, b]
         vectors[GRADIENT, a] = slope
-    return _factor(likelihood, work, bounded)
+    return _factor(work, bounded)
 
 
 @kernel
-def _factor(likelihood, work, bounded):
+def _factor(work, bounded):
     """The factor of H with the curvatures of the rows; False where H is not positive definite."""
-    rows, factor, columns, column = work.rows, work.factor, likelihood.columns, work.column
+    rows, factor, columns = work.rows, work.factor, work.columns
     d, n, scale = work.ints[WIDTH], rows.shape[1], work.outer[SCALE]
     for a in range(d):
-        c = column[a]
         for i in range(n):
-            rows[SCRATCH, i] = rows[CURVATURE, i] * columns[c, i]
+            rows[SCRATCH, i] = rows[CURVATURE, i] * columns[a, i]
         for b in range(a + 1):
-            factor[a, b] = dot(rows, SCRATCH, columns, column[b]) + scale * work.prior[a, b]
+            factor[a, b] = dot(rows, SCRATCH, columns, b) + scale * work.prior[a, b]
     for a in range(d):
         for b in range(a + 1):
             x = factor[a, b]
@@ -115,15 +113,15 @@ def _newton_step(work):
 
 
 @kernel
-def _largest_move(likelihood, work):
+def _largest_move(work):
     """The largest change of an η by the step."""
-    rows, columns = work.rows, likelihood.columns
+    rows, columns = work.rows, work.columns
     for i in range(rows.shape[1]):
         rows[SCRATCH, i] = 0.0
     for a in range(work.ints[WIDTH]):
-        c, x = work.column[a], work.vectors[STEP, a]
+        x = work.vectors[STEP, a]
         for i in range(rows.shape[1]):
-            rows[SCRATCH, i] += x * columns[c, i]
+            rows[SCRATCH, i] += x * columns[a, i]
     largest = 0.0
     for i in range(rows.shape[1]):
         largest = max(largest, abs(rows[SCRATCH, i]))
@@ -138,8 +136,8 @@ def _start(likelihood, work):
         for i in range(rows.shape[1]):
             rows[CURVATURE, i] = reference[0, i]
         for a in range(d):
-            vectors[GRADIENT, a] = dot(reference, 1, likelihood.columns, work.column[a])
-        if _factor(likelihood, work, False):
+            vectors[GRADIENT, a] = dot(reference, 1, work.columns, a)
+        if _factor(work, False):
             _newton_step(work)
             for a in range(d):
                 vectors[THETA, a] = vectors[STEP, a]
@@ -155,10 +153,10 @@ def _start(likelihood, work):
 
 
 @kernel
-def _make_small_step(likelihood, work):
+def _make_small_step(work):
     """Make the step if it changes no η by more than SMALL_MOVE; says whether it was made. The curvature of no row changes by much
     then, so that a whole step of Newton's method is safe, and no log density need be computed."""
-    if not _largest_move(likelihood, work) <= SMALL_MOVE:
+    if not _largest_move(work) <= SMALL_MOVE:
         return False
     rows, vectors = work.rows, work.vectors
     for a in range(work.ints[WIDTH]):
@@ -203,13 +201,13 @@ def _ascend(likelihood, work):
                 return value, LOST
         decrement = _newton_step(work)
         flat = decrement < ALMOST and not at_the_mode(likelihood)
-        if flat and _largest_move(likelihood, work) > STILL_MOVING:
+        if flat and _largest_move(work) > STILL_MOVING:
             return log_joint(likelihood, work, THETA), TO_INFINITY
         if not decrement > CLOSE:
             how = LOST if bounded or math.isnan(decrement) else FOUND
             return log_joint(likelihood, work, THETA), how
         ints[STEPS] += 1
-        if not bounded and _make_small_step(likelihood, work):
+        if not bounded and _make_small_step(work):
             known = False
             continue
         if not known:

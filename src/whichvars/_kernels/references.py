@@ -1,4 +1,5 @@
-"""Named tuples that kernels take as one pointer. One of three files that know Numba from inside (the others: linking.py, shipped.py).
+"""Named tuples that kernels take as one pointer. One of four files that know Numba from inside (the others: linking.py,
+shipped.py, shortcuts.py).
 
 Numba passes a named tuple by value: a chain alone is some thirty arrays of seven to nine words each, an argument apiece of every
 function on the way down, and LLVM pays for each. Here an entry writes all fields of a named tuple, once a call, into one *block* of
@@ -162,7 +163,7 @@ def _read_field(
     if isinstance(field, types.NamedTuple):
         return start
     if isinstance(field, types.Array):
-        return _read_array(context, builder, field, start)
+        return builder.call(_reader(context, builder.module, field), [start])
     model = context.data_model_manager[field]
     return model.from_data(builder, _load(builder, start, 0, model.get_data_type()))
 
@@ -181,6 +182,20 @@ def _find_block(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.
     block, index = args
     bytes_each = WORD(_words(sig.return_type.fields) * WORD_BYTES)
     return builder.gep(block, [builder.mul(index, bytes_each)], inbounds=True)
+
+
+def _reader(context: Any, module: ir.Module, field: types.Array) -> ir.Function:
+    """The function of a module that reads arrays of this type. LLVM inlines it; written out at every place that names a field, it would
+    be a fifth of all that kernels are translated to."""
+    name = f"whichvars.read.{field.dtype}.{field.ndim}{field.layout}"
+    if name not in module.globals:
+        kind = ir.FunctionType(context.get_value_type(field), [POINTER])
+        reader = ir.Function(module, kind, name)
+        reader.linkage = "linkonce_odr"
+        reader.attributes.add("alwaysinline")
+        builder = ir.IRBuilder(reader.append_basic_block())
+        builder.ret(_read_array(context, builder, field, reader.args[0]))
+    return module.globals[name]
 
 
 def _read_array(context: Any, builder: ir.IRBuilder, field: types.Array, start: ir.Value) -> ir.Value:

@@ -1,5 +1,5 @@
-"""Machine code that came with the package, so that nothing has to be compiled. One of three files that know Numba
-from inside (the others: linking.py, references.py).
+"""Machine code that came with the package, so that nothing has to be compiled. One of four files that know Numba
+from inside (the others: linking.py, references.py, shortcuts.py).
 
 A wheel may hold the machine code of every entry: one object file each, for one or more *levels* of processors, in a folder per level
 with an index. ``write`` makes such a folder while a wheel is built, from what Numba has compiled then; ``find`` chooses the best level

@@ -10,6 +10,8 @@ from whichvars.errors import DataError
 
 BUNDLED = {
     "boston": ("load_boston", "house values of 506 districts, 13 variables"),
+    "breast-cancer": ("load_breast_cancer", "benign or malignant, 569 breast masses, 30 variables"),
+    "doctor-visits": ("load_doctor_visits", "visits to a doctor in a year, 2,019 rows, 9 variables"),
     "growth": ("load_growth", "economic growth of 72 countries, 41 variables"),
     "tecator": ("load_tecator", "fat content of 172 pieces of meat, 100 wavelengths"),
     "uscrime": ("load_uscrime", "crime in 47 US states in 1960, 15 variables"),

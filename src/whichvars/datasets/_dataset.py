@@ -16,7 +16,7 @@ class Dataset(NamedTuple):
     X : pandas.DataFrame
         The covariates, n rows by p named columns, all of them floats without missing values.
     y : pandas.Series
-        The response, n values with the index of ``X`` and a name.
+        The response, n values with the index of ``X`` and a name: numbers, or words if there are two classes.
     note : str
         What the data are, n and p, where they come from and under which licence.
     truth : pandas.Series or None

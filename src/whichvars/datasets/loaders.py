@@ -275,3 +275,82 @@ def load_uscrime(log: bool = True) -> Dataset:
         "figures are facts; MASS itself is under the GPL and none of its code or text is used here."
     )
     return Dataset(X, frame["y"].rename("log_crime" if log else "crime"), note)
+
+
+def load_breast_cancer() -> Dataset:
+    """Cell nuclei of 569 breast masses, benign or malignant, with 30 measurements of each mass.
+
+    A response of two values, for logistic regression. Radius, perimeter and area of the nuclei are nearly the same measurement, so that
+    many variables can stand in for one another.
+
+    Returns
+    -------
+    Dataset
+        ``X`` of shape (569, 30), columns as recorded; ``y`` named ``diagnosis`` with the values ``"benign"`` and ``"malignant"``.
+
+    Notes
+    -----
+    The file is that of scikit-learn, which is installed with this package.
+
+    References
+    ----------
+    Street, W. N., Wolberg, W. H. and Mangasarian, O. L. (1993). Nuclear feature extraction for breast tumor diagnosis. IS&T/SPIE
+    International Symposium on Electronic Imaging 1905, 861–870.
+
+    Examples
+    --------
+    >>> from whichvars.datasets import load_breast_cancer
+    >>> data = load_breast_cancer()
+    >>> data.X.shape, data.y.value_counts().to_dict()
+    ((569, 30), {'benign': 357, 'malignant': 212})
+    """
+    from sklearn.datasets import load_breast_cancer as load
+
+    bunch = load(as_frame=True)
+    X = bunch.data.astype(float).rename(columns=lambda name: name.replace(" ", "_"))
+    y = bunch.target.map(dict(enumerate(map(str, bunch.target_names)))).rename("diagnosis")
+    note = (
+        f"Diagnosis of breast masses by measurements of their cell nuclei (Street, Wolberg and Mangasarian 1993). n = {len(X)}, "
+        f"p = {X.shape[1]}, columns as recorded. Source: the UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic), "
+        "as scikit-learn has it. Licence: CC BY 4.0."
+    )
+    return Dataset(X, y, note)
+
+
+def load_doctor_visits() -> Dataset:
+    """Visits to a doctor in a year, with nine covariates on insurance and health: every tenth row of the RAND experiment.
+
+    Counts that vary far more than their mean: their variance is seven times their mean. With Poisson regression nearly every
+    variable seems to matter; negative binomial regression is the right model for them.
+
+    Returns
+    -------
+    Dataset
+        ``X`` of shape (2019, 9), columns as recorded; ``y`` named ``visits``, whole numbers.
+
+    Notes
+    -----
+    The covariates are ``log_coinsurance``, the logarithm of one plus the share of costs that the insured pay, in per cent;
+    ``individual_deductible``, 1 if the plan has an individual deductible; ``log_incentive``, the logarithm of the payment for taking
+    part; ``log_max_expenditure``, that of the largest expenditure a year; ``physical_limitation``, 0 or 1; ``chronic_diseases``, an
+    index of their number; and the health as people rate it themselves: ``health_good``, ``health_fair`` and ``health_poor``, where
+    none of them means excellent. A person may have several rows, one for each year.
+
+    References
+    ----------
+    Cameron, A. C. and Trivedi, P. K. (2005). Microeconometrics: Methods and Applications. Cambridge University Press.
+
+    Examples
+    --------
+    >>> from whichvars.datasets import load_doctor_visits
+    >>> data = load_doctor_visits()
+    >>> data.X.shape, round(float(data.y.mean()), 2), round(float(data.y.var()), 2)
+    ((2019, 9), 2.92, 21.24)
+    """
+    frame = _read("doctor_visits.csv")
+    X = frame.drop(columns="visits").astype(float)
+    note = (
+        f"Visits to a doctor in a year, RAND Health Insurance Experiment, every tenth row. n = {len(X)}, p = {X.shape[1]}, columns as "
+        "recorded. Source: randhie of statsmodels (Cameron and Trivedi 2005). Licence: public domain."
+    )
+    return Dataset(X, frame["visits"].astype(float), note)

@@ -23,12 +23,12 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_count, check_posterior, doubt, most_probable, one_blas_thread
-from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.t_mixture import log_t_constant
 from whichvars.problem.columns import gram_of
+from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def plot_coefficients(
     The height of the spike is the probability that the variable is out, so that its coefficient is 0, with the error bar of
     that probability. The density is that of the coefficient if the variable is in, and its height is the probability of
     that. Coefficients are standardised, :math:`\beta_j\, s_j / s_y`: by how many standard deviations y changes with one
-    standard deviation of the column, both after regression on the always-included columns. Densities are averages over the
-    3,000 models of largest weight.
+    standard deviation of the column, both after regression on the always-included columns. If the family is not Gaussian, they are
+    changes of the linear predictor, such as log odds, for one standard deviation of the column. Densities are averages over the 3,000
+    models of largest weight.
 
     Parameters
     ----------
@@ -78,7 +79,6 @@ def plot_coefficients(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['Ed', 'Time']
     """
-    gaussian_only(posterior.problem, "plot_coefficients()", "coefficients() has the numbers")
     check_posterior(posterior)
     problem = posterior.problem
     if names is None:
@@ -115,7 +115,12 @@ def plot_coefficients(
     name_rows(ax, [problem.columns_used[c] for c in columns], fontsize=9)
     ax.set_ylim(len(columns) - 0.75, -1.0)
     ax.set_xlim(_where_dense(grid, densities))
-    ax.set_xlabel("standardised coefficient")
+    family = problem.family
+    ax.set_xlabel(
+        "standardised coefficient"
+        if isinstance(family, Gaussian)
+        else f"change of the {family.link} for one standard deviation"
+    )
     legend_above(ax, "right", ncols=2, doubt=doubt(posterior))
     return ax
 
@@ -143,7 +148,10 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
         kept = KeptModels(
             kept.members[: kept.start[n]], kept.start[: n + 1], kept.weight[:n] / kept.weight[:n].sum()
         )
-    length = np.sqrt(posterior.problem.target(0).design.diagonal)
+    problem = posterior.problem
+    length = np.sqrt(problem.target(0).design.diagonal)
+    if not isinstance(problem.family, Gaussian):
+        length = problem.column_spread / problem.column_units
     found: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
     with one_blas_thread():
         for fit in fits(posterior.problem, kept, drop=DENSITY_DROP):

@@ -84,7 +84,7 @@ def _missing_replicates(posterior: "Posterior") -> list[str]:
     if asked is None or posterior.replicate_pips is None or len(posterior.replicate_pips) >= asked:
         return []
     return [
-        f"only {len(posterior.replicate_pips)} of {_count(asked, 'replicate')} had counted anything when the run ended, so that "
+        f"only {len(posterior.replicate_pips)} of {count(asked, 'replicate')} had counted anything when the run ended, so that "
         "there is less to compare than was asked for. Give it more time"
     ]
 
@@ -127,7 +127,7 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     error = np.nan_to_num(posterior.mcse)
     draws_error = np.nan_to_num(posterior.frequency_mcse)
     # a share of draws that was never or always seen may still be off by a few draws in all of them
-    counted = max(float(effective_count(posterior)), 1.0)
+    counted = max(float(effectivecount(posterior)), 1.0)
     draws_error = np.hypot(draws_error, np.sqrt(pip * (1 - pip) / counted))
     most = max(3.0, float(ndtri(1 - 0.005 / p)))
     by_models, models_error = model_pips(posterior.kept, p)
@@ -164,7 +164,7 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     return found[:1]
 
 
-def effective_count(posterior: "Posterior") -> float:
+def effectivecount(posterior: "Posterior") -> float:
     """About how many independent draws the shares of draws rest on: the median over variables that moved."""
     share, error = posterior.frequencies, posterior.frequency_mcse
     assert share is not None
@@ -347,13 +347,10 @@ def disagreement(posterior: "Posterior") -> str:
     )
     j = int(np.argmax(np.ptp(pips, axis=0)))
     return (
-        f"replicates disagree on {_count(len(apart), 'variable')}, most on {posterior.problem.names[j]!r}: inclusion "
+        f"replicates disagree on {count(len(apart), 'variable')}, most on {posterior.problem.names[j]!r}: inclusion "
         f"probabilities from {pips[:, j].min():.2f} to {pips[:, j].max():.2f}. They are in different groups of good "
         f"models: {remedy}"
     )
-
-
-# --- in words
 
 
 def lost_arithmetic(posterior: "Posterior") -> list[str]:
@@ -363,12 +360,12 @@ def lost_arithmetic(posterior: "Posterior") -> list[str]:
     if broken:
         why = "at very different scales: use scale='unit'" if gaussian else "or offsets too far apart"
         found.append(
-            f"{_count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given no mass; columns are nearly collinear {why}"
+            f"{count(broken, 'model')} could not be factorised to working precision and {'was' if broken == 1 else 'were'} given no mass; columns are nearly collinear {why}"
         )
     infinite = posterior.troubles.get("diverging", 0)
     if infinite and posterior.problem.evidence == "bas":
         found.append(
-            f"{_count(infinite, 'model')} separated the response, so that the likelihood has no maximum, and "
+            f"{count(infinite, 'model')} separated the response, so that the likelihood has no maximum, and "
             f"{'was' if infinite == 1 else 'were'} given no mass: BAS's formula has no meaning there. Use evidence='auto'"
         )
     if posterior.troubles.get("perfect_fits"):
@@ -379,122 +376,5 @@ def lost_arithmetic(posterior: "Posterior") -> list[str]:
     return found
 
 
-def explain(posterior: "Posterior") -> str:
-    """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
-    verdict, *rest = trust(posterior)
-    what = [_what(posterior), verdict] if not doubts(posterior) else [verdict, _what(posterior)]
-    return "\n".join([*what, *rest])
-
-
-def trust(posterior: "Posterior") -> list[str]:
-    """How far to believe it and how it was computed: all that ``explain`` says but for the answer, by paragraph. The
-    verdict comes first."""
-    if posterior.models.exact:
-        lines = [_verdict(posterior)]
-    else:
-        lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
-    return lines + [f"Note: {warning}." for warning in (*posterior.warnings, *lost_arithmetic(posterior))]
-
-
-def _what(posterior: "Posterior") -> str:
-    problem, pip = posterior.problem, posterior.pip
-    order = np.argsort(-pip, kind="stable")
-    likely = [problem.names[j] for j in order if pip[j] >= 0.5]
-    text = f"{_count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
-    listed = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
-    sizes = np.cumsum(posterior.sizes)
-    low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
-    spread = f"{low}" if low == high else f"{low} to {high}"
-    return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
-
-
-def _exactly(posterior: "Posterior") -> str:
-    if posterior.reweighting_ess is not None:
-        return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
-    rest = " but for importance sampling's noise" if posterior.warnings else ", without Monte Carlo error"
-    return f"All {posterior.iterations:,} models were looked at: the probabilities are exact{rest}."
-
-
-def _how(posterior: "Posterior") -> list[str]:
-    name = posterior.sampler.split("(")[0]  # without its settings
-    replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
-    runs = f" in {_count(replicates, 'independent run')}" if replicates else ""
-    lines = [f"{name} made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}."]
-    if posterior.chosen:
-        lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
-    if posterior.reweighting_ess is not None:
-        lines.append(
-            "The draws were made under other priors and given new weights; "
-            f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
-        )
-    return lines
-
-
-STOPPED = {
-    "draws": ", as many as were asked for",
-    "target_mcse": " and stopped because every probability was as accurate as asked for",
-    "budget": " and stopped because the time was up",
-    "interrupted": " and was interrupted; the answer is what was counted until then",
-}
-
-
-def _verdict(posterior: "Posterior") -> str:
-    reasons = doubts(posterior)
-    if reasons:
-        return f"Do not trust these numbers yet: {'; moreover, '.join(reasons)}."
-    if posterior.models.exact:
-        return _exactly(posterior)
-    mcse = posterior.mcse
-    j = int(np.nanargmax(mcse))
-    digits = (
-        "to three digits"
-        if mcse[j] < 0.0005
-        else "to two digits"
-        if mcse[j] < 0.005
-        else "about to the first digit"
-        if mcse[j] > 0.02
-        else "to 0.02 or so"
-    )
-    return (
-        f"Accurate enough: the least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a "
-        f"Monte Carlo error of {mcse[j]:.2g}; read probabilities {digits}."
-    )
-
-
-def _unseen(posterior: "Posterior") -> list[str]:
-    count = int(never_in(posterior).sum())
-    if not count:
-        return []
-    table = diagnostic_table(posterior)
-    draws = effective_draws(table.loc[table.index.isin([SIZE, LOG_POSTERIOR])], table)
-    if not np.isfinite(draws):
-        return [
-            f"{_count(count, 'variable')} never came up; their probabilities are small, but how small cannot be told."
-        ]
-    return [
-        f"{_count(count, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
-        f"(the run is worth about {draws:,.0f} independent draws)."
-    ]
-
-
-def _agree(posterior: "Posterior") -> list[str]:
-    """How far the other estimates are from the one reported."""
-    if posterior.frequencies is None:
-        return []
-    others = {"the best models' exact ratios": renormalised_pips(posterior.models, posterior.problem.p)}
-    if posterior.rao_blackwell is not None:
-        others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
-    away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = "; ".join(
-        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
-    )
-    caution = (
-        " The exact ratios are biased where many models were not visited."
-        if max(away.values()) > 0.05
-        else ""
-    )
-    return [f"Probabilities counted from the draws, and calculated otherwise: {text}.{caution}"]
-
-
-def _count(n: int, noun: str) -> str:
+def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The posterior of the dispersion of negative binomial counts, averaged over models."""
+"""The posterior of the dispersion of negative binomial counts: averaged over models, and at a few values in each of them."""
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from whichvars.problem.problem import Problem
 LIGHT = 1e-4
 # values of log r per unit at which densities are added up, and most of them
 PER_UNIT, MOST_VALUES = 2000, 20_000
+# values of r over which predictions are averaged; the mass that may lie beyond the first and the last of them; and the most models of
+# which each has its own posterior of r
+VALUES, BEYOND, MOST_OWN = 15, 1e-6, 3000
 
 
 def dispersion_summary(problem: Problem, kept: KeptModels, interval: float) -> pd.Series:
@@ -25,10 +28,56 @@ def dispersion_summary(problem: Problem, kept: KeptModels, interval: float) -> p
         raise DataError(f"family={family} has no dispersion; it is for NegativeBinomial()")
     if family.dispersion is not None:
         raise DataError(f"the dispersion is known, {family}; NegativeBinomial() estimates it")
-    order = np.argsort(-kept.weight, kind="stable")
-    heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), 1 - LIGHT))]
-    some = kept.some(heavy)
+    some = _heavy(kept, len(kept))[1]
+    grid, total = _average(some, _log_densities(problem, some))
+    below = np.cumsum(total) - total / 2
+    ends = np.exp(np.interp([0.5, (1 - interval) / 2, (1 + interval) / 2], below, grid))
+    return pd.Series(
+        {"mean": float(total @ np.exp(grid)), "median": ends[0], "lower": ends[1], "upper": ends[2]},
+        name="dispersion",
+    )
+
+
+def dispersion_values(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, np.ndarray]:
+    """Values of r, (L,), and their probabilities in each model, (models, L). A Gaussian or Poisson response has one value, infinity; a
+    known dispersion is the only value.
+
+    Values of an unknown r have equal distances in log r. Light models, and those beyond the MOST_OWN heaviest, have the average's
+    probabilities.
+    """
+    family = problem.family
+    if not isinstance(family, NegativeBinomial) or family.dispersion is not None:
+        known = family.dispersion if isinstance(family, NegativeBinomial) else None
+        return np.array([np.inf if known is None else known]), np.ones((len(kept), 1))
+    heavy, some = _heavy(kept, MOST_OWN)
     densities = _log_densities(problem, some)
+    grid, total = _average(some, densities)
+    ends = np.interp([BEYOND, 1 - BEYOND], np.cumsum(total), grid)
+    values = np.linspace(ends[0], ends[1], VALUES)
+    own = np.zeros((len(some), VALUES))
+    for row, (x, log) in zip(own, densities):
+        inside = (values >= x[0]) & (values <= x[-1])
+        row[inside] = np.exp(CubicSpline(x, log)(values[inside]))
+        if not row.any():  # narrower than the distance of the values
+            row[np.argmin(np.abs(values - x[np.argmax(log)]))] = 1.0
+    own /= own.sum(axis=1, keepdims=True)
+    average = some.weight @ own / some.weight.sum()
+    probabilities = np.tile(average, (len(kept), 1))
+    probabilities[heavy] = own
+    return np.exp(values), probabilities
+
+
+def _heavy(kept: KeptModels, most: int) -> tuple[np.ndarray, KeptModels]:
+    """The models that together have all but LIGHT of the mass, at most so many: their places, and themselves."""
+    order = np.argsort(-kept.weight, kind="stable")
+    heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), 1 - LIGHT))][:most]
+    return heavy, kept.some(heavy)
+
+
+def _average(
+    some: KeptModels, densities: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The posterior of log r averaged over models, on a grid, and masses that sum to one."""
     low, high = min(x[0] for x, _ in densities), max(x[-1] for x, _ in densities)
     grid = np.linspace(low, high, int(np.clip(PER_UNIT * (high - low), 2000, MOST_VALUES)))
     total = np.zeros(len(grid))
@@ -37,13 +86,7 @@ def dispersion_summary(problem: Problem, kept: KeptModels, interval: float) -> p
         density = np.exp(CubicSpline(x, log)(grid[first:last])) if last > first else np.zeros(0)
         if density.sum() > 0:
             total[first:last] += weight * density / density.sum()
-    total /= total.sum()
-    below = np.cumsum(total) - total / 2
-    ends = np.exp(np.interp([0.5, (1 - interval) / 2, (1 + interval) / 2], below, grid))
-    return pd.Series(
-        {"mean": float(total @ np.exp(grid)), "median": ends[0], "lower": ends[1], "upper": ends[2]},
-        name="dispersion",
-    )
+    return grid, total / total.sum()
 
 
 def _log_densities(problem: Problem, some: KeptModels) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -27,6 +27,7 @@ integrated out (the dispersion of counts, or g), it is the normal distribution w
 With evidence="bas" it is that of the g-prior with the information at the maximum of the likelihood, averaged over g (``_shrunk``).
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -36,13 +37,16 @@ from scipy.special import expit, softmax
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars._kernels.family_evidence import fit_family_models
-from whichvars.errors import DataError
-from whichvars.posterior.models import KeptModels, batches, full_rank, precisions
+from whichvars._kernels.likelihood import SHRINKAGE
+from whichvars.errors import DataError, DataWarning
+from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
 from whichvars.problem.mixtures import nodes_between, where_large
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
 from whichvars.problem.target import MIXTURES
 
+# mean variance of the linear predictors of a model above which its estimates say nothing, and the share of such models that is mentioned
+NOTHING_KNOWN, NOTICEABLE = 1e4, 0.01
 # largest size of the posteriors of all models that are kept in memory for repeated use
 HELD_BYTES = 256 << 20
 
@@ -93,7 +97,7 @@ class Functionals(NamedTuple):
     # (R, q) of the flat coefficients of families that are not Gaussian, which are not independent of β; else (R, 0)
     flat: np.ndarray
 
-    def some(self, rows: slice) -> "Functionals":
+    def some(self, rows: slice | np.ndarray) -> "Functionals":
         return Functionals(
             self.centre[rows], self.variance[rows], self.row[rows], self.columns, self.flat[rows]
         )
@@ -116,6 +120,16 @@ def functionals(
         columns=columns,
         flat=np.zeros((len(row), 0)),
     )
+
+
+def own_lines(problem: Problem, kept: KeptModels) -> tuple[Functionals, np.ndarray]:
+    """If the family is not Gaussian: the linear predictors of the problem's own rows of positive weight, without their offsets, and
+    these, (n,)."""
+    assert problem.fit_data is not None
+    columns, likelihood = columns_of(problem, np.unique(kept.members)), problem.likelihood()
+    q, given, nothing = likelihood.flat, problem.fit_data.given, np.zeros(problem.n)
+    rows, flat = likelihood.columns[q + columns].T, likelihood.columns[:q].T
+    return Functionals(nothing, nothing, rows, columns, flat), given if len(given) else nothing
 
 
 def along(fit: Fits, lines: Functionals) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +162,7 @@ def fits(
 def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
     """The normal approximations N(θ̂, H⁻¹) of all kept models if the family is not Gaussian, in batches."""
     likelihood = problem.likelihood()
-    q = likelihood.flat
+    q, unknown = likelihood.flat, 0.0
     for index, columns in batches(problem, kept):
         m, k = columns.shape
         few = kept.some(index)
@@ -165,11 +179,25 @@ def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
             )
         if problem.evidence == "bas" and not isinstance(problem.slab, BIC) and k:
             modes, covariances = _shrunk(problem, modes, covariances, q)
+        if likelihood.outer == SHRINKAGE:
+            columns_at = likelihood.columns[np.hstack([np.tile(np.arange(q), (m, 1)), q + columns])]
+            variance = (
+                np.einsum("man,mab,mbn->m", columns_at, covariances, columns_at, optimize=True) / problem.n
+            )
+            unknown += float(kept.weight[index] @ (variance > NOTHING_KNOWN))
         one = np.ones((m, 1))
         yield Fits(
             index, columns, kept.weight[index], modes[:, q:], covariances[:, q:, q:], one, one, one, one, np.inf,
             modes[:, :q], covariances[:, :q, :q], covariances[:, :q, q:],
         )  # fmt: skip
+    if unknown > NOTICEABLE:
+        warnings.warn(
+            f"models with {unknown:.0%} of the probability have linear predictors with a standard deviation above "
+            f"{np.sqrt(NOTHING_KNOWN):.0f}: they separate the response, and {problem.slab} allows any g. Coefficients and predictions are "
+            "averaged over g by their means and variances, which says nothing then; use IndependentNormal() or GPrior(g)",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _shrunk(

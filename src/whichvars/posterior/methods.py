@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whichvars.problem.families import NegativeBinomial
+from whichvars.posterior.family_words import outcome
+from whichvars.problem.families import Gaussian, NegativeBinomial
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
 from whichvars.problem.priors import BIC, GPrior, IndependentNormal, InverseGamma, KnownVariance
@@ -90,10 +91,14 @@ def data_words(problem: Problem) -> str:
         known = f"dispersion {family.start:g}"
         prior = f"unknown dispersion r, log r ~ N({np.log(family.prior_median):.4g}, {family.prior_sd:g}²)"
         kind += f" ({prior if family.dispersion is None else known})"
+    effects = ""
+    if not isinstance(family, Gaussian):
+        of = f" of {outcome(problem)}" if outcome(problem) else ""
+        effects = f" Coefficients are changes of the {family.link}{of}."
     return (
         f"We used Bayesian variable selection in {kind} regression, averaging over all models{most} that can be "
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
-        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}."
+        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}.{effects}"
     )
 
 

@@ -1,7 +1,8 @@
 """``Posterior``: inclusion probabilities with their Monte Carlo errors, model sizes and the best models.
 
-The class is divided into three files: its fields and the most common methods are here, methods that need the kept models
-are in ``questions``, and conversions to other formats are in ``exports``. Long calculations are in modules of functions.
+The class is divided into four files: its fields and the most common methods are here, predictions and how good they are in
+``observations``, other methods that need the kept models in ``questions``, and conversions to other formats in ``exports``. Long
+calculations are in modules of functions.
 """
 
 import os
@@ -18,17 +19,16 @@ from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
 from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
-from whichvars.posterior.diagnostics import diagnostic_table, doubts, explain
+from whichvars.posterior.diagnostics import diagnostic_table, doubts
+from whichvars.posterior.explaining import explain
 from whichvars.posterior.exports import Exports
-from whichvars.posterior.family_prediction import gaussian_only, predict_family
+from whichvars.posterior.family_words import with_fit_rows
 from whichvars.posterior.models import KeptModels, standard_error
-from whichvars.posterior.prediction import draw, models_of, predict
+from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
 from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
 from whichvars.problem import saving
-from whichvars.problem.arguments import check_choice
-from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 
 ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
@@ -53,7 +53,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Posterior(Questions, Exports):
+class Posterior(Observations, Questions, Exports):
     """The posterior distribution of a ``Problem``, made by ``exact`` or ``sample``. It is immutable."""
 
     problem: Problem
@@ -264,107 +264,6 @@ class Posterior(Questions, Exports):
         table = coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
         return table if scale is None else ratio_table(table)
 
-    # --- new observations
-
-    def predict(
-        self,
-        X: Any,
-        estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
-        return_std: bool = False,
-        interval: float | None = None,
-        return_mcse: bool = False,
-        kind: Literal["mean", "link"] = "mean",
-        offset: Any = None,
-    ) -> Any:
-        """Predict new observations, with the uncertainty about the model, its coefficients and the noise.
-
-        The predictive distribution is a mixture of t distributions, one for each model (and each g, for mixtures of g);
-        nothing is simulated. A new observation has weight 1. If the family is not Gaussian, the mean of a new response is
-        predicted, a probability or a rate, and `std` and `interval` are about that mean.
-
-        Parameters
-        ----------
-        X : array or DataFrame, shape (m, columns)
-            New values of the columns that the problem was made with; matched by name if both have names.
-        estimator : "BMA", "HPM", "MPM" or "BPM"
-            The average over models; or one model alone: the one of highest posterior probability, the median
-            probability model (all variables with an inclusion probability of at least one half), or the best
-            predictive model, the one of ``kept`` whose fit to the data is nearest to the average's.
-        return_std : bool
-            Return the standard deviation of the predictive distribution too.
-        interval : float
-            Return the ends of an equal-tailed predictive interval of this probability too.
-        return_mcse : bool
-            Return the Monte Carlo standard error of the mean too, from differences between replicates: 0 if exact or for a
-            single model, NaN with a single replicate.
-        kind : "mean" or "link"
-            If the family is not Gaussian: probabilities or rates, or the linear predictor.
-        offset : float or array, shape (m,)
-            The offset of the new rows, needed if the problem was made with one.
-
-        Returns
-        -------
-        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), interval, shape (m, 2), and mcse, shape (m,).
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-        >>> mean, std = posterior.predict(data.X.head(3), return_std=True)
-        >>> mean.shape, std.shape
-        ((3,), (3,))
-        """
-        check_level(interval)
-        check_choice(kind, ("mean", "link"), "kind")
-        sampled = estimator == "BMA" and not self.models.exact
-        spread, errors = return_std or interval is not None, return_mcse and sampled
-        models = models_of(estimator, self)
-        if not isinstance(self.problem.family, Gaussian):
-            prediction = predict_family(self.problem, models, X, offset, kind, interval, errors)
-        else:
-            if offset is not None:
-                raise DataError("offset is for families that are not Gaussian; add it to the predictions")
-            prediction = predict(self.problem, models, X, interval, spread, errors)
-        results: list[Any] = [prediction.mean]
-        if return_std:
-            results.append(prediction.std)
-        if interval is not None:
-            results.append(prediction.interval)
-        if return_mcse:
-            results.append(prediction.mcse if sampled else np.zeros(len(prediction.mean)))
-        return tuple(results) if len(results) > 1 else prediction.mean
-
-    def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
-        """Independent draws of a model, all coefficients and the noise variance.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        seed : int or None
-            The same seed gives exactly the same draws; None takes a new seed each time.
-
-        Returns
-        -------
-        DataFrame, shape (n, …)
-            Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
-            drawn) and ``(noise variance)``, in the user's units.
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> draws = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).draw(2000)
-        >>> bool((draws["Ed"] > 0).mean() > 0.9)
-        True
-        """
-        gaussian_only(self.problem, "draw()", "coefficients() has means and intervals")
-        whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
-        if not (whole and n >= 1):
-            raise DataError(f"n must be a whole number of at least 1, not {n!r}")
-        return draw(self.problem, self.kept, int(n), np.random.Generator(np.random.PCG64DXSM(seed)))
-
     # --- can it be trusted?
 
     @property
@@ -389,7 +288,11 @@ class Posterior(Questions, Exports):
             replicates; inclusion probabilities by three roads, `frequency` (share of the draws), `renormalised`
             (exact ratios of the best models, biased where many were not visited) and `rao_blackwell` (mean of
             conditional probabilities), NaN where not available; `note`, which says where replicates disagree, and
-            of a variable never visited how large its probability can be.
+            of a variable never visited how large its probability can be. If the family is not Gaussian, the first rows say
+            how many models were fitted, ``(fits)``; which share of what the surrogate suggested the fits accepted, ``(second
+            stage)``; how much an inclusion probability would change, at most, if marginal likelihoods were Laplace's approximations
+            of first order, ``(Laplace)``; and Pearson's statistic of counts over its degrees of freedom, near 1 if they vary as
+            the family says, ``(Pearson dispersion)``.
 
         Examples
         --------
@@ -399,7 +302,7 @@ class Posterior(Questions, Exports):
         >>> bool(posterior.diagnostics()["r_hat"].iloc[:2].max() < 1.1)
         True
         """
-        return diagnostic_table(self)
+        return with_fit_rows(diagnostic_table(self), self)
 
     def explain(self) -> str:
         """The answer and how far to trust it, in plain words.
@@ -487,7 +390,10 @@ class Posterior(Questions, Exports):
 
     def _short_summary(self) -> pd.DataFrame:
         """What is shown unasked must not take long."""
-        return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+        try:
+            return self.summary(coefficients=len(self.kept) <= AT_A_GLANCE)
+        except DataError:  # under BIC, coefficients may have no finite estimates
+            return self.summary(coefficients=False)
 
 
 # the classes that a saved posterior is made of

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import read_columns
-from whichvars.errors import DataError, DataWarning, NotAvailableError, TooLargeError
+from whichvars.errors import DataError, DataWarning, TooLargeError
 from whichvars.posterior.coefficients import INTERCEPT
-from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits
+from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits, own_lines
 from whichvars.posterior.models import KeptModels, columns_of, standard_error
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_variance
 from whichvars.problem.columns import columns_at, products_with_all
@@ -180,17 +180,16 @@ def models_of(estimator: str, posterior: "Posterior") -> KeptModels:
     if estimator == "MPM":
         return KeptModels.of({tuple(np.flatnonzero(posterior.pip >= 0.5).tolist()): 1.0})
     if estimator == "BPM":
-        if posterior.problem.fit_data is not None:
-            raise NotAvailableError(
-                f"estimator='BPM' is not available for family={posterior.problem.family} yet; use 'BMA', 'HPM' or 'MPM'"
-            )
         return KeptModels.of({best_predictive(posterior.problem, posterior.kept): 1.0})
     raise DataError(f"estimator must be 'BMA', 'HPM', 'MPM' or 'BPM', not {estimator!r}")
 
 
 def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
-    """The kept model whose fitted values are nearest to the averaged ones, by (weighted) squared distance."""
+    """The kept model whose fitted values are nearest to the averaged ones, by (weighted) squared distance; if the family is not
+    Gaussian, of linear predictors, with the information of the null model as weights."""
     batches = held_fits(problem, kept)
+    if problem.fit_data is not None:
+        return kept.model(_nearest_predictor(problem, kept, batches))
     average = mean_coefficients(problem, batches)
     design = problem.target(0).design
     if problem.engine == "gram":
@@ -213,19 +212,42 @@ def best_predictive(problem: Problem, kept: KeptModels) -> tuple[int, ...]:
     return kept.model(best)
 
 
-def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """What ``Posterior.draw`` returns."""
-    flat, P = problem.flat, len(problem.columns_used)
-    q, unit = len(flat.z_index), problem._y_scale
+def _nearest_predictor(problem: Problem, kept: KeptModels, batches: list[Fits] | Refits) -> int:
+    assert problem.fit_data is not None
+    lines, weight = own_lines(problem, kept)[0], problem.fit_data.information
+    average = np.zeros(problem.n)
+    for fit in batches:
+        average += along(fit, lines)[0] @ fit.weight
+    best, least = 0, np.inf
+    for fit in batches:
+        distance = weight @ (along(fit, lines)[0] - average[:, None]) ** 2
+        i = int(distance.argmin())
+        if distance[i] < least:
+            best, least = int(fit.models[i]), float(distance[i])
+    return best
+
+
+def draw_models(
+    problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator
+) -> tuple[KeptModels, np.ndarray]:
+    """The models of n draws, each once, and how often each was drawn, (models,)."""
+    P = len(problem.columns_used)
     if 16 * n * P > DRAWS_BYTES:
         raise TooLargeError(
             f"{n:,} draws of {P:,} coefficients would take {16e-9 * n * P:,.1f} GB; draw fewer: {DRAWS_BYTES // (16 * P):,} are possible"
         )
     chosen = np.sort(rng.choice(len(kept), size=n, p=kept.weight))
     distinct, counts = np.unique(chosen, return_counts=True)
-    beta, noise, done = np.zeros((n, P)), np.zeros(n), 0
     some = KeptModels.of({kept.model(i): float(c) for i, c in zip(distinct, counts)})
-    counts_of = np.round(some.weight * n).astype(int)
+    return some, np.round(some.weight * n).astype(int)
+
+
+def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """What ``Posterior.draw`` returns."""
+    flat, P = problem.flat, len(problem.columns_used)
+    q, unit = len(flat.z_index), problem._y_scale
+    some, counts_of = draw_models(problem, kept, n, rng)
+    beta, noise, done = np.zeros((n, P)), np.zeros(n), 0
     for fit in fits(problem, some):
         root = np.linalg.cholesky(fit.V)
         for i in range(len(fit.weight)):

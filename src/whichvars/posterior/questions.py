@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from whichvars.data.frames import check_level, check_share, find_columns
+from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
 from whichvars.posterior.diagnostics import ENOUGH
-from whichvars.posterior.dispersion import dispersion_summary
-from whichvars.posterior.family_prediction import gaussian_only
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
@@ -22,7 +20,6 @@ from whichvars.posterior.reweighting import (
     sensitivity_table,
     thin_warning,
 )
-from whichvars.posterior.scores import leave_one_out, log_predictive
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
@@ -328,85 +325,3 @@ class Questions:
         # a single variable has its inclusion probability, and the error of that
         of_lead = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
         return table.assign(mcse=np.where(table["size"] == 1, of_lead, table["mcse"]).astype(float))
-
-    # --- scores
-
-    def log_score(self, X: Any, y: Any) -> float:
-        """Mean log predictive density of new observations under the averaged model; larger is better.
-
-        The density is that of ``predict``'s mixture of t distributions, in the units of y. Differences between two
-        posteriors on the same observations are what matters.
-
-        Parameters
-        ----------
-        X : array or DataFrame, shape (m, columns)
-        y : array, shape (m,)
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> X, y = data.X, data.y
-        >>> posterior = wv.exact(wv.Problem(X[:40], y[:40], slab=wv.GPrior("n")))
-        >>> round(posterior.log_score(X[40:], y[40:]), 3)
-        -0.453
-        """
-        gaussian_only(self.problem, "log_score()", "compare predict() with the new responses")
-        return float(log_predictive(self.problem, self.kept, X, y).mean())
-
-    def loo(self, X: Any, y: Any, weights: Any = None) -> pd.DataFrame:
-        """Leave-one-out predictions of the rows that the problem was made with, in closed form.
-
-        Each row is predicted from all others, averaging over models whose probabilities are those without the row;
-        nothing is fitted again. The module ``scores`` has the formulas. Priors stay those of the whole data.
-
-        Parameters
-        ----------
-        X, y, weights
-            The data that the problem was made with (it keeps no copy of the rows).
-
-        Returns
-        -------
-        DataFrame, one row for each observation of positive weight
-            `log_density` of y given the other rows, whose mean is the leave-one-out log score, for comparisons with
-            another posterior of the same y; `mean`, the prediction; `pit`, the predictive probability of a value below
-            y, uniform between 0 and 1 if the model is right; `share`, the effective share of the models' weights that
-            is left without the row: below about 0.1 the row decides which models are good, and with a sampled posterior
-            its results are rough.
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> left_out = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).loo(data.X, data.y)
-        >>> round(float(left_out["log_density"].mean()), 3)
-        -0.063
-        """
-        gaussian_only(self.problem, "loo()", "keep some rows for validation and use predict()")
-        return leave_one_out(self.problem, self.kept, X, y, weights)
-
-    def dispersion(self, interval: float = 0.9) -> pd.Series:
-        """The dispersion r of negative binomial counts, averaged over models, if it is unknown (``NegativeBinomial()``).
-
-        Parameters
-        ----------
-        interval : float
-            Probability of the credible interval.
-
-        Returns
-        -------
-        Series
-            `mean` and `median` of r; `lower` and `upper`, an equal-tailed interval. The mean is that of the part of the posterior that
-            matters for marginal likelihoods; if the counts vary no more than their mean, r is large and rests on its prior.
-
-        Examples
-        --------
-        >>> import numpy as np, whichvars as wv
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(200, 2))
-        >>> y = rng.poisson(3 * rng.gamma(1.5, 1 / 1.5, 200))
-        >>> wv.exact(wv.Problem(X, y, family="negative-binomial")).dispersion().round(2).loc[["median", "lower", "upper"]].tolist()
-        [1.13, 0.87, 1.48]
-        """
-        check_level(interval)
-        return dispersion_summary(self.problem, self.kept, interval)

@@ -248,10 +248,15 @@ def columns_at(design: Design, index: Any) -> np.ndarray:
     """The residual columns at these indices, (…, n); not in the Gram engine."""
     if design.stored.code == NOT_STORED:
         return design.columns[index]
+    return stored_columns_at(design.stored, index)
+
+
+def stored_columns_at(held: Stored, index: Any) -> np.ndarray:
+    """The same of columns that are stored, (…, N)."""
     index = np.asarray(index, np.int64)
-    rows = row_count(design.stored)
+    rows = row_count(held)
     out = np.zeros((index.size, rows))
-    fill_columns(design.stored, index.ravel(), out)
+    fill_columns(held, index.ravel(), out)
     return out.reshape(*index.shape, rows)  # also for an empty model
 
 

@@ -27,7 +27,6 @@ from whichvars.problem.priors import (
     ZellnerSiow,
     positive,
 )
-from whichvars.problem.stored_columns import open_columns
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
@@ -120,8 +119,8 @@ class Logistic:
         """Check the response."""
         if self.trials is None:
             return _two_valued(y, n, self)
-        trials = _read_trials(self.trials, n)
-        counts = _whole(read_vector(y, n, "y"), "y")
+        trials = read_trials(self.trials, n)
+        counts = whole_counts(read_vector(y, n, "y"), "y")
         bad = np.flatnonzero(counts > trials)
         if bad.size:
             raise DataError(
@@ -335,7 +334,7 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
         )
 
 
-def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any, engine: str) -> None:
+def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any) -> None:
     """DataError for arguments of ``Problem`` that the family cannot have."""
     if isinstance(family, Gaussian):
         if offset is not None:
@@ -349,17 +348,8 @@ def check_arguments_with_family(family: Family, X: Any, offset: Any, noise: Any,
         )
     if isinstance(X, Moments):
         raise DataError(
-            f"SufficientStatistics suffice for Gaussian responses only: family={family} needs the rows themselves. Give X "
-            "as an array or a frame, of a sample of the rows if there are too many"
-        )
-    if open_columns(X, None) is not None:
-        raise DataError(
-            f"X is sparse, genotypes, or mapped from a file, which family={family} cannot use yet; give it as an array "
-            "in memory, such as X.toarray() or numpy.array(X)"
-        )
-    if engine == "gram":
-        raise DataError(
-            f'engine="gram" is for Gaussian responses; family={family} needs the columns. Leave it out'
+            f"SufficientStatistics are sums over rows, from which the likelihood of family={family} cannot be computed. Give X and y "
+            "themselves; if X does not fit into memory, the path of a .npy file, or a random sample of the rows"
         )
 
 
@@ -385,7 +375,7 @@ def read_rows(family: Counted, y: Any, offset: Any, used: np.ndarray) -> tuple[R
 
 def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
     """0 and 1 for a response of two values of any type."""
-    values = _labels(y, n)
+    values = labels(y, n)
     distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     if len(distinct) == 1:
         raise DataError(
@@ -406,7 +396,7 @@ def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
     return Response(vector, np.ones(n), 0.0, np.zeros(n), tuple(distinct))
 
 
-def _labels(y: Any, n: int) -> list[Any]:
+def labels(y: Any, n: int) -> list[Any]:
     """The values of y as plain Python objects: numbers, booleans or text."""
     if hasattr(y, "columns") and len(y.columns) == 1:
         y = y[y.columns[0]]
@@ -432,10 +422,11 @@ def _labels(y: Any, n: int) -> list[Any]:
     return values
 
 
-def _read_trials(trials: Any, n: int) -> np.ndarray:
+def read_trials(trials: Any, n: int) -> np.ndarray:
+    """Numbers of trials, (n,)."""
     if np.ndim(trials) == 0:
         trials = np.full(n, trials)
-    vector = _whole(read_vector(trials, n, "trials"), "trials")
+    vector = whole_counts(read_vector(trials, n, "trials"), "trials")
     bad = np.flatnonzero(vector < 1)
     if bad.size:
         raise DataError(f"trials is 0 in row {bad[0]}; drop rows without trials")
@@ -443,13 +434,13 @@ def _read_trials(trials: Any, n: int) -> np.ndarray:
 
 
 def _counts(y: Any, n: int) -> np.ndarray:
-    counts = _whole(read_vector(y, n, "y"), "y")
+    counts = whole_counts(read_vector(y, n, "y"), "y")
     if not counts.any():
         raise DataError("y is 0 in every row; there is nothing to explain")
     return counts
 
 
-def _whole(vector: np.ndarray, what: str) -> np.ndarray:
+def whole_counts(vector: np.ndarray, what: str) -> np.ndarray:
     """The vector, if it has whole numbers that are not negative; otherwise an error that names the row."""
     bad = np.flatnonzero((vector < 0) | (vector != np.floor(vector)) | (vector > LARGEST_COUNT))
     if bad.size:

@@ -19,8 +19,10 @@ from whichvars._kernels import likelihood as kernels
 from whichvars._kernels.family_evidence import evaluate_family_models, fit_null_model
 from whichvars._kernels.likelihood import FitWork, Likelihood
 from whichvars._kernels.newton import FOUND
+from whichvars._kernels.products.stored import NOT_STORED, new_stored
 from whichvars._kernels.target import Target
 from whichvars.errors import DataError
+from whichvars.problem.columns import stored_columns_at
 from whichvars.problem.families import EVIDENCE, MIXTURES_OF_G, Counted, Gaussian, NegativeBinomial, Response
 from whichvars.problem.mixtures import shrinkage_grid
 from whichvars.problem.priors import BIC, GPrior
@@ -118,9 +120,8 @@ def _intercept_alone(code: int, data: FitData) -> float:
 
 def _climb(code: int, data: FitData) -> FitData | None:
     """The data with the fit of the null model; None if there is none that is finite."""
-    nothing = np.zeros((0, len(data.y)))
     likelihood = _new_likelihood(
-        code, evidence.BIC, kernels.LAPLACE, data, nothing, np.zeros(1, np.int64), np.zeros(0, np.uint64)
+        code, evidence.BIC, kernels.LAPLACE, data, np.zeros(1, np.int64), np.zeros(0, np.uint64)
     )
     work = kernels.new_fit_work(likelihood, 0)
     how = fit_null_model(likelihood, work)
@@ -202,14 +203,14 @@ def _new_likelihood(
     slab: int,
     kind: int,
     data: FitData,
-    candidates: np.ndarray,
     offsets: np.ndarray,
     keys: np.ndarray,
     **others: Any,
 ) -> Likelihood:
-    P, n = candidates.shape
+    n = len(data.y)
     settings: dict[str, Any] = {
-        "ridge": np.ones(P), "spanning": np.zeros((0, n)), "lengths": np.zeros(P), "g": 1.0,
+        "candidates": np.zeros((0, 0)), "stored": new_stored(), "used": np.zeros(0, np.int64), "root": np.sqrt(data.weights),
+        "ridge": np.ones(offsets[-1]), "metric": np.zeros(0), "flat_basis": np.zeros((0, n)), "g": 1.0,
         "sobol": np.zeros((kernels.POINTS_EACH, kernels.SOBOL_DIMENSIONS), np.uint32),
         "outer": kernels.NOTHING, "outer_start": 0.0, "outer_mean": data.log_mean, "outer_sd": data.log_sd,
         "levels": np.zeros((0, 2)), "shrinkage": np.zeros((0, 4)),
@@ -231,7 +232,7 @@ def _new_likelihood(
         trials=data.trials,
         weights=data.weights,
         offset=data.offset,
-        columns=np.ascontiguousarray(np.vstack([data.flat, candidates])),
+        flat_columns=np.ascontiguousarray(data.flat),
         start=data.start,
         offsets=offsets,
         keys=keys,
@@ -241,16 +242,19 @@ def _new_likelihood(
 
 
 def make_likelihood(problem: "ForKernels", target: Target, data: FitData, kind: str) -> Likelihood:
-    """The kernels' view of a problem's family, data and slab. The columns of `target` are residuals times √w."""
+    """The kernels' view of a problem's family, data and slab. The columns of `target` are residuals times √w, and are not copied."""
     slab, design = problem.slab, target.design
     family = problem.family
     assert not isinstance(family, Gaussian)
-    root = np.sqrt(data.weights)
-    candidates = design.columns / root
-    P = len(candidates)
-    others: dict[str, Any] = {"sobol": _sobol_points(), "ridge": np.ascontiguousarray(target.slab.ridge[:P])}
+    P = int(problem.offsets[-1])
+    others: dict[str, Any] = {
+        "sobol": _sobol_points(), "ridge": np.ascontiguousarray(target.slab.ridge[:P]), "candidates": design.columns,
+        "stored": design.stored,
+    }  # fmt: skip
+    held = design.stored
+    if held.code != NOT_STORED and len(held.basis) != len(data.y):
+        others["used"] = np.flatnonzero(held.weights)
     if slab.code != evidence.INDEPENDENT:
-        spanning = design.columns
         if isinstance(slab, GPrior):
             others["g"] = slab.value(problem.n, problem.p)
         if isinstance(slab, MIXTURES_OF_G):
@@ -259,25 +263,21 @@ def make_likelihood(problem: "ForKernels", target: Target, data: FitData, kind: 
             others |= {"shrinkage": grid, "outer_start": float(start)}
             if kind != "bas":
                 others["outer"] = kernels.SHRINKAGE
-        if not isinstance(slab, BIC):
-            spanning = _orthogonal(candidates, data.flat, np.sqrt(data.information))
-        lengths = np.linalg.norm(spanning, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(lengths[:, None] > 0, spanning / lengths[:, None], 0.0)
-        others |= {"spanning": np.ascontiguousarray(unit), "lengths": lengths}
+        metric = np.sqrt(data.weights if isinstance(slab, BIC) else data.information)
+        basis = np.linalg.qr((data.flat * metric).T)[0]
+        others |= {"metric": metric, "flat_basis": np.ascontiguousarray(basis.T)}
     return _new_likelihood(
-        family.code, slab.code, EVIDENCE[kind], data, candidates,
+        family.code, slab.code, EVIDENCE[kind], data,
         np.ascontiguousarray(problem.offsets), np.ascontiguousarray(design.keys), **others,
     )  # fmt: skip
 
 
-def _orthogonal(columns: np.ndarray, flat: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """root · (columns less their regression on the flat ones in this metric), (P, n)."""
-    basis = np.linalg.qr((flat * root).T)[0]
-    left = columns * root
-    for _ in range(2):
-        left = left - (left @ basis) @ basis.T
-    return left
+def candidates_at(likelihood: Likelihood, index: np.ndarray) -> np.ndarray:
+    """The candidates at these indices among the P columns, as they are in J, (…, n)."""
+    if likelihood.stored.code == NOT_STORED:
+        return likelihood.candidates[index] / likelihood.root
+    columns = stored_columns_at(likelihood.stored, index)
+    return (columns[..., likelihood.used] if len(likelihood.used) else columns) / likelihood.root
 
 
 class Works:
@@ -295,7 +295,9 @@ class Works:
         except IndexError:
             work = kernels.new_fit_work(likelihood, max(columns, 24))
         nodes = 1 if likelihood.outer == kernels.NOTHING else kernels.MOST_NODES
-        if len(work.column) < width or work.rows.shape[1] != len(likelihood.y) or len(work.nodes) < nodes:
+        spans = likelihood.slab == evidence.INDEPENDENT or len(work.spanning) > 0
+        fits = work.rows.shape[1] == len(likelihood.y) and work.whole.shape[1] == len(likelihood.stored.basis)
+        if len(work.column) < width or not (spans and fits) or len(work.nodes) < nodes:
             work = kernels.new_fit_work(likelihood, max(columns, min(2 * columns, len(likelihood.ridge))))
         work.ints[:] = 0
         try:

@@ -25,6 +25,7 @@ class ForKernels:
     offsets: np.ndarray
     fit_data: FitData | None
     works: Works
+    surrogate_gram: bool  # whether XᵀWX of a surrogate is computed ahead
     _target: Target
     _surrogate: Target | None
     _likelihood: Likelihood | None
@@ -36,6 +37,18 @@ class ForKernels:
         new = copy.copy(self)
         new._surrogate, new._likelihood = surrogate, self.likelihood()._replace(reference=reference)
         new.works, new._null_log_marginal = self.works, self.null_log_marginal
+        return new
+
+    def without_row(self, i: int) -> Self:
+        """The same problem without the i-th row of positive weight, if the response is not Gaussian. Scales of columns and priors stay
+        those of all rows, and log marginal likelihoods stay relative to the null model of all rows."""
+        new, likelihood = copy.copy(self), self.likelihood()
+        weights, levels = likelihood.weights.copy(), likelihood.levels.copy()
+        if len(levels):
+            levels[levels[:, 0] == likelihood.y[i], 1] -= weights[i]
+        weights[i] = 0.0
+        new._likelihood = likelihood._replace(weights=weights, levels=levels)
+        new._null_log_marginal = self.null_log_marginal
         return new
 
     def target(self, capacity: int) -> Target:
@@ -78,7 +91,13 @@ class ForKernels:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # files of Gaussian problems may be older than families
-        before = {"family": Gaussian(), "evidence": "auto", "classes": (), "fit_data": None}
+        before = {
+            "family": Gaussian(),
+            "evidence": "auto",
+            "classes": (),
+            "fit_data": None,
+            "surrogate_gram": False,
+        }
         self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
         self._lock, self.works, self._target = (
             threading.Lock(),

@@ -77,6 +77,8 @@ from whichvars.problem.target import (
 
 # size of the largest Gram matrix that engine="auto" computes
 GRAM_BYTES = 512 << 20
+# most columns for which it computes that of a surrogate
+MOST_IN_GRAM = 1024
 
 
 class Problem(ForKernels):
@@ -102,7 +104,7 @@ class Problem(ForKernels):
         continuous, which is an approximation. This is not checked for statistics.
     family : "gaussian", "logistic", "probit", "poisson", "negative-binomial", or Logistic, Probit, Poisson, NegativeBinomial
         How y depends on the linear predictor. Two-valued responses of any type are for "logistic" and "probit"; counts are for
-        "poisson", "negative-binomial" and ``Logistic(trials=…)``. X must be in memory for all but "gaussian".
+        "poisson", "negative-binomial" and ``Logistic(trials=…)``.
     offset : array, shape (n,)
         A part o of the linear predictor that is known, such as the log of an exposure; not for "gaussian".
     evidence : "auto", "laplace", "second-order", "importance" or "bas"
@@ -135,7 +137,8 @@ class Problem(ForKernels):
         interaction; names are those of columns or of groups. `model_prior` then applies to the variables whose parents
         are in the model; if it is given by an expected `size`, this remains the expected size.
     engine : "auto", "gram" or "columns"
-        Compute XᵀX (p² numbers) once, or keep the columns and compute products when they are needed.
+        Compute XᵀX (p² numbers) once, or keep the columns and compute products when they are needed. If the family is not
+        Gaussian, this is the matrix of the linear model that guides the samplers.
 
     Attributes
     ----------
@@ -193,7 +196,7 @@ class Problem(ForKernels):
         self.family = read_family(family)
         self.evidence, self.classes = evidence, ()
         check_slab_with_family(self.slab, self.family, evidence)
-        check_arguments_with_family(self.family, X, offset, noise, engine)
+        check_arguments_with_family(self.family, X, offset, noise)
         self.fit_data: FitData | None = None
         self.works = Works()
         self.noise = check_noise(Jeffreys() if noise is None else noise)
@@ -205,6 +208,7 @@ class Problem(ForKernels):
         check_max_size(max_size)
         self.scale = scale
         self.engine: Literal["gram", "columns"] = "gram"
+        self.surrogate_gram = False
         if isinstance(X, Moments):
             with threadpool_limits(limits=1, user_api="blas"):
                 moments = moments_for_problem(X, weights, names, engine)
@@ -365,6 +369,11 @@ class Problem(ForKernels):
                 squares = reader.scale(power, top, divide=False)
         check_extents((self.column_units, squares), self.columns_used, self.scale)
 
+    @property
+    def column_spread(self) -> np.ndarray:
+        """Standard deviations of the columns, (P,), in the user's units."""
+        return self._units[1]
+
     def _unit_kind(self) -> int:
         """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
         return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
@@ -390,8 +399,10 @@ class Problem(ForKernels):
         fits = n_columns**2 * 8 <= GRAM_BYTES
         # otherwise a short dot product is cheaper than a cache miss
         small = n_columns <= 2048 or self.n >= 256
-        if not isinstance(self.family, Gaussian):
-            fits = False
+        if not isinstance(self.family, Gaussian):  # fits need the columns in any case
+            self.engine = "columns"
+            self.surrogate_gram = engine == "gram" or (engine == "auto" and n_columns <= MOST_IN_GRAM)
+            return
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:

@@ -362,7 +362,7 @@ class StoredColumns:
         xty = self.along[:, 0] * factor
         if not gram:
             return Products(nothing, nothing, (factor * self.lengths) ** 2, xty, self.held)
-        products = _gram_matrix(self.held)
+        products = gram_matrix(self.held)
         return Products(products, nothing, np.diagonal(products).copy(), xty)
 
 
@@ -376,7 +376,7 @@ def _fill_missing(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return count
 
 
-def _gram_matrix(held: Stored) -> np.ndarray:
+def gram_matrix(held: Stored) -> np.ndarray:
     """XᵀX, computed for some columns or some rows at a time."""
     P, n = len(held.where), len(held.basis)
     out = np.zeros((P, P))

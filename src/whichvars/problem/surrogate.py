@@ -21,8 +21,17 @@ from threadpoolctl import threadpool_limits
 from whichvars._kernels import evidence
 from whichvars._kernels.fits import derivatives_at
 from whichvars._kernels.likelihood import BAS, DISPERSION, Likelihood
+from whichvars._kernels.products.stored import (
+    NOT_STORED,
+    SPARSE,
+    Stored,
+    new_stored,
+    pair_products,
+    times_vector,
+)
 from whichvars._kernels.target import Target
 from whichvars.problem.columns import Products
+from whichvars.problem.stored_columns import gram_matrix
 from whichvars.problem.target import make_target
 
 if TYPE_CHECKING:
@@ -30,8 +39,8 @@ if TYPE_CHECKING:
 
 # Bound of |η* − o| for responses of two values: beyond it W would be so small that z has no digits
 LARGEST_REFERENCE = 8.0
-# most columns for which XᵀWX is computed ahead
-MOST_IN_GRAM = 1024
+# of columns that are made into residuals at a time
+BLOCK_BYTES = 16 << 20
 # W is at least this share of its mean, for the same reason
 LEAST_WEIGHT = 1e-6
 # the g of a mixture is not above e to this power: a prior with one larger has no mass anywhere near the data
@@ -50,22 +59,17 @@ def with_surrogate_at(problem: "Problem", eta: np.ndarray, outer: float | None =
 def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: float) -> Target:
     """The surrogate with these weights and this working response, (n,) each."""
     likelihood = problem.likelihood()
-    q = likelihood.flat
+    slab = problem.target(0).slab
     with threadpool_limits(limits=1, user_api="blas"):  # so that results are the same on every machine
         root = np.sqrt(W)
-        basis = np.linalg.qr((likelihood.columns[:q] * root).T)[0]
-        columns = _without(likelihood.columns[q:] * root, basis)
+        basis = np.linalg.qr((likelihood.flat_columns * root).T)[0]
         response = _without((z * root)[None], basis)[0]
-        slab = problem.target(0).slab
-        if (
-            likelihood.slab != evidence.INDEPENDENT
-        ):  # these need full rank, which is judged by columns of unit length
-            lengths = np.linalg.norm(columns, axis=1)
-            columns /= np.where(lengths > 0, lengths, 1.0)[:, None]
-        diagonal, xty = np.einsum("ij,ij->i", columns, columns), columns @ response
-        gram = columns @ columns.T if len(columns) <= MOST_IN_GRAM else np.zeros((0, 0))
+        # slabs that need full rank judge it by columns of unit length
+        unit = likelihood.slab != evidence.INDEPENDENT
+        make = _products if likelihood.stored.code == NOT_STORED else _stored_products
+        products = make(likelihood, root, basis, response, unit, problem.surrogate_gram)
     total = float(response @ response)
-    P = len(columns)
+    P = len(products.diagonal)
     ridge = np.array(slab.ridge[:P])
     code, g = likelihood.slab, likelihood.g
     if code == evidence.MIXTURE:
@@ -73,9 +77,8 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: fl
     if code == evidence.G_PRIOR and likelihood.evidence != BAS:
         assert problem.fit_data is not None
         g *= float(W.sum() / problem.fit_data.information.sum())
-    kept = np.zeros((0, 0)) if gram.size else np.ascontiguousarray(columns)
     return make_target(
-        Products(gram, kept, diagonal, xty),
+        products,
         slab._replace(
             code=code,
             ridge=ridge,
@@ -89,6 +92,65 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: fl
         problem.target(0).prior._replace(log_odds=np.array(problem.target(0).prior.log_odds)),
         problem.offsets,
     )
+
+
+def _products(
+    likelihood: Likelihood, root: np.ndarray, basis: np.ndarray, response: np.ndarray, unit: bool, gram: bool
+) -> Products:
+    """The products of the candidates' residuals on the flat columns, weighted by root². `basis`, (n, q), spans the flat columns times
+    `root`."""
+    P, n = likelihood.candidates.shape
+    columns, step = np.zeros((P, n)), max(1, BLOCK_BYTES // (8 * n))
+    change = root / likelihood.root
+    for first in range(0, P, step):
+        block = slice(first, first + step)
+        columns[block] = _without(likelihood.candidates[block] * change, basis)
+    if unit:
+        lengths = np.linalg.norm(columns, axis=1)
+        columns /= np.where(lengths > 0, lengths, 1.0)[:, None]
+    diagonal, xty = np.einsum("ij,ij->i", columns, columns), columns @ response
+    nothing = np.zeros((0, 0))
+    return Products(columns @ columns.T if gram else nothing, nothing if gram else columns, diagonal, xty)
+
+
+def _stored_products(
+    likelihood: Likelihood, root: np.ndarray, basis: np.ndarray, response: np.ndarray, unit: bool, gram: bool
+) -> Products:
+    """The same for columns that stay as they are stored: only means, regressions on the flat columns and scales are other ones."""
+    held, P = likelihood.stored, len(likelihood.stored.where)
+    used = likelihood.used if len(likelihood.used) else np.arange(len(held.basis))
+    weights, whole_basis = np.zeros(len(held.basis)), np.zeros((len(held.basis), basis.shape[1]))
+    weights[used], whole_basis[used] = root * root, basis
+    scale = held.factor / likelihood.root.max()  # stored weights are relative to the largest
+    plain = {"loads": np.zeros((P, 0)), "basis": np.zeros((len(weights), 0)), "factor": np.ones(P)}
+    held = new_stored(**held._asdict() | plain | {"weights": weights, "total_weight": weights.sum()})
+    if (
+        held.code == SPARSE
+    ):  # whose products are right for columns with mean 0 alone; others may have missing entries at the old mean
+        held = new_stored(**held._asdict() | {"centre": np.zeros(P)})
+        held = new_stored(**held._asdict() | {"centre": _times(held, weights) / weights.sum()})
+    whole = np.sqrt(weights)
+    loads = np.column_stack([_times(held, whole * column) for column in whole_basis.T])
+    held = new_stored(**held._asdict() | {"loads": loads, "basis": whole_basis})
+    diagonal, index = np.zeros(P), np.arange(P)
+    pair_products(held, index, index, diagonal)
+    if unit:
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    whole_response = np.zeros(len(weights))
+    whole_response[used] = response
+    xty = _times(held, whole * whole_response) * scale
+    held = new_stored(**held._asdict() | {"factor": scale})
+    nothing = np.zeros((0, 0))
+    if gram:
+        return Products(gram_matrix(held), nothing, diagonal * scale**2, xty)
+    return Products(nothing, nothing, diagonal * scale**2, xty, held)
+
+
+def _times(held: Stored, vector: np.ndarray) -> np.ndarray:
+    """The products of all columns, before they are weighted and made residuals, and a vector, (P,)."""
+    out = np.zeros(len(held.where))
+    times_vector(held, vector, np.zeros(held.loads.shape[1]), out)
+    return out
 
 
 def working_response(likelihood: Likelihood, eta: np.ndarray, outer: float) -> tuple[np.ndarray, np.ndarray]:

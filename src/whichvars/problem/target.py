@@ -97,7 +97,8 @@ def make_target(products: Products, slab: KernelSlab, prior: KernelPrior, offset
         offsets=offsets,
         keys=keys,
         stored=products.stored,
-        rows=by_rows(products.columns),
+        # models that are fitted need no products of columns
+        rows=by_rows(products.columns) if slab.code != BY_FIT else np.zeros((0, 0)),
     )
     return as_compiled(Target(design, slab, prior), offsets)
 

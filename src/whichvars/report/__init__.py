@@ -15,9 +15,10 @@ import numpy as np
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
-from whichvars.posterior.family_prediction import gaussian_only
+from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import shown_models
+from whichvars.problem.families import Gaussian
 from whichvars.report import figures, table, words
 from whichvars.sampling.checkpoint import version
 
@@ -29,7 +30,6 @@ LONGEST_NAME = 60
 
 def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write a report, as ``Posterior.report`` does."""
-    gaussian_only(posterior.problem, "report()", "summary(), coefficients() and top_models() have its tables")
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
     if title is not None and not isinstance(title, str):
@@ -58,6 +58,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     return environment.get_template("page.html").render(
         title=title or "Which variables matter?",
         answer=words.answer(posterior),
+        remarks=[remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
         levels=[
             (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
             for level, names in words.by_level(posterior)
@@ -76,6 +77,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         results=figures.results(posterior),
         trust=figures.trust(posterior),
         models=_best_models(posterior),
+        gaussian=isinstance(posterior.problem.family, Gaussian),
         settings=settings(posterior),
         methods=methods,
         sources=sources,
@@ -96,7 +98,7 @@ def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
         {
             "probability": _model_probability(row["probability"]),
             "error": "—" if np.isnan(row["mcse"]) else _model_probability(2 * row["mcse"]),
-            "r_squared": f"{row['r_squared']:.3f}",
+            "r_squared": f"{row['r_squared']:.3f}" if "r_squared" in row else "",
             "size": row["size"],
             "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
         }
@@ -132,6 +134,7 @@ def _facts(posterior: Posterior) -> list[tuple[str, str]]:
         ("in the model, on average", _mean_size(posterior)),
         ("with 90 % probability", f"{low}" if low == high else f"{low} to {high}"),
     ]
+    facts += [(words.SCORES[name], f"{value:.2f}") for name, value in words.shown_scores(posterior).items()]
     if posterior.models.exact:
         return [*facts, ("models, all visited", f"{posterior.iterations:,}")]
     return [*facts, ("iterations", f"{posterior.iterations:,}")]
@@ -141,9 +144,10 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
     """The settings that are needed to reproduce the result."""
     problem = posterior.problem
     rows: list[tuple[str, Any]] = [
+        *words.family_settings(problem),
         ("Prior on coefficients", problem.slab),
         ("Prior on models", problem.model_prior),
-        ("Prior on the noise", problem.noise),
+        ("Prior on the noise", problem.noise if isinstance(problem.family, Gaussian) else ""),
         ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),
         ("Always in the model", ", ".join(["the intercept", *problem.always_names])),
         ("Largest model allowed", f"{problem.max_size:,} variables" if problem.max_size < problem.p else ""),

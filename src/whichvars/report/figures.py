@@ -15,7 +15,9 @@ from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, 
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.plots.variables import MOST_ROWS
+from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.families import Gaussian
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,9 +94,7 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Coefficients",
-            "Black spike: the probability that the coefficient is 0. Hump: where it lies otherwise. Coefficients are "
-            "standardised, so that they can be compared: standard deviations of the response for one standard "
-            "deviation of the variable.",
+            f"Black spike: the probability that the coefficient is 0. Hump: where it lies otherwise. {_scale_words(posterior)}",
             "Densities of the standardised coefficients of the most probable variables, with a spike at 0.",
             plots.plot_coefficients,
             {},
@@ -107,8 +107,67 @@ def results(posterior: Posterior) -> list[Picture]:
             plots.plot_correlation,
             {"top": CORRELATED},
         ),
+        *_predictions(posterior),
     ]
     return list(_draw(posterior, wanted))
+
+
+def _scale_words(posterior: Posterior) -> str:
+    """What a coefficient in the picture means."""
+    family = posterior.problem.family
+    if isinstance(family, Gaussian):
+        return (
+            "Coefficients are standardised, so that they can be compared: standard deviations of the response for one standard "
+            "deviation of the variable."
+        )
+    of = f" of {outcome(posterior.problem)}" if outcome(posterior.problem) else ""
+    change = f"Coefficients are changes of the {family.link}{of} for one standard deviation of the variable"
+    if family.ratio is None:
+        return f"{change}."
+    return f"{change}: 0.69 doubles the {'odds' if of else 'rate'}, −0.69 halves {'them' if of else 'it'}."
+
+
+def _predictions(posterior: Posterior) -> list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]:
+    """The plots of how good predictions are, if the family is not Gaussian."""
+    family = posterior.problem.family
+    if isinstance(family, Gaussian):
+        return []
+    scores = posterior.scores()
+    honest = "Every row is predicted from all the others."
+    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
+    if "auc" in scores:
+        wanted.append(
+            (
+                "How well the two values are told apart",
+                f"The receiver operating characteristic. {honest} Of two rows with different responses, the right one has the larger "
+                f"predicted probability with a probability of {scores['auc']:.2f}, the area under the curve; one half would be worth "
+                f"nothing. The mean squared error of the probabilities (Brier score) is {scores['brier']:.3f}.",
+                f"Receiver operating characteristic with an area of {scores['auc']:.3f}.",
+                plots.plot_roc,
+                {},
+            )
+        )
+    pearson = posterior.pearson
+    spread = ""
+    if pearson is not None:
+        spread = (
+            f" Pearson's statistic over its degrees of freedom is {pearson.ratio:.2f}"
+            f"{': more than this family allows.' if pearson.over else ', near the 1 that this family expects.'}"
+        )
+    what = "probabilities" if "auc" in scores else "rates"
+    table = posterior.calibration(bins=5)
+    pairs = ", ".join(f"{a:.2f} and {b:.2f}" for a, b in zip(table["predicted"], table["observed"]))
+    wanted.append(
+        (
+            f"Are the predicted {what} right?",
+            f"Rows in bins by their prediction. {honest} Points on the line are right on average; a bar is where the point would lie with "
+            f"a probability of 90 % if predictions were right.{spread}",
+            f"Predicted and observed means by fifths of the rows: {pairs}.",
+            plots.plot_calibration,
+            {},
+        )
+    )
+    return wanted
 
 
 def trust(posterior: Posterior) -> list[Picture]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
@@ -67,9 +68,12 @@ def columns(posterior: Posterior) -> list[Column]:
                 "effective sample size: the number of independent draws that would be as accurate",
             ),
         ]
-    table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     single = np.diff(problem.offsets) == 1
     place = problem.offsets[:-1][order]
+    ratio = getattr(problem.family, "ratio", None)
+    if ratio is not None:
+        return [*out, *_ratios(posterior, ratio, place, single[order])]
+    table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     for label, key, errors, about in (
         ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
         ("Its sd", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
@@ -82,6 +86,23 @@ def columns(posterior: Posterior) -> list[Column]:
             about += "; its Monte Carlo error (± two standard errors) appears under the pointer"
         out.append(Column(label, "number", _significant(values, 3), about, notes))
     return out
+
+
+def _ratios(posterior: Posterior, ratio: str, place: np.ndarray, single: np.ndarray) -> list[Column]:
+    """Odds ratios or rate ratios with their intervals, of the columns at these places; groups of several columns have none."""
+    odds = ratio == "odds_ratio"
+    of = f"the odds of {outcome(posterior.problem)} are" if odds else "the rate is"
+    about = (
+        f"by how much {of} multiplied for one standard deviation more of the variable, if it is in the model"
+    )
+    ends = "lower end of its 95 % interval", "upper end of its 95 % interval"
+    with np.errstate(over="ignore"):
+        table = np.exp(standard_effects(posterior, 0.95).iloc[place])
+    labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
+    return [
+        Column(label, "number", _significant(np.where(single, table[name], np.nan), 3), words)
+        for label, name, words in zip(labels, ("effect", "lower", "upper"), (about, *ends))
+    ]
 
 
 def coefficient_errors(posterior: Posterior) -> np.ndarray:

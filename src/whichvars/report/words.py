@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whichvars.posterior.diagnostics import trust
+from whichvars.posterior.explaining import trust
+from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import LEVELS, in_words
+from whichvars.problem.families import Gaussian
+from whichvars.problem.problem import Problem
 
 SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}
 NOT_YET = "Do not trust these numbers yet"
@@ -164,6 +167,32 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
         return [f"{runs} independent runs gave the same inclusion probabilities."]
     return [
         f"{runs} independent runs gave inclusion probabilities that differ by up to {within(spread)} (most for {name})."
+    ]
+
+
+# names of scores in the line of facts
+SCORES = {"auc": "area under the ROC curve", "brier": "Brier score", "pearson": "Pearson dispersion"}
+
+
+def shown_scores(posterior: Posterior) -> dict[str, float]:
+    """Scores for the line of facts, if the family is not Gaussian: every row is predicted from all others."""
+    if isinstance(posterior.problem.family, Gaussian):
+        return {}
+    scores = {name: float(value) for name, value in posterior.scores().items() if name in ("auc", "brier")}
+    return scores | ({} if posterior.pearson is None else {"pearson": posterior.pearson.ratio})
+
+
+def family_settings(problem: Problem) -> list[tuple[str, str]]:
+    """The family, and how its marginal likelihoods were computed."""
+    if isinstance(problem.family, Gaussian):
+        return []
+    assert problem.fit_data is not None
+    counted = f"{problem.classes[1]} counts as 1, {problem.classes[0]} as 0" if problem.classes else ""
+    return [
+        ("Family of the response", str(problem.family)),
+        ("Its values", counted),
+        ("Offset", "given" if len(problem.fit_data.given) else ""),
+        ("Marginal likelihoods", EVIDENCE_WORDS[problem.evidence]),
     ]
 
 

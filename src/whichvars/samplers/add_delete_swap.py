@@ -22,10 +22,11 @@ import numpy as np
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, change, clear
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, decide
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.propose.moves import draw_excluded, draw_included
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Entries, Run, advance_unit, check_between, new_unit
 from whichvars.samplers.references import BROWN_1998
 
 ADD, DELETE, SWAP = range(3)
@@ -69,7 +70,7 @@ class AddDeleteSwap:
         return Run([unit])
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        advance_unit(problem, run.units[unit], advance, iterations, run.units[unit].own, self.swap)
+        advance_unit(problem, run.units[unit], ENTRIES, iterations, run.units[unit].own, self.swap)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """Nothing is shared."""
@@ -126,7 +127,24 @@ def advance(target, chain, memo, tally, rng, counts, swap, iterations):
     return _advance(target, chain, memo, tally, rng, counts, swap, iterations)
 
 
+@entry
+def advance_with_fits(fits, target, chain, memo, tally, rng, counts, swap, iterations):
+    return _advance_with_fits(fits, target, chain, memo, tally, rng, counts, swap, iterations)
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(fits, target, chain, memo, tally, rng, counts, swap, iterations):
+    done = 0
+    while True:
+        done += _advance(target, chain, memo, tally, rng, counts, swap, iterations - done)
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
 def _advance(target, chain, memo, tally, rng, counts, swap, iterations):
     """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
     ints = chain.ints

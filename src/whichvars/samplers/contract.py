@@ -15,9 +15,10 @@ stream, memo and counts. Units share nothing that changes between two barriers, 
 the number of threads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -28,9 +29,12 @@ from whichvars._kernels.chain import (
     ADDED,
     BREAKDOWNS,
     COLUMNS,
+    FITS,
+    JUDGED,
     NEEDED,
     PERFECT,
     SCANNED,
+    UPHELD,
     Chain,
     grow,
     new_chain,
@@ -40,7 +44,7 @@ from whichvars._kernels.count.model_table import LOOKUPS, Memo, new_memo
 from whichvars._kernels.count.tally import Tally, grow_tally, new_tally, start_counting
 from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.evidence import BY_FIT
-from whichvars._kernels.fits import fit_proposal
+from whichvars._kernels.fits import Fits, fit_proposal
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.samplers.seeding import stream
 
@@ -87,6 +91,14 @@ class Run:
             "breakdowns": sum(int(i[BREAKDOWNS]) for i in ints),
             "perfect_fits": sum(int(i[PERFECT]) for i in ints),
         }
+
+    def fit_counts(self) -> dict[str, int]:
+        """Models fitted, and how many proposals came to the second of two stages and were accepted there; empty if the response is
+        Gaussian."""
+        ints = np.array([chain.ints for unit in self.units for chain in unit.all_chains()]).sum(axis=0)
+        if not ints[FITS]:
+            return {}
+        return {"fits": int(ints[FITS]), "judged": int(ints[JUDGED]), "upheld": int(ints[UPHELD])}
 
 
 def ratio(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,6 +250,24 @@ def memo_of(problem: "Problem", slots: int) -> Memo:
     return memo
 
 
+class Entries(NamedTuple):
+    """What advances chains: for Gaussian responses, and for others, where it is given ``Fits`` before all else."""
+
+    gaussian: Callable[..., Any]
+    with_fits: Callable[..., Any]
+
+    @contextmanager
+    def for_problem(self, problem: "Problem") -> Iterator[Callable[..., Any]]:
+        """The one for this problem, with the memory that it needs."""
+        if problem.fit_data is None:
+            yield self.gaussian
+            return
+        likelihood = problem.likelihood()
+        with problem.works.borrow(likelihood, 0) as work:
+            fits = Fits(likelihood, work, problem.null_log_marginal)
+            yield lambda *arguments: self.with_fits(fits, *arguments)
+
+
 def fit_if_asked(problem: "Problem", chain: Chain) -> bool:
     """Fit the proposed model, if the chain waits for that (the response is not Gaussian, and the memo does not know the model)."""
     ints = chain.ints
@@ -281,13 +311,18 @@ def make_room(problem: "Problem", unit: Unit) -> None:
 
 
 def advance_unit(
-    problem: "Problem", unit: Unit, kernel: Callable[..., int], iterations: int, *settings: Any
+    problem: "Problem", unit: Unit, entry: Callable[..., int] | Entries, iterations: int, *settings: Any
 ) -> None:
-    """Run `kernel` for `iterations` iterations, making room whenever a proposal does not fit."""
+    """Run `entry` for `iterations` iterations, making room whenever a proposal does not fit."""
     done = 0
     while done < iterations:
         target = problem.target(len(unit.chain.slot))
-        done += kernel(target, unit.chain, unit.memo, unit.tally, unit.rng, *settings, iterations - done)
+        arguments = target, unit.chain, unit.memo, unit.tally, unit.rng, *settings, iterations - done
+        if isinstance(entry, Entries):
+            with entry.for_problem(problem) as advance:
+                done += advance(*arguments)
+        else:
+            done += entry(*arguments)
         if unit.chain.ints[NEEDED]:
             make_room(problem, unit)
 

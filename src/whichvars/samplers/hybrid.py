@@ -19,8 +19,8 @@ In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–B
 half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. Where the response is not
-Gaussian, a fit costs more than all of that, and m = 3, λ = ½. All of it rests
-on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
+Gaussian, events and moves cost a fit as well, and λ is ½ (1 + scan/fit) times the mean of Z, by what a scan and a fit cost,
+but no more than 4 times. All of it rests on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
 after warm-up (they double in length) shows that an event costs more than four times what m was chosen for, or less than a quarter,
 λ and m are chosen anew. Warm-up may have been in a region whose models are all in the table, and the mass elsewhere.
 
@@ -37,34 +37,30 @@ from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
     DELETED,
-    LOG_PROPOSAL,
     PENDING,
     SIZE,
     accept,
-    change,
-    clear,
 )
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
-from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.fits import fit_cost, fit_if_room
+from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.propose.informed import (
-    ENTER,
     ZETA,
     Informed,
-    draw_entering,
     new_informed,
+    propose_single,
     set_estimate,
 )
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
-from whichvars._kernels.propose.moves import draw_included
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
-from whichvars.samplers.contract import RaoBlackwell, Run, check_between
+from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
 from whichvars.samplers.finding import jumps_between_modes
 from whichvars.samplers.tempered_gibbs import (
@@ -89,9 +85,10 @@ JUMP_SHARE = 1.0 / 64.0  # of the moves, those from mode to mode, where at least
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
-# m, and λ as a multiple of the mean total rate of flips, where models are fitted: flips and moves cost about the same then, and
-# within a factor of two of these numbers errors hardly change
-MOVES_BETWEEN_FITS, DRAW_RATE_OF_FITS = 3, 0.5
+# where models are fitted: λ as a multiple of the mean total rate of flips, if scans cost nothing, and the share of moves that need a
+# fit, of those to models that are not in the memo. Within a factor of two of these numbers errors hardly change.
+DRAW_RATE_OF_FITS, MOVES_WITH_FIT = 0.5, 0.3
+MOST_DRAW_RATE = 4.0
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
 # places in HybridState.ints, one row a chain
@@ -221,7 +218,7 @@ class Hybrid:
         own: HybridState = run.units[unit].own
         swaps = float(self.swaps) if len(own.stand_ins.others) else 0.0  # a whole number would compile anew
         settings = own, swaps, run.shared.learning
-        take_turns(problem, run.units[unit], advance, iterations * self.chains, *settings)
+        take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains, *settings)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
@@ -264,31 +261,36 @@ class Hybrid:
             if not 0.25 <= moves / unit.own.counts[MOVES] <= 4.0:
                 rate = max((unit.events - stage.events) / new - float(unit.floats[LAMBDA]), 1e-3)
                 unit.own.counts[MOVES] = moves
-                unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
+                unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
         stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
 
     def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         unit.own.counts[MOVES] = self._moves(problem, unit, misses)
         self._choose_share(unit.own)
-        unit.floats[LAMBDA] = rate * self._draw_rate(misses, problem.target(0).slab.surrogate)
+        unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
 
     def _moves(self, problem: Problem, unit: JumpUnit, misses: float) -> int:
         """m: as many moves as take about as long as an event."""
         if self.moves is not None:
             return self.moves
-        if problem.target(0).slab.surrogate:
-            return MOVES_BETWEEN_FITS
-        taking_part = unit.chains[: unit.taking_part]
-        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
-        cost = EVENT + misses * scan_cost(problem.target(0), k, 0.5 * k + 1)
-        return int(np.clip(cost / MOVE, 2, MOST_MOVES))
+        scan, fit = self._costs(problem, unit)
+        cost = EVENT + misses * (scan + fit)
+        return int(np.clip(cost / (MOVE + misses * MOVES_WITH_FIT * fit), 2, MOST_MOVES))
 
-    def _draw_rate(self, misses: float, surrogate: bool) -> float:
+    def _draw_rate(self, problem: Problem, unit: JumpUnit, misses: float) -> float:
         """λ as a multiple of the mean total rate of flips."""
         if self.draw_rate is not None:
             return self.draw_rate
-        return DRAW_RATE_OF_FITS if surrogate else min(4.0, 0.05 + 20 * misses**2)
+        scan, fit = self._costs(problem, unit)
+        return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
+
+    def _costs(self, problem: Problem, unit: JumpUnit) -> tuple[float, float]:
+        """What a scan and a fit cost, in nanoseconds; 0 for fits of Gaussian problems."""
+        taking_part = unit.chains[: unit.taking_part]
+        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
+        scan = scan_cost(problem.target(0), k, 0.5 * k + 1)
+        return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0
 
     def _choose_share(self, own: HybridState) -> None:
         """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
@@ -346,47 +348,6 @@ def visits_with_known(own: HybridState) -> np.ndarray:
 
 
 @inlined
-def entering_share(chain, informed):
-    """The probability that ``draw_entering`` is of, summed over the variables out of the model."""
-    inside = 0.0
-    for i in range(chain.ints[SIZE]):
-        inside += informed.values[chain.order[i], ENTER]
-    return 1.0 - inside
-
-
-@inlined
-def propose_single(target, chain, informed, rng):
-    """Add, delete or swap, the entering variable drawn by its share. Fills the proposal and its log ratio."""
-    clear(chain)
-    size, p = chain.ints[SIZE], chain.position.shape[0]
-    third = 1.0 / 3.0
-    u = rng.random()
-    adds = size == 0 or (size < p and u < third)
-    deletes = not adds and (size == p or u < 2.0 * third)
-    outside = entering_share(chain, informed)
-    ratio = 1.0
-    if adds:
-        j = draw_entering(informed, chain.position, rng)
-        change(target, chain, j)
-        forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside
-        ratio = (1.0 if size + 1 == p else third) / (size + 1) / forward
-    elif deletes:
-        j = draw_included(chain, rng)
-        change(target, chain, j)
-        share = informed.values[j, ENTER]
-        backward = (1.0 if size == 1 else third) * share / (outside + share)
-        ratio = backward / ((1.0 if size == p else third) / size)
-    else:
-        i = draw_included(chain, rng)
-        change(target, chain, i)
-        j = draw_entering(informed, chain.position, rng)
-        change(target, chain, j)
-        leaving, entering = informed.values[i, ENTER], informed.values[j, ENTER]
-        ratio = (leaving / (outside + leaving - entering)) / (entering / outside)
-    chain.floats[LOG_PROPOSAL] = math.log(ratio)
-
-
-@inlined
 def propose_move(target, chain, own, c, swaps, rng):
     """A proposal of P, of which the share `swaps` are for stand-ins."""
     u = rng.random()
@@ -441,7 +402,34 @@ def advance(
     )
 
 
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+    )  # fmt: skip
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
+):
+    done, events = 0, 0
+    while True:
+        more, also = _advance(
+            target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps - done
+        )  # fmt: skip
+        done += more
+        events += also
+        if not fit_if_room(fits, chain):
+            return done, events
+
+
+@routine
 def _advance(
     target, chain, memo, tally, rng, work, table, floats, sums, weights, c, own, swaps, learning, steps
 ):

@@ -18,6 +18,7 @@ from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes, 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers import add_delete_swap, individual, lamnisos
+from whichvars.samplers.contract import Sampler
 
 INDIVIDUAL, ADD_DELETE_SWAP, LAMNISOS = range(3)
 NEVER = np.iinfo(np.int64).max
@@ -53,7 +54,7 @@ class MoveState(NamedTuple):
     pooled: np.ndarray  # (2,): number of variables waiting; step of logit ω
 
 
-def read_move(sampler: Any, owner: str, deferred: bool = False) -> Move:
+def read_move(sampler: Sampler | None, owner: str, deferred: bool = False) -> Move:
     """The settings of `sampler` as a move, or an error that says why it cannot be one."""
     law = getattr(sampler, "invariant_law", None)
     if law is None or not hasattr(sampler, "advance"):
@@ -84,7 +85,7 @@ def read_move(sampler: Any, owner: str, deferred: bool = False) -> Move:
     )
 
 
-def new_move_state(problem: Problem, sampler: Any, deferred: bool = False) -> MoveState:
+def new_move_state(problem: Problem, sampler: Sampler | None, deferred: bool = False) -> MoveState:
     """What the move starts from; nothing is learned by variable unless it is individual adaptation."""
     if isinstance(sampler, individual.IndividualAdaptation):
         adaptation = sampler.first_adaptation(problem, True)

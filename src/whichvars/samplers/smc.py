@@ -40,7 +40,7 @@ from whichvars._kernels.count.tally import Tally, new_tally
 from whichvars._kernels.evaluate import go_to_model, set_model
 from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.jit import entry, kernel
-from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import ITERATION, describe_changes
 from whichvars._kernels.scan.scan import scan_model
 from whichvars._kernels.scan.scan_work import new_scan
@@ -50,6 +50,7 @@ from whichvars.samplers.contract import (
     Estimate,
     RaoBlackwell,
     Run,
+    Sampler,
     as_rows,
     check_between,
     fit_if_asked,
@@ -92,7 +93,7 @@ class ParticleGroup:
 class Population:
     """What is common to all groups."""
 
-    adaptation: Any
+    adaptation: Shared
     rng: np.random.Generator
     temperature: float = 0.0
     log_evidence: float = 0.0
@@ -139,7 +140,7 @@ class SequentialMonteCarlo:
     particles: int = 10_000
     steps: int = 25
     ess: float = 0.9
-    move: Any = None
+    move: Sampler | None = None
     groups: int = 8
     memo_slots: int = 1 << 18
 

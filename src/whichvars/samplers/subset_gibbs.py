@@ -42,7 +42,8 @@ from whichvars._kernels.chain import ADDED, NEEDED, PENDING, SCANNED, SIZE, acce
 from whichvars._kernels.count.tally import COUNTING, NOW, count_draws
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, make_flip
 from whichvars._kernels.evaluate import evaluate, second_stage
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.scan.subset_scan import (
     Subset,
     choose_among,
@@ -56,7 +57,7 @@ from whichvars._kernels.scan.subset_scan import (
 from whichvars._kernels.scan.thinning import probability_of_flipped
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import RaoBlackwell, Run, check_between
+from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains
 from whichvars.samplers.references import JANKOWIAK_2023, ZANELLA_2019
 from whichvars.samplers.tempered_gibbs import (
@@ -167,7 +168,7 @@ class SubsetGibbs:
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
         own = run.units[unit].own
-        take_turns(problem, run.units[unit], advance, iterations * self.chains, own, run.shared.learning)
+        take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains, own, run.shared.learning)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """End of a stage of warm-up: choose λ by the mean of Z in it, and the anchors."""
@@ -230,6 +231,33 @@ def correlations_with_response(problem: Problem) -> np.ndarray:
 @entry
 def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, subset, learning, steps):
     return _advance(target, chain, memo, tally, rng, work, floats, sums, weights, c, subset, learning, steps)
+
+
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, subset, learning, steps
+):
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, work, floats, sums, weights, c, subset, learning, steps
+    )
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
+@kernel
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, work, floats, sums, weights, c, subset, learning, steps
+):
+    done, events = 0, 0
+    while True:
+        more, also = _advance(
+            target, chain, memo, tally, rng, work, floats, sums, weights, c, subset, learning, steps - done
+        )
+        done += more
+        events += also
+        if not fit_if_room(fits, chain):
+            return done, events
 
 
 @inlined
@@ -334,7 +362,7 @@ def _learn(subset, weight):
         subset.scores[subset.members[m]] += weight * subset.probabilities[m]
 
 
-@kernel
+@routine
 def _advance(target, chain, memo, tally, rng, work, floats, sums, weights, c, subset, learning, steps):
     """Advance chain c; returns the steps done, fewer than asked where it needs more room, and the events."""
     ints = chain.ints

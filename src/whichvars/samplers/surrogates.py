@@ -21,7 +21,7 @@ from whichvars._kernels.evidence import BY_FIT, MIXTURE
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
 from whichvars.problem.families import MIXTURES_OF_G
-from whichvars.problem.fitting import widest
+from whichvars.problem.fitting import candidates_at, widest
 from whichvars.problem.problem import Problem
 from whichvars.problem.surrogate import bounded_reference, null_predictor, with_surrogate_at
 from whichvars.samplers.contract import place_chain
@@ -106,8 +106,8 @@ def fitted_reference(problem: Problem, members: np.ndarray) -> tuple[np.ndarray,
     if likelihood.slab == MIXTURE and likelihood.evidence == kernels.BAS:
         Q = float(modes[0, q:] @ np.linalg.solve(covariances[0, q:, q:], modes[0, q:]))
         outer = _mean(grid[:, 0], grid[:, 1] - 0.5 * (len(columns) * grid[:, 2] + Q * grid[:, 3]))
-    rows = np.concatenate([np.arange(q), q + columns])
-    return likelihood.offset + modes[0] @ likelihood.columns[rows], outer
+    eta = likelihood.offset + modes[0, :q] @ likelihood.flat_columns
+    return eta + modes[0, q:] @ candidates_at(likelihood, columns), outer
 
 
 def _mean(values: np.ndarray, logs: np.ndarray) -> float:

@@ -51,7 +51,8 @@ from whichvars._kernels.count.tally import (
     start_counting_draws,
 )
 from whichvars._kernels.decide import WAITING, make_flip
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.scan.rate_table import (
     ATTEMPTED,
     FIRST_RATE,
@@ -77,6 +78,7 @@ from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import (
     KEPT_MODELS,
     KEPT_RECORDS,
+    Entries,
     RaoBlackwell,
     Run,
     batches_for,
@@ -220,17 +222,18 @@ def new_jump_unit(
     )
 
 
-def take_turns(problem: Problem, unit: JumpUnit, kernel: Any, steps: int, *settings: Any) -> None:
+def take_turns(problem: Problem, unit: JumpUnit, entries: Entries, steps: int, *settings: Any) -> None:
     """Make `steps` steps in all, the chains taking turns. The result does not depend on how steps are divided into calls."""
     while steps > 0:
         c = unit.turn
         chain = unit.chains[c]
         ask = min(steps, unit.left)
         target = problem.target(max(len(chain.slot), unit.scan.inverse_factor.shape[0]))
-        done, events = kernel(
-            target, chain, unit.memo, unit.tally, unit.rng, unit.scan, unit.table, unit.floats, unit.sums,
-            unit.weights, c, *settings, ask,
-        )  # fmt: skip
+        with entries.for_problem(problem) as advance:
+            done, events = advance(
+                target, chain, unit.memo, unit.tally, unit.rng, unit.scan, unit.table, unit.floats, unit.sums,
+                unit.weights, c, *settings, ask,
+            )  # fmt: skip
         unit.events += events
         steps -= done
         unit.left -= done
@@ -304,7 +307,7 @@ class TemperedGibbs:
         return Run([unit], barrier=FIRST_STAGE_OF_GIBBS)
 
     def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        take_turns(problem, run.units[unit], advance, iterations * self.chains)
+        take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains)
 
     def merge(self, problem: Problem, run: Run) -> None:
         """At intervals that double: models met are known from now on. In warm-up, choose λ by the mean of Z so
@@ -356,6 +359,29 @@ def describe_jumps(unit: JumpUnit) -> dict[str, Any]:
 @entry
 def advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
     return _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps)
+
+
+@entry
+def advance_with_fits(fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps
+    )
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
+@kernel
+def _advance_with_fits(fits, target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
+    done, events = 0, 0
+    while True:
+        more, also = _advance(
+            target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps - done
+        )
+        done += more
+        events += also
+        if not fit_if_room(fits, chain):
+            return done, events
 
 
 @inlined
@@ -429,7 +455,7 @@ def flip(target, chain, memo, rng, table, floats, sums, c):
     return make_flip(target, chain, memo, look_up_flip(target, chain, table))
 
 
-@kernel
+@routine
 def _advance(target, chain, memo, tally, rng, work, table, floats, sums, weights, c, steps):
     """Advance chain c; returns the steps done, fewer than asked where it needs more room, and the events."""
     ints = chain.ints

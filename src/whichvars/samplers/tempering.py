@@ -37,7 +37,7 @@ from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
 from whichvars._kernels.inverse import OF_ONE_MODEL, Inverse
 from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
-from whichvars._kernels.propose.adapt import ADD, DELETE, merge_adaptations, new_shared
+from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import describe_changes
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
@@ -45,6 +45,7 @@ from whichvars.samplers.contract import (
     KEPT_MODELS,
     KEPT_RECORDS,
     Run,
+    Sampler,
     batches_for,
     check_between,
     fit_if_asked,
@@ -211,7 +212,7 @@ class LadderUnit:
 class SharedLadder:
     """What ladders had in common at the last barrier."""
 
-    rungs: list[Any]  # Shared adaptations, empty where nothing is learned by variable
+    rungs: list[Shared]  # empty where nothing is learned by variable
     rho: np.ndarray
     times: list[int] = field(default_factory=list)
     temperatures: list[np.ndarray] = field(default_factory=list)
@@ -257,7 +258,7 @@ class ParallelTempering:
     1.0
     """
 
-    move: Any = None
+    move: Sampler | None = None
     rungs: int = 6
     steps: int = 1
     target_swap: float = 0.234

@@ -83,7 +83,7 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
     return RaoBlackwell(mean, variance, groups - 1)
 
 
-def estimate_of(problem: Problem, sampler: Any, run: Run, replicate: int) -> Estimate:
+def estimate_of(problem: Problem, sampler: Sampler, run: Run, replicate: int) -> Estimate:
     """What a replicate says."""
     if hasattr(sampler, "estimate"):
         return sampler.estimate(problem, run, replicate)
@@ -368,7 +368,7 @@ class Look(NamedTuple):
     rao_blackwell: RaoBlackwell | None
 
 
-def look_at(sampler: Any, run: Run) -> Look:
+def look_at(sampler: Sampler, run: Run) -> Look:
     """A replicate's inclusion probabilities by now. Changes nothing that is counted later."""
     averages = sampler.averages(run) if hasattr(sampler, "averages") else rao_blackwell(run)
     return Look(*batch_means(run), averages)
@@ -482,7 +482,7 @@ def combine(
         rao_blackwell_mcse=None if averaged is None else averaged[1],
         trace=pd.concat([e.trace for e in estimates], ignore_index=True),
         trace_models=sparse.vstack([e.records for e in estimates], "csr"),
-        adaptation=[sampler.learned(problem, run) for run in runs],
+        adaptation=[sampler.learned(problem, run) | run.fit_counts() for run in runs],
         troubles=troubles,
         warnings=tuple(dict.fromkeys(w for e in estimates for w in e.warnings)),
     )

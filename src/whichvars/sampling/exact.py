@@ -13,6 +13,7 @@ from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.errors import ArgumentTypeError, DataWarning, TooLargeError
 from whichvars.posterior.diagnostics import lost_arithmetic
+from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.marginals import log_priors, noise_in_words, noise_of_sampling
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
@@ -106,7 +107,7 @@ def exact(
     if not gaussian:
         with Announcer(progress, "exact"):
             posterior = _fit_all(problem, keep)
-        for message in lost_arithmetic(posterior):
+        for message in (*lost_arithmetic(posterior), *overdispersion(posterior)):
             warnings.warn(message, DataWarning, stacklevel=2)
         return posterior
     started = cpu_clock()

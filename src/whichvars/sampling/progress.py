@@ -112,6 +112,7 @@ class Progress:
 
         for run in idle:
             if self.total and run.units[0].tally.ints[NOW] > 0:
+                assert self.sampler is not None
                 self.looks[id(run)] = look_at(self.sampler, run)
 
     def _report(self, runs: list["Run"], done: int, fraction: float, now: float) -> Report:

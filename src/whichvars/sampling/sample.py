@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from whichvars.data import storage
-from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError
+from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError, DataWarning
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
+from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
@@ -359,6 +360,8 @@ def _warn_of_trouble(posterior: Posterior) -> None:
         )
     for message in lost_arithmetic(posterior):
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    for message in overdispersion(posterior):
+        warnings.warn(message, DataWarning, stacklevel=5)
 
 
 __all__ = ["sample"]

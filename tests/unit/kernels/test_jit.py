@@ -49,7 +49,7 @@ def write_package(folder: Path, *, plain: bool) -> None:
     if plain:
         (kernels / "jit.py").write_text("import numba\nentry = kernel = numba.njit(cache=True)\n")
     else:
-        for name in ("jit.py", "linking.py", "locks.py", "references.py", "shipped.py"):
+        for name in ("jit.py", "linking.py", "locks.py", "references.py", "shipped.py", "shortcuts.py"):
             source = (JIT_FILE.parent / name).read_text(encoding="utf-8")
             (kernels / name).write_text(source.replace("whichvars._kernels", "package._kernels"))
     (kernels / "caller.py").write_text(
@@ -245,10 +245,10 @@ def test_without_the_jit_kernels_are_plain_functions():
 
 def test_this_numba_has_what_linking_and_references_use():
     """If this fails, Numba has changed inside. Kernels still give the same bits, as plain Numba functions, but take four times
-    as long to compile: mend _kernels/linking.py and _kernels/references.py."""
+    as long to compile: mend _kernels/linking.py, _kernels/references.py and _kernels/shortcuts.py."""
     told = f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
-    assert jit.linking is not None, f"{told}: an import of linking.py or references.py fails"
-    assert not jit.linking.missing(), f"{told}: JITCodeLibrary no longer has {jit.linking.missing()}"
+    assert jit.linking is not None, f"{told}: an import of linking.py, references.py or shortcuts.py fails"
+    assert not jit.linking.missing(), f"{told}: Numba no longer has {jit.linking.missing()}"
     assert jit.LINKED or os.environ.get("NUMBA_DISABLE_JIT") or os.environ.get("WHICHVARS_PLAIN_NUMBA"), told
 
 

@@ -35,6 +35,7 @@ COMPILE_KERNELS = {
     "_kernels.locks",
     "_kernels.references",
     "_kernels.shipped",
+    "_kernels.shortcuts",
 }  # and have none themselves
 
 

@@ -260,11 +260,12 @@ def pair_products(held, first, second, out):
 def fill_columns(held, index, out):
     """The columns themselves, x of shape (N,), as rows of `out`."""
     for r in range(index.shape[0]):
-        _fill_column(held, index[r], out, r)
+        fill_column(held, index[r], out, r)
 
 
 @kernel
-def _fill_column(held, a, out, r):
+def fill_column(held, a, out, r):
+    """One column, as row r of `out`, (…, N)."""
     i, centre = held.where[a], held.centre[a]
     n = out.shape[1]
     if held.code == SPARSE:

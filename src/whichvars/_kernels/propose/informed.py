@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.chain import LOG_PROPOSAL, SIZE, change, clear
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.propose.bernoulli import BUCKETS, Buckets, new_buckets
+from whichvars._kernels.propose.moves import draw_included
 
 # places in Informed.values
 ADD = 0  # min{1, odds}
@@ -161,3 +163,44 @@ def draw_entering(informed, position, rng):
             j = np.int64(informed.alias_other[j])
         if position[j] < 0:
             return j
+
+
+@inlined
+def entering_share(chain, informed):
+    """The probability that ``draw_entering`` is of, summed over the variables out of the model."""
+    inside = 0.0
+    for i in range(chain.ints[SIZE]):
+        inside += informed.values[chain.order[i], ENTER]
+    return 1.0 - inside
+
+
+@inlined
+def propose_single(target, chain, informed, rng):
+    """Add, delete or swap, the entering variable drawn by its share. Fills the proposal and its log ratio."""
+    clear(chain)
+    size, p = chain.ints[SIZE], chain.position.shape[0]
+    third = 1.0 / 3.0
+    u = rng.random()
+    adds = size == 0 or (size < p and u < third)
+    deletes = not adds and (size == p or u < 2.0 * third)
+    outside = entering_share(chain, informed)
+    ratio = 1.0
+    if adds:
+        j = draw_entering(informed, chain.position, rng)
+        change(target, chain, j)
+        forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside
+        ratio = (1.0 if size + 1 == p else third) / (size + 1) / forward
+    elif deletes:
+        j = draw_included(chain, rng)
+        change(target, chain, j)
+        share = informed.values[j, ENTER]
+        backward = (1.0 if size == 1 else third) * share / (outside + share)
+        ratio = backward / ((1.0 if size == p else third) / size)
+    else:
+        i = draw_included(chain, rng)
+        change(target, chain, i)
+        j = draw_entering(informed, chain.position, rng)
+        change(target, chain, j)
+        leaving, entering = informed.values[i, ENTER], informed.values[j, ENTER]
+        ratio = (leaving / (outside + leaving - entering)) / (entering / outside)
+    chain.floats[LOG_PROPOSAL] = math.log(ratio)

@@ -26,12 +26,14 @@ import numpy as np
 
 from whichvars._kernels.chain import (
     ADDED,
+    JUDGED,
     LOG_MARGINAL,
     LOG_PRIOR,
     NEEDED,
     NEW_LOG_MARGINAL,
     NEW_LOG_PRIOR,
     PENDING,
+    UPHELD,
     accept,
 )
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING
@@ -106,10 +108,12 @@ def attempt_flip(target, chain, memo, rng, table, sums, c, has_time):
     place = find_entry(table, chain.keys[0])
     if not table.tried[place, j]:
         table.ints[ATTEMPTED] += 1
+        ints[JUDGED] += 1
         _note_attempt(table, place, j, c, ratio, probability_of_flipped(chain, adds, ratio), sums, has_time)
         if ratio < 0.0 and not rng.random() < math.exp(ratio):
             table.ints[REFUSED] += 1
             return REJECTED
+        ints[UPHELD] += 1
     elif not ratio > -np.inf:
         return REJECTED
     accept(target, chain)

@@ -1,0 +1,141 @@
+"""The answer and how far to trust it, in plain words."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whichvars.posterior.diagnostics import (
+    LOG_POSTERIOR,
+    SIZE,
+    count,
+    diagnostic_table,
+    doubts,
+    effective_draws,
+    lost_arithmetic,
+    never_in,
+    renormalised_pips,
+)
+from whichvars.posterior.family_words import about_fits, effects, overdispersion
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
+
+def explain(posterior: "Posterior") -> str:
+    """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
+    verdict, *rest = trust(posterior)
+    answer = " ".join([_what(posterior), *effects(posterior)])
+    what = [answer, verdict] if not doubts(posterior) else [verdict, answer]
+    return "\n".join([*what, *rest])
+
+
+def trust(posterior: "Posterior") -> list[str]:
+    """How far to believe it and how it was computed: all that ``explain`` says but for the answer, by paragraph. The
+    verdict comes first."""
+    if posterior.models.exact:
+        lines = [_verdict(posterior)]
+    else:
+        lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
+    lines += about_fits(posterior)
+    remarks = (*posterior.warnings, *lost_arithmetic(posterior), *overdispersion(posterior))
+    return lines + [f"Note: {remark}." for remark in remarks]
+
+
+def _what(posterior: "Posterior") -> str:
+    problem, pip = posterior.problem, posterior.pip
+    order = np.argsort(-pip, kind="stable")
+    likely = [problem.names[j] for j in order if pip[j] >= 0.5]
+    text = f"{count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
+    listed = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
+    sizes = np.cumsum(posterior.sizes)
+    low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
+    spread = f"{low}" if low == high else f"{low} to {high}"
+    return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
+
+
+def _exactly(posterior: "Posterior") -> str:
+    if posterior.reweighting_ess is not None:
+        return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
+    rest = " but for importance sampling's noise" if posterior.warnings else ", without Monte Carlo error"
+    return f"All {posterior.iterations:,} models were looked at: the probabilities are exact{rest}."
+
+
+def _how(posterior: "Posterior") -> list[str]:
+    name = posterior.sampler.split("(")[0]  # without its settings
+    replicates = 0 if posterior.replicate_pips is None else len(posterior.replicate_pips)
+    runs = f" in {count(replicates, 'independent run')}" if replicates else ""
+    lines = [f"{name} made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}."]
+    if posterior.chosen:
+        lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
+    if posterior.reweighting_ess is not None:
+        lines.append(
+            "The draws were made under other priors and given new weights; "
+            f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
+        )
+    return lines
+
+
+STOPPED = {
+    "draws": ", as many as were asked for",
+    "target_mcse": " and stopped because every probability was as accurate as asked for",
+    "budget": " and stopped because the time was up",
+    "interrupted": " and was interrupted; the answer is what was counted until then",
+}
+
+
+def _verdict(posterior: "Posterior") -> str:
+    reasons = doubts(posterior)
+    if reasons:
+        return f"Do not trust these numbers yet: {'; moreover, '.join(reasons)}."
+    if posterior.models.exact:
+        return _exactly(posterior)
+    mcse = posterior.mcse
+    j = int(np.nanargmax(mcse))
+    digits = (
+        "to three digits"
+        if mcse[j] < 0.0005
+        else "to two digits"
+        if mcse[j] < 0.005
+        else "about to the first digit"
+        if mcse[j] > 0.02
+        else "to 0.02 or so"
+    )
+    return (
+        f"Accurate enough: the least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a "
+        f"Monte Carlo error of {mcse[j]:.2g}; read probabilities {digits}."
+    )
+
+
+def _unseen(posterior: "Posterior") -> list[str]:
+    unseen = int(never_in(posterior).sum())
+    if not unseen:
+        return []
+    table = diagnostic_table(posterior)
+    draws = effective_draws(table.loc[table.index.isin([SIZE, LOG_POSTERIOR])], table)
+    if not np.isfinite(draws):
+        return [
+            f"{count(unseen, 'variable')} never came up; their probabilities are small, but how small cannot be told."
+        ]
+    return [
+        f"{count(unseen, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
+        f"(the run is worth about {draws:,.0f} independent draws)."
+    ]
+
+
+def _agree(posterior: "Posterior") -> list[str]:
+    """How far the other estimates are from the one reported."""
+    if posterior.frequencies is None:
+        return []
+    others = {"the best models' exact ratios": renormalised_pips(posterior.models, posterior.problem.p)}
+    if posterior.rao_blackwell is not None:
+        others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
+    away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
+    text = "; ".join(
+        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
+    )
+    caution = (
+        " The exact ratios are biased where many models were not visited."
+        if max(away.values()) > 0.05
+        else ""
+    )
+    return [f"Probabilities counted from the draws, and calculated otherwise: {text}.{caution}"]

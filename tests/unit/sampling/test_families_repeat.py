@@ -1,0 +1,72 @@
+"""Runs of responses that are not Gaussian: the same bits from threads, files, checkpoints and a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import whichvars as wv
+from support.cluster import cluster
+from unit.sampling.test_checkpoint import Killed, assert_same, die_after, extend, resume, run
+from whichvars.sampling import checkpoint as checkpoints
+from whichvars.sampling import cluster as client_side
+
+FEW = {"memo_slots": 1 << 10}
+SAMPLERS: dict[str, Any] = {
+    "hybrid": wv.Hybrid(chains=2, table_bytes=1 << 13, **FEW),
+    "subset": wv.SubsetGibbs(subset=4, anchors=1, chains=2, **FEW),
+    "asi": wv.ASI(chains=2, **FEW),
+    "add, delete, swap": wv.AddDeleteSwap(**FEW),
+}
+SHORT = {"draws": 900, "warmup": 300}
+
+
+@pytest.fixture(scope="module")
+def problem() -> wv.Problem:
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(60, 8))
+    return wv.Problem(X, rng.random(60) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 4])), family="logistic")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)
+    monkeypatch.setattr(client_side, "OVERHEAD_SHARE", np.inf)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_threads_and_a_run_that_died(
+    problem: wv.Problem, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(problem, SAMPLERS[name], threads=1, **SHORT)
+    assert_same(run(problem, SAMPLERS[name], threads=3, chunk=70, **SHORT), whole)
+    with monkeypatch.context() as patch:
+        die_after(patch, 5)
+        with pytest.raises(Killed):
+            run(problem, SAMPLERS[name], checkpoint=tmp_path, every=1e-9, chunk=90, **SHORT)
+    assert_same(resume(tmp_path), whole)
+
+
+def test_a_posterior_that_was_saved_is_extended_with_the_same_bits(
+    problem: wv.Problem, tmp_path: Path
+) -> None:
+    sampler = SAMPLERS["hybrid"]
+    longer = run(problem, sampler, draws=1800, warmup=300)
+    first = run(problem, sampler, checkpoint=tmp_path / "run", **SHORT)
+    first.save(tmp_path / "posterior")
+    again = wv.Posterior.load(tmp_path / "posterior")
+    assert_same(again, first)
+    assert_same(run(again.problem, sampler, draws=1800, warmup=300), longer)
+    assert_same(extend(first, draws=900), longer)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "add, delete, swap"])
+def test_a_cluster_gives_the_same_bits(problem: wv.Problem, name: str, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with cluster(tmp_path, 2) as processes:
+        there = wv.DaskExecutor(processes.address, round_seconds=0.01)
+        found = run(problem, SAMPLERS[name], executor=there, threads=None, chunk=300, **SHORT)
+    assert_same(found, run(problem, SAMPLERS[name], **SHORT))
