@@ -31,7 +31,7 @@ _HOME = {
         "plot_roc", "plot_calibration",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
-    "estimator": ["VariableSelector"],
+    "estimator": ["VariableSelector", "VariableSelectorClassifier"],
     **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
         "WhichvarsError", "DataError", "ArgumentTypeError", "NotAvailableError", "TooLargeError", "MissingPackageError", "OutputError",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         TooLargeError,
         WhichvarsError,
     )
-    from whichvars.estimator import VariableSelector
+    from whichvars.estimator import VariableSelector, VariableSelectorClassifier
     from whichvars.plots import (
         plot_adaptation,
         plot_agreement,

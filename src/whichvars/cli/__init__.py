@@ -19,6 +19,7 @@ from whichvars.cli.checkup import doctor
 from whichvars.cli.data import datasets
 from whichvars.cli.demonstration import demo
 from whichvars.cli.fitting import exact, fit, resume
+from whichvars.cli.show import in_options
 from whichvars.errors import WhichvarsError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -64,7 +65,7 @@ class Commands(click.Group):
             with seldom_collected():
                 return super().invoke(ctx)
         except WhichvarsError as error:
-            raise Failure(str(error)) from error
+            raise Failure(in_options(str(error))) from error
         except KeyboardInterrupt as error:  # its message says how to continue, if that is possible
             raise Interrupted(str(error) or "interrupted; nothing was written.") from None
         except MemoryError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.show import new_console, new_table, plain, print_json, say
+from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,18 +31,27 @@ def predict(
 ) -> None:
     """Predict the response for the rows of the file NEW from a run directory.
 
-    NEW needs the columns of the data that the run was made with, in any order; other columns are ignored.
+    NEW needs the columns of the data that the run was made with, in any order, that of the offset or exposure included; other
+    columns are ignored. Predictions of responses that are not gaussian are probabilities or expected counts, and their standard
+    deviations and intervals are those of the probabilities and expected counts themselves.
     """
     import pandas as pd
 
+    from whichvars.cli.responses import new_offset, predicted
     from whichvars.cli.runs import read_run, write_csv
     from whichvars.data.encoding import Encoding
     from whichvars.data.files import read_table
 
     saved = read_run(run)
-    X = Encoding(**saved.settings["encoding"]).apply(read_table(new))
-    mean, std, *ends = saved.posterior.predict(X, estimator, return_std=True, interval=interval)  # type: ignore[arg-type]
-    frame = pd.DataFrame({"row": range(1, len(X) + 1), "mean": mean, "std": std})
+    table = read_table(new)
+    X, offset = Encoding(**saved.settings["encoding"]).apply(table), new_offset(saved.settings, table)
+    settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
+    with notes(quiet=False):
+        mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
+    name, sentence = predicted(saved.posterior.problem)
+    frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
+    if sentence:
+        say(sentence)
     if ends:
         frame["lower"], frame["upper"] = ends[0].T
     if out is not None:
@@ -63,14 +72,13 @@ def predict(
 )
 def report(run: Path, out: Path | None) -> None:
     """Write the report of a run directory again: one HTML file."""
-    from whichvars.cli.runs import REPORT, missing_for_report, read_run, write_report
+    from whichvars.cli.runs import REPORT, read_run, write_report
 
     saved = read_run(run)
-    path = out or saved.directory / REPORT
-    if write_report(saved.posterior, path) is None:
-        raise DataError(
-            f"a report needs packages that are not installed: pip install {' '.join(missing_for_report())}"
-        )
+    with notes(quiet=False):
+        path = write_report(saved.posterior, out or saved.directory / REPORT)
+    if not isinstance(path, Path):
+        raise DataError(f"no report was written; {path}")
     click.echo(path)
 
 
@@ -141,9 +149,10 @@ def _settings_that_differ(one: "SavedRun", other: "SavedRun") -> list[str]:
             f"Different data: {one.settings['data']['file']} and {other.settings['data']['file']}."
         )
     pairs: list[tuple[str, Any, Any]] = [
-        (name.replace("_", " "), one.settings["problem"][name], other.settings["problem"][name])
-        for name in ("slab", "model_prior", "noise", "scale", "max_size", "always_included", "rows")
+        (name.replace("_", " "), one.settings["problem"].get(name), other.settings["problem"].get(name))
+        for name in ("family", "slab", "model_prior", "noise", "scale", "max_size", "always_included", "rows")
     ]
+    pairs += [(name, one.settings.get(name), other.settings.get(name)) for name in ("offset", "exposure")]
     pairs.append(("response", one.settings["response"], other.settings["response"]))
     pairs.append(("sampler", one.posterior.sampler.split("(")[0], other.posterior.sampler.split("(")[0]))
     return messages + [f"Different {name}: {a} and {b}." for name, a, b in pairs if a != b]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
+from whichvars.cli.responses import COLUMNS, check_options, family_options, read_response
 from whichvars.cli.show import (
     best_models,
     in_options,
@@ -20,6 +21,7 @@ from whichvars.cli.show import (
     print_json,
     say,
 )
+from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
 NOT_ACCURATE, INTERRUPTED = 3, 130  # exit codes
 SHOWN = 15  # variables in the table
-# number of models above which the expected time and memory are printed, and the numbers for this estimate
-MANY_MODELS, MODELS_A_SECOND, BYTES_A_MODEL = 1 << 21, 5e5, 32
+# seconds above which the expected time and memory of enumeration are printed, and the numbers for this estimate
+LONG, MODELS_A_SECOND, BYTES_A_MODEL = 4.0, 5e5, 32
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,9 +71,10 @@ dask_option = click.option(
 
 @click.command()
 @data_options
+@family_options
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
-    help="auto enumerates all models if there are at most a million (20 variables), and otherwise takes hybrid.",
+    help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise takes hybrid.",
 )  # fmt: skip
 @click.option("--draws", type=float, help="Iterations of each replicate; the default is a million.")
 @click.option(
@@ -87,6 +90,9 @@ dask_option = click.option(
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
+
+    A response of two values is modelled by logistic regression, any other by the linear model; --family chooses another kind of
+    response, such as counts.
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
     few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
@@ -137,8 +143,9 @@ def resume(
 
 @click.command(short_help="Enumerate all models: up to about 20 columns.")
 @data_options
+@family_options
 def exact(**options: Any) -> None:
-    """Enumerate all models: up to about 20 columns, or more with --max-size."""
+    """Enumerate all models: up to about 20 columns (16 if the response is not gaussian), or more with --max-size."""
     _run(options, sampled=False)
 
 
@@ -149,6 +156,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         has_checkpoint,
         make_directory,
         remove_checkpoint,
+        remove_if_empty,
         write_unfinished,
     )
     from whichvars.sampling.checkpoint import Passing
@@ -178,11 +186,14 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         if has_checkpoint(out):
             raise _with_advice(error, out) from error
         remove_checkpoint(out)
-        if not any(out.iterdir()):
-            out.rmdir()
+        remove_if_empty(out)
         raise
     target = options.get("target_mcse")
-    _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
+    try:
+        _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
+    except WhichvarsError:  # such as coefficients that are infinite
+        remove_if_empty(out)
+        raise
 
 
 def _with_advice(error: BaseException, out: Path) -> BaseException:
@@ -213,15 +224,16 @@ def _finish(
     settings |= describe(posterior, target)
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     interrupted = posterior.stopped == "interrupted"
-    write_run(out, posterior, settings)
-    if not interrupted:
-        remove_checkpoint(out)
-    if as_json:
-        print_json(_for_machines(out, posterior, settings))
-    elif not quiet:
-        _show(out, posterior, target)
-    if report:  # last, as it takes a few seconds
-        add_report(out, posterior, quiet)
+    with notes(quiet):  # of coefficients that cannot be relied on
+        write_run(out, posterior, settings)
+        if not interrupted:
+            remove_checkpoint(out)
+        if as_json:
+            print_json(_for_machines(out, posterior, settings))
+        elif not quiet:
+            _show(out, posterior, target)
+        if report:  # last, as it takes a few seconds
+            add_report(out, posterior, quiet)
     if interrupted:
         say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)
@@ -268,11 +280,13 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     """Read the file; returns notes for the user, the problem, and the content of settings.json."""
     import whichvars as wv
 
-    size = options["prior_size"]
-    found = (_stream if options["stream"] else _load)(options)
+    size, beside = options["prior_size"], check_options(options)
+    found = _stream(options) if options["stream"] else _load(options, beside)
     problem = wv.Problem(
         found.X,
         found.y,
+        family=found.family,
+        offset=found.offset,
         slab=parse_slab(options["slab"]),
         model_prior=None if size is None else wv.BetaBinomial(size=size),
         always_include=found.inside or None,
@@ -287,6 +301,8 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     settings = {
         "data": found.fingerprint,
         "response": options["response"],
+        "family": options["family"],
+        **{name: options[name] for name in COLUMNS},
         "always": found.always,
         "drop": found.drop,
         "encoding": found.encoding,
@@ -307,9 +323,11 @@ class _Data(NamedTuple):
     encoding: dict[str, Any]
     fingerprint: dict[str, Any]
     notes: list[str]
+    family: Any = "gaussian"
+    offset: Any = None
 
 
-def _load(options: dict[str, Any]) -> _Data:
+def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
     """Read a file as a whole."""
     from whichvars.cli.runs import file_fingerprint
     from whichvars.data.encoding import encode_table
@@ -317,10 +335,14 @@ def _load(options: dict[str, Any]) -> _Data:
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    prepared = encode_table(table, options["response"], always, drop, options["drop_missing"])
-    X, y, groups, inside, encoding, notes = prepared
-    digest = file_fingerprint(options["data"], *table.frame.shape)
-    return _Data(X, y, inside, groups, always, drop, asdict(encoding), digest, notes)
+    made = encode_table(
+        table, options["response"], always, drop, options["drop_missing"], options["family"], beside
+    )
+    read = read_response(options, made.y, made.beside, made.rows)
+    return _Data(
+        made.X, made.y, made.always, made.groups, always, drop, asdict(made.encoding),
+        file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
+    )  # fmt: skip
 
 
 def _stream(options: dict[str, Any]) -> _Data:
@@ -373,17 +395,21 @@ def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
 
 def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.cli.show import in_memory, in_time
-    from whichvars.sampling.exact import MAX_MODELS, number_of_models
+    from whichvars.sampling.choosing import fits_a_second
+    from whichvars.sampling.exact import MAX_FITS, MAX_MODELS, number_of_models
 
-    total = number_of_models(problem)
-    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all enumerated.", quiet)
-    if MANY_MODELS < total <= MAX_MODELS:
-        expected = f"{in_time(total / MODELS_A_SECOND)}; {in_memory(total * BYTES_A_MODEL)} of memory"
-        say(f"Expected, roughly: {expected}.", quiet)
+    total, gaussian = number_of_models(problem), problem.family.name == "gaussian"
+    done = "enumerated" if gaussian else "fitted"
+    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all {done}.", quiet)
+    seconds = total / (MODELS_A_SECOND if gaussian else fits_a_second(problem))
+    if seconds > LONG and total <= (MAX_MODELS if gaussian else MAX_FITS):
+        say(f"Expected, roughly: {in_time(seconds)}; {in_memory(total * BYTES_A_MODEL)} of memory.", quiet)
 
 
 def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -> dict[str, Any]:
-    summary, best = posterior.summary(), posterior.top_models(10)
+    from whichvars.cli.runs import summary_with_ratios
+
+    summary, best = summary_with_ratios(posterior), posterior.top_models(10)
     return {
         "run": str(out),
         **settings,
@@ -402,6 +428,10 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
         console.print(sentence, style="bold")
         console.print()
     console.print(inclusion_table(console, posterior, min(SHOWN, posterior.problem.p)))
+    ratio = getattr(posterior.problem.family, "ratio", None)
+    if ratio:
+        per = f"{ratio.replace('_', ' ').capitalize()}s: for one standard deviation more, given that the variable is in."
+        console.print(per, style="dim")
     console.print()
     console.print(best_models(console, posterior, 3))
     console.print()
@@ -411,15 +441,12 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
 
 
 def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
-    """Write the report to a run directory, if the packages it needs are installed."""
-    from whichvars.cli.runs import REPORT, missing_for_report, write_report
+    """Write the report to a run directory, or say why there is none."""
+    from whichvars.cli.runs import REPORT, write_report
 
     path = write_report(posterior, out / REPORT)
     if not quiet:
-        if path is not None:
-            click.echo(f"Report: {path}")
-        elif missing_for_report():
-            click.echo(f"No report was written; it needs: pip install {' '.join(missing_for_report())}")
+        click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 
 
 def verdict(posterior: "Posterior", target: float | None = None) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.show import without_nan
-from whichvars.errors import DataError
+from whichvars.cli.show import included_ratios, without_nan
+from whichvars.errors import DataError, NotAvailableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,12 +93,19 @@ def make_directory(directory: Path) -> None:
 
 def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
     """Write all files except the report. settings.json is the last one: if it exists, the run is complete."""
+    summary = summary_with_ratios(posterior).reset_index()  # may be impossible, before anything is written
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
-    write_csv(posterior.summary().reset_index(), directory / SUMMARY)
+    write_csv(summary, directory / SUMMARY)
     write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
+
+
+def remove_if_empty(directory: Path) -> None:
+    """Remove a directory that a command made and wrote nothing to."""
+    if not any(directory.iterdir()):
+        directory.rmdir()
 
 
 def write_unfinished(directory: Path, settings: dict[str, Any]) -> None:
@@ -136,11 +143,25 @@ def remove_checkpoint(directory: Path) -> None:
         shutil.rmtree(directory / CHECKPOINT)
 
 
-def write_report(posterior: "Posterior", path: Path) -> Path | None:
-    """Write the report if the packages it needs are installed; returns None otherwise."""
-    if missing_for_report():
-        return None
-    posterior.report(path)
+def summary_with_ratios(posterior: "Posterior") -> "pd.DataFrame":
+    """The summary, with the odds or rate ratio of each variable that is in, if the family has them."""
+    summary = posterior.summary()
+    ratios = included_ratios(posterior)
+    if ratios is not None:
+        summary.insert(summary.columns.get_loc("ess"), f"{ratios.name}_per_sd", ratios[summary.index])
+    return summary
+
+
+def write_report(posterior: "Posterior", path: Path) -> Path | str:
+    """Write the report; returns the path, or why there is none."""
+    missing = missing_for_report()
+    if missing:
+        return f"it needs: pip install {' '.join(missing)}"
+    try:
+        posterior.report(path)
+    except NotAvailableError:
+        family = posterior.problem.family.name
+        return f"there is none for --family {family} yet. {SUMMARY} and {TOP_MODELS} have the numbers"
     return path
 
 
@@ -230,6 +251,9 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
             "variables": problem.p,
             "always_included": problem.always_names,
             "left_out": problem.excluded,
+            "family": repr(problem.family),
+            "classes": problem.classes,
+            "evidence": problem.evidence,
             "slab": repr(problem.slab),
             "model_prior": repr(problem.model_prior),
             "noise": repr(problem.noise),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -22,6 +23,11 @@ IN_OPTIONS = {
     "ParallelTempering()": "--sampler tempering",
     "replicates=4": "--replicates 4",
     "posterior.explain() says more": "The report says more",
+    'Problem(…, family="logistic")': "--family logistic",
+    'Problem(…, family="poisson")': "--family poisson",
+    'family="negative-binomial"': "--family negative-binomial",
+    "always_include": "--always",
+    "Use IndependentNormal()": "Use --slab independent",
 }
 
 
@@ -115,17 +121,39 @@ def inclusion_table(
         table.add_column("meaning", no_wrap=True, style="dim")
     table.add_column("probability it matters", no_wrap=True)
     table.add_column("in words", no_wrap=True)
+    ratios = included_ratios(posterior)
+    if ratios is not None:
+        table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     frame = posterior.summary()
     for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
         filled = round(10 * pip)
         bar = f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
         middle = [] if meaning is None else [plain(meaning[name])]
-        table.add_row(plain(name), *middle, f"{bar} {percent(console, posterior, pip, error)}", in_words(pip))
+        last = [] if ratios is None else [f"{ratios[name]:.3g}" if ratios[name] == ratios[name] else ""]
+        share = f"{bar} {percent(console, posterior, pip, error)}"
+        table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
         left = frame["pip"].iloc[rows:]
         rest = f"[dim]{len(left):,} more, each at most {left.iloc[0]:.0%}[/]"
-        table.add_row("...", rest, "", "") if meaning is not None else table.add_row("...", rest, "")
+        table.add_row("...", rest)
     return table
+
+
+def included_ratios(posterior: "Posterior") -> "pd.Series | None":
+    """By variable, the factor by which odds or rates are multiplied by one standard deviation more of its column, given that it is in;
+    NaN for groups of columns. None if the family has no ratios."""
+    import numpy as np
+    import pandas as pd
+
+    problem = posterior.problem
+    ratio = getattr(problem.family, "ratio", None)
+    if ratio is None:
+        return None
+    by_column = posterior.coefficients(interval=None)["mean_included"][problem.columns_used].to_numpy()
+    with np.errstate(over="ignore"):
+        first = np.exp(problem.column_spread * by_column)[problem.offsets[:-1]]
+    single = np.diff(problem.offsets) == 1
+    return pd.Series(np.where(single, first, np.nan), problem.names, name=ratio)
 
 
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:

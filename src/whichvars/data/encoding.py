@@ -6,7 +6,7 @@ errors, whose messages name the column and row and say what to do.
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,12 @@ from whichvars.errors import DataError
 FEWEST_COUNTED = 10
 # most levels of a categorical column
 MOST_LEVELS = 50
+# families whose response may be words, and what the others are
+CLASSES = ("auto", "logistic", "probit")
+KINDS = {
+    "auto": "linear regression", "gaussian": "linear regression", "poisson": "a regression of counts",
+    "negative-binomial": "a regression of counts",
+}  # fmt: skip
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
 NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
 DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
@@ -76,6 +82,8 @@ class EncodedTable(NamedTuple):
     always: list[str]  # columns of X
     encoding: Encoding
     notes: list[str]
+    beside: dict[str, pd.Series]  # columns that are neither the response nor in X, such as an offset
+    rows: np.ndarray  # (n,): the numbers of the rows in the file, from 1
 
 
 # --- from columns of a file to a problem
@@ -87,6 +95,8 @@ def encode_table(
     always: Iterable[str] = (),
     drop: Iterable[str] = (),
     drop_missing: bool = False,
+    family: str = "gaussian",
+    beside: Mapping[str, str] | None = None,
 ) -> EncodedTable:
     """Split a table into the response and the columns of X, with words converted to groups of 0/1 columns.
 
@@ -99,6 +109,11 @@ def encode_table(
         Columns that are in every model, and columns to leave out.
     drop_missing : bool
         Leave out rows with missing values; otherwise these are an error.
+    family : str
+        Name of the family of the response, or "auto". The response of "logistic" and "probit" may be words; that of "auto" may be
+        two words.
+    beside : mapping from an option to the name of a column
+        Columns that have a meaning of their own, such as the exposure; they are converted to numbers and are not in X.
     """
     names, notes = list(table.frame.columns), list(table.notes)
     if response not in names:
@@ -110,15 +125,27 @@ def encode_table(
             raise DataError(f"column {name!r} is {what}, so it cannot be dropped")
     if response in wanted:
         raise DataError(f"column {response!r} is the response, so it cannot be always included")
+    options = dict(beside or {})
+    for option, name in options.items():
+        find_columns([name], names, option)
+        for others, what in (
+            ([response], "the response"),
+            (dropped, "dropped"),
+            (wanted, "always included"),
+            ([other for key, other in options.items() if key != option], "given by another option"),
+        ):
+            if name in others:
+                raise DataError(f"{option}: column {name!r} is {what}; name another column")
     frame = table.frame[[name for name in names if name not in dropped]]
     if drop_missing:
         frame, note = _without_gaps(frame)
         notes += note
-    beside = frame.drop(columns=response)
+    rows = frame.index.to_numpy() + 1
     _refuse_missing(frame[[response]], "leave such rows out with --drop-missing", "name another response")
-    _refuse_missing(beside, "leave such rows out with --drop-missing", "leave it out", droppable=True)
-    y = _response(table._replace(frame=frame[[response]]), response)
-    frame = beside
+    y = _response(table._replace(frame=frame[[response]]), response, family)
+    known = {option: _known(table, frame, name, option) for option, name in options.items()}
+    frame = frame.drop(columns=[response, *options.values()])
+    _refuse_missing(frame, "leave such rows out with --drop-missing", "leave it out", droppable=True)
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
     faults: list[str] = []
@@ -141,7 +168,27 @@ def encode_table(
     ]
     inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
     free = {name: columns for name, columns in groups.items() if name not in wanted}
-    return EncodedTable(X, y, free or None, inside, encoding, notes)
+    return EncodedTable(X, y, free or None, inside, encoding, notes, known, rows)
+
+
+def read_known(table: Table, name: str, option: str) -> pd.Series:
+    """The numbers of a column of new data that has a meaning of its own, such as the exposure."""
+    if name not in table.frame.columns:
+        raise DataError(
+            f"the file lacks the column {name!r}, which was the {option} of the run and is needed for predictions too"
+        )
+    return _known(table, table.frame, name, option)
+
+
+def _known(table: Table, frame: pd.DataFrame, name: str, option: str) -> pd.Series:
+    _refuse_missing(frame[[name]], "remove such rows from the file", "name another column")
+    faults: list[str] = []
+    numbers = _convert(table._replace(frame=frame[[name]]), faults, categories=False)[0]
+    if faults:
+        raise DataError(f"{option}: {faults[0]}")
+    values = pd.Series(numbers[name].to_numpy(dtype=float), name=name)
+    _refuse_infinite(values.to_numpy()[:, None], [name], numbers.index)
+    return values
 
 
 def _counters(frame: pd.DataFrame) -> list[str]:
@@ -211,17 +258,27 @@ def _refuse(faults: list[str]) -> None:
         raise DataError(f"{len(faults)} columns cannot be used:{shown}" + "\n- …" * (len(faults) > 10))
 
 
-def _response(table: Table, name: str) -> pd.Series:
+def _response(table: Table, name: str, family: str) -> pd.Series:
+    """The response: numbers, or labels of classes if the family allows them."""
     faults: list[str] = []
-    if pd.api.types.is_bool_dtype(table.frame[name].dtype):
+    column = table.frame[name]
+    if pd.api.types.is_bool_dtype(column.dtype):
+        if family in CLASSES:
+            return pd.Series(column.to_numpy(dtype=bool), name=name)
         raise DataError(
-            f"the response {name!r} contains true and false; this is linear regression: write 0 and 1 if you mean that"
+            f"the response {name!r} contains true and false; this is {KINDS[family]}: write 0 and 1 if you mean that{_or_logistic(2)}"
         )
-    words = _words_alone(table.frame[name])
+    words = _words_alone(column)
+    if len(words) == 1:
+        raise DataError(
+            f"the response {name!r} is {_short(words[0])} in every row; both classes are needed, or there is nothing to explain"
+        )
+    if words and family in CLASSES and (len(words) == 2 or family != "auto"):
+        return pd.Series(column.astype(str).str.strip().to_numpy(dtype=object), name=name)
     if words:
         raise DataError(
-            f"the response {name!r} contains words ({_some([_short(word) for word in words])}), not numbers; this is linear "
-            f"regression: {_as_numbers(words)}, or name another response"
+            f"the response {name!r} contains words ({_some([_short(word) for word in words])}), not numbers; this is "
+            f"{KINDS[family]}: {_as_numbers(words)}{_or_logistic(len(words))}, or name another response"
         )
     numbers = _convert(table, faults, categories=False)[0]
     if faults:
@@ -229,6 +286,10 @@ def _response(table: Table, name: str) -> pd.Series:
     y = pd.Series(numbers[name].to_numpy(dtype=float), name=name)
     _refuse_infinite(y.to_numpy()[:, None], [name], numbers.index)
     return y
+
+
+def _or_logistic(values: int) -> str:
+    return ", or use --family logistic" if values == 2 else ""
 
 
 def _words_alone(column: pd.Series) -> list[str]:

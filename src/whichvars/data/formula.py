@@ -7,6 +7,9 @@ rows that the formula was first used on.
 Formulaic evaluates Python expressions. Those allowed here consist of columns, formulaic's own transformations (``C``,
 ``log``, ``poly``, ``bs``, …), numpy's elementwise functions (``np.sqrt``), numbers and arithmetic. No other names are
 allowed, neither Python's built-in functions nor the caller's variables.
+
+Two functions are R's: ``offset(log(n))`` on the right is a known part of the linear predictor, and ``cbind(successes,
+failures)`` on the left a number of successes among some trials.
 """
 
 import ast
@@ -15,7 +18,7 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +29,14 @@ from whichvars.errors import ArgumentTypeError, DataError
 # allowed names of numpy besides its elementwise functions
 NUMPY_TOO = ("where", "clip", "pi", "e")
 QUOTED = re.compile(r"`([^`]*)`")
+# how formulaic marks the place of a mistake in its messages
+MARKED = re.compile(r"\u29db(?:\x1b\[[\d;]*m)*(.*?)(?:\x1b\[[\d;]*m)*\u29da", re.DOTALL)
+# formulaic's words for mistakes, and plain ones
+SAID = {
+    "Could not find matching context marker": "this bracket has no partner",
+    "Formula ended before quote context was closed": "this bracket or quotation mark is not closed",
+}
+RESPONSE, TERM = "cbind", "offset"
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class FormulaColumns:
         Columns in every model.
     parents : dict
         For each interaction, the terms that it contains; for `heredity`.
+    offsets : tuple of str
+        The expressions inside ``offset(…)``.
     """
 
     formula: str
@@ -53,6 +66,7 @@ class FormulaColumns:
     groups: dict[str, list[str]]
     always: tuple[str, ...]
     parents: dict[str, list[str]]
+    offsets: tuple[str, ...] = ()
 
     def encode(self, data: Any) -> pd.DataFrame:
         """The columns of X for new rows, shape (n, columns)."""
@@ -65,18 +79,37 @@ class FormulaColumns:
         _check_complete(frame, _columns_used(self.spec.formula, frame.columns))
         return _encode(self.spec, frame, self.columns)
 
+    def offset(self, data: Any) -> np.ndarray | None:
+        """The sum of the offsets of new rows, shape (n,); None if the formula has none."""
+        if not self.offsets:
+            return None
+        frame = _read_frame(data, "data")
+        parts = [_vector(inner, frame, f"{TERM}({inner})", self.formula) for inner in self.offsets]
+        return np.sum(parts, axis=0)
 
-def read_formula(
-    formula: str, data: Any, always: str | None = None
-) -> tuple[FormulaColumns, pd.DataFrame, np.ndarray]:
-    """(encoding, X, y) of a formula such as "y ~ (a + b)**2 + C(region)" and a table.
+
+class FormulaData(NamedTuple):
+    """What a formula makes of a table."""
+
+    encoding: FormulaColumns
+    X: pd.DataFrame
+    y: Any  # (n,): numbers, or labels if these were asked for
+    offset: np.ndarray | None = None  # (n,)
+    trials: np.ndarray | None = None  # (n,), of cbind(successes, failures); y are then the successes
+    counted: tuple[str, ...] = ()  # what was written for successes and failures
+
+
+def read_formula(formula: str, data: Any, always: str | None = None, labels: bool = False) -> FormulaData:
+    """The columns and the response of a formula such as "y ~ (a + b)**2 + C(region)" and a table.
 
     always: terms, joined by +, that are in every model, whether or not the formula has them too.
+    labels: the response may be anything, such as words for classes, and is returned as it is.
     """
     frame = _read_frame(data, "data")
     left, right = _parse(formula, frame, "formula")
     if left is None:
         raise DataError(f"formula: {formula!r} has no response; write it before a ~, as in 'y ~ a + b'")
+    right, offsets = _take_offsets(right, formula)
     if not any(str(term) == "1" for term in right):
         raise DataError(
             f"formula: {formula!r} removes the intercept, but every model has one; leave out -1 or 0"
@@ -92,7 +125,12 @@ def read_formula(
     if in_every.issuperset(map(str, terms)):
         raise DataError(f"formula: {formula!r} has no terms to select from")
     formulaic = _formulaic()
-    y = _response(formulaic.Formula(left), frame)
+    counted = _counted(left, formula)
+    if counted:
+        successes, failures = (_counts(inner, frame, formula) for inner in counted)
+        y, trials = successes, successes + failures
+    else:
+        y, trials = _response(left, frame, labels), None
     wanted = formulaic.Formula(terms, _ordering="none")
     _check_complete(frame, _columns_used(wanted, frame.columns))
     spec = _matrix(formulaic.ModelSpec.from_spec(wanted), frame).model_spec
@@ -107,8 +145,10 @@ def read_formula(
         groups={v: names for v, names, f in zip(variables, columns, free) if f and names != [v]},
         always=tuple(name for names, f in zip(columns, free) if not f for name in names),
         parents=_parents([t for t, f in zip(terms, free) if f], [v for v, f in zip(variables, free) if f]),
+        offsets=offsets,
     )
-    return encoding, _encode(spec, frame, encoding.columns), y
+    X = _encode(spec, frame, encoding.columns)
+    return FormulaData(encoding, X, y, encoding.offset(frame), trials, counted)
 
 
 def _formulaic() -> Any:
@@ -140,14 +180,17 @@ def _parse(formula: object, frame: pd.DataFrame, what: str) -> tuple[list[Any] |
         parsed = formulaic.Formula(
             formula, _context={"__formulaic_variables_available__": list(map(str, frame.columns))}
         )
-    except formulaic.errors.FormulaicError as error:
-        raise DataError(f"{what}: {formula!r} cannot be read: {_plain(error)}") from error
+    except (formulaic.errors.FormulaicError, SyntaxError) as error:
+        raise DataError(f"{what}: {formula!r} cannot be read: {_mistake(formula, error)}") from error
     left, right = (parsed.lhs, parsed.rhs) if hasattr(parsed, "lhs") else (None, parsed)
     if not all(isinstance(part, formulaic.SimpleFormula) for part in (left, right) if part is not None):
         raise DataError(f"{what}: {formula!r} has several parts (|); only one is allowed")
-    for term in [*(left or []), *right]:
-        for factor in term.factors:
-            _check_names(factor, list(map(str, frame.columns)), what)
+    for terms, own, most in ((left or [], RESPONSE, 1), (right, TERM, len(right))):
+        for term in terms:
+            for factor in term.factors:
+                alone = len(term.factors) == 1 and len(terms) <= most and what == "formula"
+                if not alone or _arguments(factor, own) is None:
+                    _check_names(factor, list(map(str, frame.columns)), what, formula)
     return (None if left is None else list(left)), list(right)
 
 
@@ -156,7 +199,67 @@ def _plain(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def _check_names(factor: Any, columns: list[str], what: str) -> None:
+def _mistake(formula: str, error: Exception) -> str:
+    """What cannot be understood in a formula, and where."""
+    if isinstance(error, SyntaxError):
+        part = (error.text or "").strip()
+        return f"this is no expression{_place(formula, part)}"
+    first, _, marked = str(error).strip().partition("\n\n")
+    place = MARKED.search(marked)
+    said = next((words for theirs, words in SAID.items() if first.startswith(theirs)), first)
+    return said if place is None else f"{said}{_place(formula, place[1], place.start())}"
+
+
+def _place(formula: str, part: str, start: int | None = None) -> str:
+    """The formula on a line of its own, with marks below a part of it; nothing if it does not have the part."""
+    if start is None:
+        match = re.search(rf"(?<!\w){re.escape(part)}(?!\w)", formula)
+        if match is None or not part:
+            return ""
+        start = match.start()
+    line = re.sub(r"\s", " ", formula)
+    return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
+
+
+def _arguments(factor: Any, name: str) -> tuple[str, ...] | None:
+    """What is written inside a factor that is a call of a function, argument by argument; None for any other factor."""
+    if factor.eval_method.value != "python":
+        return None
+    text = factor.expr.encode()
+    # of the same length in bytes, which is what the positions in the syntax tree are
+    tree = ast.parse(QUOTED.sub(lambda m: "_" * len(m[0].encode()), factor.expr), mode="eval").body
+    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == name):
+        return None
+    return tuple(
+        text[a.col_offset : a.end_col_offset].decode()
+        for a in [*tree.args, *(k.value for k in tree.keywords)]
+    )
+
+
+def _take_offsets(terms: list[Any], formula: str) -> tuple[list[Any], tuple[str, ...]]:
+    """The terms that are not offsets, and what is written inside the others."""
+    found = {str(term): _arguments(term.factors[0], TERM) for term in terms if len(term.factors) == 1}
+    offsets = [inner for inner in found.values() if inner is not None]
+    for inner in offsets:
+        if len(inner) != 1:
+            raise DataError(
+                f"formula: {TERM}({', '.join(inner)}) must have one argument, such as {TERM}(log(n)){_place(formula, TERM)}"
+            )
+    return [term for term in terms if found.get(str(term)) is None], tuple(inner[0] for inner in offsets)
+
+
+def _counted(left: list[Any], formula: str) -> tuple[str, ...]:
+    """What is written for successes and failures in cbind(successes, failures); empty for any other response."""
+    found = _arguments(left[0].factors[0], RESPONSE) if len(left) == 1 and len(left[0].factors) == 1 else None
+    if found is not None and len(found) != 2:
+        raise DataError(
+            f"formula: {RESPONSE}({', '.join(found)}) must have two arguments, the numbers of successes and of failures; for "
+            f"a number of trials write {RESPONSE}(successes, trials - successes){_place(formula, RESPONSE)}"
+        )
+    return found or ()
+
+
+def _check_names(factor: Any, columns: list[str], what: str, formula: str) -> None:
     """DataError unless a factor consists of columns and of what the docstring of this module allows."""
     kind, expression = factor.eval_method.value, factor.expr
     if kind == "literal":
@@ -177,7 +280,11 @@ def _check_names(factor: Any, columns: list[str], what: str) -> None:
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in owners and n.id not in known
     }
     for name in sorted(names - set(columns)):
-        raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}")
+        where = _place(formula, name)
+        if name in (TERM, RESPONSE):
+            use = f"{TERM}(…) is a term of its own after the ~, and {RESPONSE}(…) is all that is before it"
+            raise DataError(f"{what}: {name}(…) cannot be used here; {use}{where}")
+        raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}{where}")
 
 
 def _check_attribute(node: ast.Attribute, expression: str, what: str) -> None:
@@ -273,12 +380,49 @@ def _encode(spec: Any, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Data
     return X
 
 
-def _response(formula: Any, frame: pd.DataFrame) -> np.ndarray:
+def _vector(expression: str, frame: pd.DataFrame, what: str, formula: str) -> np.ndarray:
+    """The values of an expression in a formula, such as log(n), shape (n,)."""
+    inner = _formulaic().Formula(f"0 + {{{expression}}}")
+    for term in inner:
+        for factor in term.factors:
+            _check_names(factor, list(map(str, frame.columns)), "formula", formula)
+    return _numbers(inner, frame, what)
+
+
+def _counts(expression: str, frame: pd.DataFrame, formula: str) -> np.ndarray:
+    """The numbers of successes or failures, which are whole and not negative."""
+    what = f"{expression} in {RESPONSE}(…)"
+    values = _vector(expression, frame, what, formula)
+    bad = np.flatnonzero((values < 0) | (values != np.floor(values)))
+    if bad.size:
+        raise DataError(
+            f"formula: {what} is {values[bad[0]]:g} in row {bad[0]}; numbers of successes and of failures are whole and not "
+            f"negative{_place(formula, expression)}"
+        )
+    return values
+
+
+def _response(terms: list[Any], frame: pd.DataFrame, labels: bool) -> Any:
+    """The response: one column of numbers, or labels, if they are asked for, in any one column."""
+    formula = _formulaic().Formula(terms)
     _check_complete(frame, _columns_used(formula, frame.columns))
-    matrix = _matrix(importlib.import_module("formulaic").ModelSpec.from_spec(formula), frame)
+    if labels and len(terms) == 1 and terms[0].factors[0].eval_method.value == "lookup":
+        return frame[terms[0].factors[0].expr]
+    matrix = _matrix(_formulaic().ModelSpec.from_spec(formula), frame)
+    state = list(matrix.model_spec.encoder_state.values())
+    if labels and len(terms) == len(state) == 1 and state[0][0].value == "categorical":
+        return np.array(list(state[0][1]["categories"]), object)[matrix.to_numpy().argmax(axis=1)]
+    advice = ": code two classes as 0 and 1 first, or use VariableSelectorClassifier"
+    return _numbers(formula, frame, f"the response {str(formula)!r}", advice)
+
+
+def _numbers(formula: Any, frame: pd.DataFrame, what: str, advice: str = "") -> np.ndarray:
+    """The one column of numbers that a formula gives, shape (n,)."""
+    _check_complete(frame, _columns_used(formula, frame.columns))
+    matrix = _matrix(_formulaic().ModelSpec.from_spec(formula), frame)
     if matrix.shape[1] != 1:
         raise DataError(
-            f"formula: the response {str(formula)!r} gives {matrix.shape[1]} columns, {', '.join(map(repr, matrix.columns[:4]))}; "
-            "it must be one column of numbers: code two classes as 0 and 1 first"
+            f"formula: {what} gives {matrix.shape[1]} columns, {', '.join(map(repr, matrix.columns[:4]))}; "
+            f"it must be one column of numbers{advice}"
         )
-    return read_vector(matrix.iloc[:, 0].to_numpy(), None, f"the response {str(formula)!r}")
+    return read_vector(matrix.iloc[:, 0].to_numpy(), None, what)

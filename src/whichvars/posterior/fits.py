@@ -40,6 +40,7 @@ from whichvars._kernels.family_evidence import fit_family_models
 from whichvars._kernels.likelihood import SHRINKAGE
 from whichvars.errors import DataError, DataWarning
 from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
+from whichvars.problem.fitting import candidates_at
 from whichvars.problem.mixtures import nodes_between, where_large
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
@@ -127,8 +128,8 @@ def own_lines(problem: Problem, kept: KeptModels) -> tuple[Functionals, np.ndarr
     these, (n,)."""
     assert problem.fit_data is not None
     columns, likelihood = columns_of(problem, np.unique(kept.members)), problem.likelihood()
-    q, given, nothing = likelihood.flat, problem.fit_data.given, np.zeros(problem.n)
-    rows, flat = likelihood.columns[q + columns].T, likelihood.columns[:q].T
+    given, nothing = problem.fit_data.given, np.zeros(problem.n)
+    rows, flat = candidates_at(likelihood, columns).T, likelihood.flat_columns.T
     return Functionals(nothing, nothing, rows, columns, flat), given if len(given) else nothing
 
 
@@ -180,7 +181,8 @@ def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
         if problem.evidence == "bas" and not isinstance(problem.slab, BIC) and k:
             modes, covariances = _shrunk(problem, modes, covariances, q)
         if likelihood.outer == SHRINKAGE:
-            columns_at = likelihood.columns[np.hstack([np.tile(np.arange(q), (m, 1)), q + columns])]
+            flat = np.broadcast_to(likelihood.flat_columns, (m, *likelihood.flat_columns.shape))
+            columns_at = np.concatenate([flat, candidates_at(likelihood, columns)], axis=1)
             variance = (
                 np.einsum("man,mab,mbn->m", columns_at, covariances, columns_at, optimize=True) / problem.n
             )

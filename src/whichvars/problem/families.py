@@ -16,6 +16,7 @@ from whichvars._kernels import likelihood as kernels
 from whichvars.data.frames import NUMERIC, read_vector
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.arguments import response_name
 from whichvars.problem.priors import (
     BIC,
     CCH,
@@ -119,17 +120,17 @@ class Logistic:
         """Check the response."""
         if self.trials is None:
             return _two_valued(y, n, self)
-        trials = read_trials(self.trials, n)
-        counts = whole_counts(read_vector(y, n, "y"), "y")
+        trials, what = read_trials(self.trials, n), _called(y)
+        counts = whole_counts(read_vector(y, n, "y"), what)
         bad = np.flatnonzero(counts > trials)
         if bad.size:
             raise DataError(
-                f"y is {counts[bad[0]]:g} in row {bad[0]}, more than the {trials[bad[0]]:g} trials of that row; y must be the "
-                "number of successes among the trials, not a share or a percentage"
+                f"{what} is {counts[bad[0]]:g} in row {bad[0]}, more than the {trials[bad[0]]:g} trials of that row; it must be "
+                "the number of successes among the trials, not a share or a percentage"
             )
         if not counts.any() or (counts == trials).all():
             which = "no successes" if not counts.any() else "no failures"
-            raise DataError(f"y has {which} in any row; there is nothing to explain")
+            raise DataError(f"{what} has {which} in any row; there is nothing to explain")
         constant = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
         return Response(counts, trials, 0.0, constant)
 
@@ -369,17 +370,19 @@ def read_rows(family: Counted, y: Any, offset: Any, used: np.ndarray) -> tuple[R
     )
     all_succeed = family.name in ("logistic", "probit") and bool((response.y == response.trials).all())
     if not response.y.any() or all_succeed:
-        raise DataError("y has a single value in the rows of positive weight; there is nothing to explain")
+        raise DataError(
+            f"{_called(y)} has a single value in the rows of positive weight; rows of several values, or of both classes, are needed"
+        )
     return response, known
 
 
 def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
     """0 and 1 for a response of two values of any type."""
-    values = labels(y, n)
+    values, what = labels(y, n), _called(y)
     distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     if len(distinct) == 1:
         raise DataError(
-            f"y is {distinct[0]!r} in every row; both classes are needed, or there is nothing to explain"
+            f"{what} is {distinct[0]!r} in every row; both classes are needed, or there is nothing to explain"
         )
     if len(distinct) > 2:
         some = ", ".join(repr(v) for v in distinct[:4]) + ", …" * (len(distinct) > 4)
@@ -389,11 +392,17 @@ def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
             else ""
         )
         raise DataError(
-            f"y has {len(distinct)} different values ({some}), but family={family} needs a response of two values{hint}"
+            f"{what} has {len(distinct)} different values ({some}), but family={family} needs a response of two values{hint}"
         )
     high = distinct[1]
     vector = np.array([1.0 if v == high else 0.0 for v in values])
     return Response(vector, np.ones(n), 0.0, np.zeros(n), tuple(distinct))
+
+
+def _called(y: Any) -> str:
+    """How messages call a response."""
+    name = response_name(y)
+    return "y" if name is None else f"the response {name!r}"
 
 
 def labels(y: Any, n: int) -> list[Any]:
@@ -434,9 +443,9 @@ def read_trials(trials: Any, n: int) -> np.ndarray:
 
 
 def _counts(y: Any, n: int) -> np.ndarray:
-    counts = whole_counts(read_vector(y, n, "y"), "y")
+    counts = whole_counts(read_vector(y, n, "y"), _called(y))
     if not counts.any():
-        raise DataError("y is 0 in every row; there is nothing to explain")
+        raise DataError(f"{_called(y)} is 0 in every row; there is nothing to explain")
     return counts
 
 

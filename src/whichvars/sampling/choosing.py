@@ -31,7 +31,7 @@ def check_sampler(sampler: Any) -> "Sampler":
     return sampler
 
 
-def _fits_a_second(problem: "Problem") -> float:
+def fits_a_second(problem: "Problem") -> float:
     """About how many models of half of the variables can be fitted in a second; enough to choose by."""
     d = 1 + len(problem.columns_used) / 2
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
@@ -69,7 +69,7 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
 
     total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
     if problem.family.name != "gaussian":  # every model needs a fit
-        most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * _fits_a_second(problem)), MAX_FITS)
+        most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * fits_a_second(problem)), MAX_FITS)
         done = "fitted"
     elif seconds is not None:
         most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)

@@ -116,7 +116,7 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         ("y,when\n1,31.1.2024 10:05\n2,1.2.2024\n", "column 'when' contains dates"),
         ("y,note\n" + "".join(f"{i},text {i}\n" for i in range(9)), "'note' contains free text: 9 different values in 9 rows.*--drop note"),
         ("y,g\nTrue,1\nFalse,2\n", "the response 'y' contains true and false"),
-        ("y,g\nlow,1\nhigh,2\n", "the response 'y' contains words .'high', 'low'., not numbers; .* write 0 for 'high' and 1 for 'low' if you mean that, or name another response"),
+        ("y,g\nlow,1\nhigh,2\n", "the response 'y' contains words .'high', 'low'., not numbers; .* write 0 for 'high' and 1 for 'low' if you mean that, or use --family logistic, or name another response"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused_with_its_place(content: Any, message: str, tmp_path: Path) -> None:

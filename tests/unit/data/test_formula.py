@@ -35,7 +35,7 @@ def table():
 
 
 def test_columns_groups_and_parents(table):
-    encoding, X, y = read_formula("y ~ (a + b + C(region))**2 + site", table, always="b")
+    encoding, X, y, *_ = read_formula("y ~ (a + b + C(region))**2 + site", table, always="b")
     north, south = (table["region"] == level for level in ("north", "south"))
     a, b = table["a"], table["b"]
     expected = {
@@ -58,7 +58,7 @@ def test_columns_groups_and_parents(table):
 def test_three_ways_and_always_included_interactions(table):
     encoding, *_ = read_formula("y ~ a*b*site", table)
     assert encoding.parents["a:b:site"] == ["a", "b", "site", "a:b", "a:site", "b:site"]
-    encoding, X, _ = read_formula("y ~ a + site", table, always="a:site")
+    encoding, X, *_ = read_formula("y ~ a + site", table, always="a:site")
     assert (list(X), encoding.always) == (["a", "site[p]", "a:site[p]"], ("a:site[p]",))
     assert "a:site" not in encoding.parents
 
@@ -145,7 +145,7 @@ def test_settings_and_weights(table):
 
 
 def test_names_that_would_be_the_same_stay_as_they_are(table):
-    both, X, _ = read_formula("y ~ site + C(site)", table)
+    both, X, *_ = read_formula("y ~ site + C(site)", table)
     assert list(X) == ["site[T.p]", "C(site)[T.p]"]
     assert set(both.groups) == {"site", "C(site)"}
 

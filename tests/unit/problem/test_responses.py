@@ -178,12 +178,17 @@ def fit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("y", "text"), [(SOLD, "has only two values, 0 and 1. "), (VISITS, "consists of small whole numbers, ")]
+    ("y", "text", "family"),
+    [
+        (SOLD, "has only two values, 0 and 1. ", "gaussian"),
+        (SOLD, "has two values (0, 1): logistic regression for 1", "auto"),
+        (VISITS, "consists of small whole numbers, ", "auto"),
+    ],
 )
-def test_a_note_of_the_command_line(fit, tmp_path, y, text):
+def test_a_note_of_the_command_line(fit, tmp_path, y, text, family):
     note = f"Note: the response 'the y' {text}"
-    assert fit(y).count(note) == 1
-    assert fit(y, "--quiet") == ""
+    assert fit(y, "--family", family).count(note) == 1
+    assert fit(y, "--family", family, "--quiet") == ""
     kept = json.loads((tmp_path / "data-run" / "settings.json").read_text())["notes"]
     assert [one.startswith(note.removeprefix("Note: ")) for one in kept] == [True]
 
@@ -195,13 +200,13 @@ def test_no_note_of_other_responses(fit):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (WORDS, r"contains words ('no', 'yes'), not numbers; this is linear regression: write 0 for 'no' and 1 for 'yes' if you mean that, or name another response"),
+        (WORDS, r"contains words ('no', 'yes'), not numbers; this is linear regression: write 0 for 'no' and 1 for 'yes' if you mean that, or use --family logistic, or name another response"),
         (["u", "v", "w", "w"] * (N // 4), "contains words ('u', 'v', 'w'), not numbers; this is linear regression: write numbers if the words have an order that numbers can represent, or"),
         (SOLD.astype(bool), "contains true and false; this is linear regression: write 0 and 1 if you mean that"),
     ],
 )  # fmt: skip
 def test_words_on_the_command_line(fit, y, message):
-    assert f"Error: the response 'the y' {message}" in fit(y, code=2)
+    assert f"Error: the response 'the y' {message}" in fit(y, "--family", "gaussian", code=2)
 
 
 @pytest.mark.parametrize(
@@ -224,5 +229,9 @@ def test_what_is_not_words_has_its_own_message(fit, y, message):
 
 def test_words_of_a_column_of_categories(tmp_path, fit, monkeypatch):
     X.assign(y=WORDS.astype("category")).to_parquet(tmp_path / "data.parquet")
-    result = CliRunner().invoke(main, ["fit", str(tmp_path / "data.parquet"), "-y", "y", "--no-report"])
+    arguments = ["fit", str(tmp_path / "data.parquet"), "-y", "y", "--no-report"]
+    result = CliRunner().invoke(main, [*arguments, "--family", "gaussian"])
     assert "the response 'y' contains words ('no', 'yes'), not numbers" in result.stderr
+    assert (
+        "has two values (no, yes): logistic regression for yes" in CliRunner().invoke(main, arguments).stderr
+    )

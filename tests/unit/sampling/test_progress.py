@@ -188,7 +188,7 @@ def test_the_estimator_is_silent_unless_verbose(verbose: bool, expected: bool, m
         asked.append(options["progress"])
         return wv.exact(problem)
 
-    monkeypatch.setattr("whichvars.estimator.sample", sample)
+    monkeypatch.setattr("whichvars.estimator.base.sample", sample)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 16))
     wv.VariableSelector(verbose=verbose).fit(X, X[:, 0] + rng.normal(size=30))

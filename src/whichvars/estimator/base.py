@@ -1,0 +1,233 @@
+"""What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from whichvars.data.formula import FormulaData, read_formula
+from whichvars.data.moments import Moments
+from whichvars.data.rows import check_same_rows
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.families import Family, Logistic, read_family
+from whichvars.problem.model_priors import BetaBinomial
+from whichvars.problem.problem import Problem
+from whichvars.sampling.exact import exact
+from whichvars.sampling.sample import sample
+
+
+class AveragedModel(SelectorMixin, BaseEstimator):
+    """The base of the estimators. They have their own ``__init__``, as scikit-learn reads the parameters from it."""
+
+    # whether a response is labels of classes, which may be words
+    labels = False
+
+    def _keep(self, parameters: dict[str, Any]) -> None:
+        """Store the parameters as given, which is all that scikit-learn lets ``__init__`` do."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
+
+    # --- fitting
+
+    def _begin(self, X: Any, **others: Any) -> None:
+        """Check that parameters and rows go together, and forget an earlier fit's formula."""
+        if self.prior_size is not None and self.model_prior is not None:
+            raise DataError("give prior_size or model_prior, not both")
+        if isinstance(X, Moments):
+            raise ArgumentTypeError(
+                f"{type(self).__name__} needs rows; for statistics use a Problem: sample(Problem(statistics, y))"
+            )
+        if hasattr(self, "formula_"):
+            del self.formula_
+        check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
+
+    def _family_with(self, made: FormulaData | None) -> Family:
+        """The family; with the trials of a formula, if it has them."""
+        family = read_family(self.family)
+        if made is None or made.trials is None:
+            return family
+        written = f"cbind({', '.join(made.counted)})"
+        if not isinstance(family, Logistic):
+            raise DataError(
+                f'formula: {written} is a number of successes among some trials, which needs family="logistic", not {self.family!r}'
+            )
+        if family.trials is not None:
+            raise DataError(f'formula: {written} has the trials; give family="logistic" without them')
+        return Logistic(trials=made.trials)
+
+    def _learn(
+        self, X: np.ndarray, y: Any, family: Family, weights: Any, offset: Any, **others: Any
+    ) -> pd.Series:
+        """Set the posterior and the inclusion probabilities; returns the averaged coefficients by name, the intercept first."""
+        problem = Problem(
+            X,
+            y,
+            family=family,
+            offset=offset,
+            evidence=self.evidence,
+            slab=self.slab,
+            model_prior=self.model_prior if self.prior_size is None else BetaBinomial(size=self.prior_size),
+            scale=self.scale,
+            always_include=self.always_include,
+            weights=weights,
+            max_size=self.max_size,
+            names=[str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
+            groups=self.groups,
+            heredity=self.heredity,
+            **others,
+        )
+        if isinstance(self.sampler, str) and self.sampler == "exact":
+            posterior = exact(problem, progress=bool(self.verbose))
+        else:
+            by_draws = getattr(self.sampler, "by_draws", True)
+            posterior = sample(
+                problem,
+                self.sampler,
+                draws=self.draws if by_draws else None,
+                warmup=self.warmup if by_draws else None,
+                target_mcse=self.target_mcse if by_draws else None,
+                budget=self.budget if by_draws else None,
+                replicates=self.replicates,
+                threads=self.threads,
+                seed=_seed(self.random_state),
+                progress=bool(self.verbose),
+                checkpoint=self.checkpoint,
+                every=self.every,
+            )
+        self.posterior_ = posterior
+        self.n_iter_ = posterior.iterations
+        place = {name: i for i, name in enumerate(problem.all_columns)}
+        used = [place[name] for name in problem.columns_used]
+        owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
+        always = [place[name] for name in problem.always_names]
+        self.inclusion_probabilities_ = np.zeros(len(place))
+        self.inclusion_mcse_ = np.zeros(len(place))
+        self.inclusion_probabilities_[used] = posterior.pip[owner]
+        self.inclusion_mcse_[used] = posterior.mcse[owner]
+        self.inclusion_probabilities_[always] = 1.0
+        table = posterior.coefficients(interval=None)["mean"]
+        coefficients = pd.Series(0.0, ["(intercept)", *place])
+        coefficients[table.index] = table
+        return coefficients
+
+    # --- new rows
+
+    def _predict(self, X: Any, offset: Any, **settings: Any) -> Any:
+        """What ``Posterior.predict`` says of new rows, which a formula may have to convert first."""
+        check_is_fitted(self)
+        if hasattr(self, "formula_"):
+            if self.formula_.offsets and offset is not None:
+                raise DataError("the formula has an offset, which is computed from X; leave out offset")
+            known = self.formula_.offset(X)
+            offset = offset if known is None else known
+        rows = validate_data(self, self._encoded(X), reset=False, dtype=np.float64)
+        return self.posterior_.predict(rows, offset=offset, **settings)
+
+    def transform(self, X: Any) -> Any:
+        """The selected columns of X; after ``from_formula``, the selected columns of the formula."""
+        check_is_fitted(self)
+        return super().transform(self._encoded(X))
+
+    def _encoded(self, X: Any) -> Any:
+        return self.formula_.encode(X) if hasattr(self, "formula_") else X
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.inclusion_probabilities_ >= self.threshold
+
+    # --- formulas
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        heredity: bool = False,
+        always: str | None = None,
+        sample_weight: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """A fitted estimator from a formula and a table with numbers and factors, with the extra ``formula``.
+
+        Every term is one variable: the dummies of a factor, and all columns of an interaction with a factor, enter and
+        leave the model together. ``predict``, ``transform`` and ``score`` then take tables like `data` and compute the same
+        columns from them; a level that `data` does not have is an error.
+
+        Parameters
+        ----------
+        formula : str
+            In the syntax of formulaic: ``"y ~ (a + b)**2 + C(region)"``, ``"log(y) ~ poly(age, 3) + ."``. The intercept
+            is always in. If the family is not Gaussian, a term ``offset(log(n))`` is a known part of the linear predictor;
+            ``cbind(successes, failures) ~ …`` is a number of successes among some trials, for ``family="logistic"``.
+        data : DataFrame (pandas or polars)
+        heredity : bool
+            Interactions are in the model only together with all terms of the formula that they contain: a:b only with a
+            and b, and a:b:c only with a:b, a:c and b:c too. See ``Problem``.
+        always : str
+            Terms in every model, such as ``"age + C(site)"``.
+        sample_weight : array, shape (n,), or the name of a column
+            As in ``fit``.
+        settings
+            Other parameters of the estimator.
+
+        Notes
+        -----
+        A formula may use only columns, formulaic's own transformations and numpy's elementwise functions; any other name
+        is an error. The columns that it produces are in ``formula_.columns``. A later call of ``fit`` takes plain columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import whichvars as wv
+        >>> crime = wv.datasets.load_uscrime()
+        >>> table = crime.X[["M", "Ed", "Ineq"]].assign(
+        ...     south=crime.X["So"].map({0: "no", 1: "yes"}), crimes=crime.y
+        ... )
+        >>> selector = wv.VariableSelector.from_formula(
+        ...     "crimes ~ (Ed + Ineq + C(south))**2", table, always="M", heredity=True
+        ... )
+        >>> selector.posterior_.problem.names
+        ['Ed', 'Ineq', 'south', 'Ed:Ineq', 'Ed:south', 'Ineq:south']
+        >>> selector.predict(table.head(2)).shape
+        (2,)
+
+        Counts per year of observation, as in R:
+
+        >>> rng = np.random.default_rng(0)
+        >>> table = table.assign(years=rng.uniform(1, 9, 47)).assign(
+        ...     cases=lambda t: rng.poisson(t["years"] * 2)
+        ... )
+        >>> rates = wv.VariableSelector.from_formula("cases ~ M + Ed + offset(log(years))", table, family="poisson")
+        >>> rates.predict(table.head(2).assign(years=1)).round(1)
+        array([2.2, 2.2])
+        """
+        for name in ("groups", "always_include"):
+            if name in settings:
+                raise DataError(
+                    f"from_formula: {name} comes from the formula; leave it out (use always=… for terms)"
+                )
+        made = read_formula(formula, data, always, labels=cls.labels)
+        encoding = made.encoding
+        selector = cls(
+            groups=encoding.groups or None,
+            always_include=list(encoding.always) or None,
+            heredity=encoding.parents if heredity else None,
+            **settings,
+        )
+        weights = data[sample_weight] if isinstance(sample_weight, str) else sample_weight
+        selector._fit(made.X, made.y, weights, made.offset, made)
+        selector.formula_ = encoding
+        return selector
+
+
+def _seed(random_state: Any) -> int | None:
+    if random_state is None:
+        return None
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
