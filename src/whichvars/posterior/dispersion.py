@@ -90,7 +90,8 @@ def _average(
 
 
 def _log_densities(problem: Problem, some: KeptModels) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each model, values of log r and the log of its posterior density there, up to a constant."""
+    """Of each model, values of log r and the log of its posterior density there, up to a constant. BIC looks at the mode alone, so that
+    a normal density is taken which is as sharp as the posterior is there."""
     likelihood, found = problem.likelihood(), []
     with problem.works.borrow(likelihood, widest(problem, some.members, some.start)) as work:
         for i in range(len(some)):
@@ -99,6 +100,10 @@ def _log_densities(problem: Problem, some: KeptModels) -> list[tuple[np.ndarray,
                 likelihood, work, members, np.array([0, len(members)]), np.zeros((1, kernels.N_ANSWERS))
             )
             nodes = work.nodes[: work.ints[kernels.NODES]]
+            if not len(nodes):
+                z = np.linspace(-5, 5, 21)
+                found.append((work.outer[kernels.OUTER] + z * work.outer[kernels.STEP_LENGTH], -z * z / 2))
+                continue
             nodes = nodes[np.isfinite(nodes[:, kernels.NODE_LOG])]
             x, log = nodes[np.argsort(nodes[:, kernels.NODE_VALUE])][
                 :, [kernels.NODE_VALUE, kernels.NODE_LOG]

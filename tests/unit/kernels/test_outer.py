@@ -195,6 +195,18 @@ def test_one_function_of_the_model():
 # --- coefficients and the dispersion
 
 
+def test_dispersion_under_bic_is_near_that_of_a_wide_slab():
+    """BIC looks at the mode of log r alone."""
+    X, y = counts(300)
+    wide, bic = (
+        wv.exact(wv.Problem(X, y, family="negative-binomial", slab=slab), progress=False).dispersion()
+        for slab in (wv.IndependentNormal(20.0), wv.BIC())
+    )
+    width = np.log(wide["upper"] / wide["lower"])
+    assert np.log(bic["upper"] / bic["lower"]) == pytest.approx(width, rel=0.1)
+    assert abs(np.log(bic["median"] / wide["median"])) < 0.1 * width
+
+
 def test_coefficients_and_dispersion_are_averages_over_it():
     X, y = counts(40)
     y = y[::-1].copy()
