@@ -163,7 +163,7 @@ def _read_field(
     if isinstance(field, types.NamedTuple):
         return start
     if isinstance(field, types.Array):
-        return builder.call(_reader(context, builder.module, field), [start])
+        return _read_array(context, builder, field, start)
     model = context.data_model_manager[field]
     return model.from_data(builder, _load(builder, start, 0, model.get_data_type()))
 
@@ -182,20 +182,6 @@ def _find_block(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.
     block, index = args
     bytes_each = WORD(_words(sig.return_type.fields) * WORD_BYTES)
     return builder.gep(block, [builder.mul(index, bytes_each)], inbounds=True)
-
-
-def _reader(context: Any, module: ir.Module, field: types.Array) -> ir.Function:
-    """The function of a module that reads arrays of this type. LLVM inlines it; written out at every place that names a field, it would
-    be a fifth of all that kernels are translated to."""
-    name = f"whichvars.read.{field.dtype}.{field.ndim}{field.layout}"
-    if name not in module.globals:
-        kind = ir.FunctionType(context.get_value_type(field), [POINTER])
-        reader = ir.Function(module, kind, name)
-        reader.linkage = "linkonce_odr"
-        reader.attributes.add("alwaysinline")
-        builder = ir.IRBuilder(reader.append_basic_block())
-        builder.ret(_read_array(context, builder, field, reader.args[0]))
-    return module.globals[name]
 
 
 def _read_array(context: Any, builder: ir.IRBuilder, field: types.Array, start: ir.Value) -> ir.Value:

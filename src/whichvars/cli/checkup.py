@@ -21,7 +21,7 @@ FAILED = 1
 # largest acceptable difference in standard errors
 LIMIT = 5.0
 STORED = "stored columns"
-# responses that are not Gaussian: the fits of models, which every sampler shares
+# responses that are not Gaussian: the fits of models, by enumeration and on request of a sampler, which every sampler shares
 FAMILY = "families"
 
 
@@ -88,15 +88,22 @@ def names() -> list[str]:
 def compile_one(name: str) -> float:
     """Compile what one of these names needs by using it on a tiny problem; returns the seconds of compiling, 0 if everything
     was compiled already."""
+    from whichvars.sampling.compiling import work
+
+    problem = _tiny_problem(stored=name == STORED, family="logistic" if name == FAMILY else "gaussian")
+    before = work().seconds
+    for used in {STORED: ["hybrid"], FAMILY: ["exact", "hybrid"]}.get(name, [name]):
+        _use(used, problem)
+    return work().seconds - before
+
+
+def _use(name: str, problem: Any) -> None:
+    """Enumerate, or run this sampler for a moment, and ask for results."""
     import whichvars as wv
     from whichvars.cli.options import make_sampler
     from whichvars.sampling.announcing import Announcer
     from whichvars.sampling.choosing import SAMPLERS
-    from whichvars.sampling.compiling import work
 
-    problem = _tiny_problem(stored=name == STORED, family="logistic" if name == FAMILY else "gaussian")
-    name = {STORED: "hybrid", FAMILY: "exact"}.get(name, name)
-    before = work().seconds
     with warnings.catch_warnings(), Announcer(True, SAMPLERS.get(name, name)):
         warnings.simplefilter("ignore")  # the results are not used
         if name == "exact":
@@ -111,7 +118,6 @@ def compile_one(name: str) -> float:
         posterior.coefficients()
         posterior.clusters()
         posterior.sensitivity()
-    return work().seconds - before
 
 
 def _tiny_problem(stored: bool, family: str) -> Any:

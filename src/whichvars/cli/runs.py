@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars.cli.show import included_ratios, without_nan
-from whichvars.errors import DataError, NotAvailableError
+from whichvars.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,11 +157,7 @@ def write_report(posterior: "Posterior", path: Path) -> Path | str:
     missing = missing_for_report()
     if missing:
         return f"it needs: pip install {' '.join(missing)}"
-    try:
-        posterior.report(path)
-    except NotAvailableError:
-        family = posterior.problem.family.name
-        return f"there is none for --family {family} yet. {SUMMARY} and {TOP_MODELS} have the numbers"
+    posterior.report(path)
     return path
 
 

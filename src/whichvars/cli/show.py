@@ -145,13 +145,14 @@ def included_ratios(posterior: "Posterior") -> "pd.Series | None":
     import numpy as np
     import pandas as pd
 
+    from whichvars.posterior.family_words import standard_effects
+
     problem = posterior.problem
     ratio = getattr(problem.family, "ratio", None)
     if ratio is None:
         return None
-    by_column = posterior.coefficients(interval=None)["mean_included"][problem.columns_used].to_numpy()
     with np.errstate(over="ignore"):
-        first = np.exp(problem.column_spread * by_column)[problem.offsets[:-1]]
+        first = np.exp(standard_effects(posterior)["effect"].to_numpy())[problem.offsets[:-1]]
     single = np.diff(problem.offsets) == 1
     return pd.Series(np.where(single, first, np.nan), problem.names, name=ratio)
 

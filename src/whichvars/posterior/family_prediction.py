@@ -31,9 +31,9 @@ from whichvars.problem.families import Family, Gaussian
 from whichvars.problem.problem import Problem
 from whichvars.problem.responses import read_new_trials
 
-# The trapezoid rule in units of the standard deviation √v: its error is below exp(−200/√v), that of the Gauss–Hermite rule with as many
-# nodes far larger where √v is
-NODES, FURTHEST = 171, 8.5
+# The trapezoid rule in units of the standard deviation √v: with the step h its error is below exp(−20/(h √v)), that of the Gauss–Hermite
+# rule with as many nodes far larger if √v is large. The step is at least FINEST, and at most five times that.
+FINEST, FURTHEST = 0.1, 8.5
 DISPERSION = "(dispersion)"
 
 
@@ -47,7 +47,8 @@ def moments_of_mean(family: Family, m: np.ndarray, v: np.ndarray) -> tuple[np.nd
     if family.name in ("poisson", "negative-binomial"):
         with np.errstate(over="ignore"):
             return np.exp(m + v / 2), np.exp(2 * m + 2 * v)
-    node = np.linspace(-FURTHEST, FURTHEST, NODES)
+    step = FINEST * max(1.0, min(5.0, 5.0 / float(np.sqrt(v.max(initial=0.0)) + 1e-300)))
+    node = np.linspace(-FURTHEST, FURTHEST, 1 + 2 * int(np.ceil(FURTHEST / step)))
     weight, link = np.exp(-(node**2) / 2), inverse_link(family)
     weight /= weight.sum()
     root, first, second = np.sqrt(v), np.zeros_like(m), np.zeros_like(m)

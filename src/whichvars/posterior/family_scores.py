@@ -13,6 +13,8 @@ own probabilities change by Bayes' rule, p(γ | y₋ᵢ) ∝ p(γ | y)/p(y_i | y
 little of the posterior without it. Rows with a k above .5, and those without which less than a tenth of the models' weights is left, are
 left out indeed: all models are fitted again without them, and their marginal likelihoods computed.
 
+Only the 2,000 models of largest weight are averaged over, of which the first 200 are fitted again.
+
 If the dispersion of counts is unknown, all of this is averaged over its posterior in each model, as if it were independent of η.
 """
 
@@ -47,8 +49,8 @@ SCORE_BYTES = 16 << 20
 # Pareto's k above which, and the effective share of the models' weights below which a row is left out by fitting again; k above which
 # results without this are called rough; and the draws from which k is estimated
 DOUBTFUL_K, BAD_SHARE, BAD_K, K_DRAWS = 0.5, 0.1, 0.7, 2000
-# most models that are fitted again without a row, the heaviest; and most fits in all
-MOST_AGAIN, MOST_FITS = 2000, 100_000
+# most models that rows are left out of, and that are fitted again without a row, the heaviest; and most fits in all
+MOST_MODELS, MOST_AGAIN, MOST_FITS = 2000, 200, 10_000
 # largest leverage of a row, and largest change of η without it
 MOST_LEVERAGE, FURTHEST = 1 - 1e-6, 20.0
 
@@ -119,6 +121,7 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     family, fit = problem.family, problem.fit_data
     assert not isinstance(family, Gaussian)
     assert fit is not None
+    kept = _heaviest_models(kept, MOST_MODELS)
     parts = components(problem, kept, *own_lines(problem, kept))
     r, shares = dispersion_values(problem, kept)
     own, n = shares[parts.models], problem.n
@@ -169,6 +172,12 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     return _with_refits(problem, kept, table, trials)
 
 
+def _heaviest_models(kept: KeptModels, most: int) -> KeptModels:
+    """The models of largest weight, with weights that sum to one."""
+    some = kept.some(np.argsort(-kept.weight, kind="stable")[:most])
+    return KeptModels(some.members, some.start, some.weight / some.weight.sum())
+
+
 def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
     """Shape of the tail of importance ratios, (rows, draws) → (rows,); −∞ if they are all the same."""
     from arviz_stats.base import array_stats  # takes a third of a second to import
@@ -185,8 +194,7 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
     if not len(bad):
         return table
     bad = bad[np.argsort(-table["pareto_k"].to_numpy()[bad], kind="stable")]
-    order = np.argsort(-kept.weight, kind="stable")[:MOST_AGAIN]
-    some = kept.some(order)
+    some = _heaviest_models(kept, MOST_AGAIN)
     before, done = log_marginals(problem, some), []
     for i in bad[: MOST_FITS // len(some)].tolist():
         try:

@@ -18,7 +18,7 @@ the number of threads.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -250,7 +250,8 @@ def memo_of(problem: "Problem", slots: int) -> Memo:
     return memo
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True)
+class Entries:
     """What advances chains: for Gaussian responses, and for others, where it is given ``Fits`` before all else."""
 
     gaussian: Callable[..., Any]

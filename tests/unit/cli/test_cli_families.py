@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import whichvars as wv
 from whichvars.cli import main
-from whichvars.errors import NotAvailableError
 
+REAL_REPORT = wv.Posterior.report
 N = 60
 RNG = np.random.default_rng(4)
 X = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc")).round(4)
@@ -29,13 +29,9 @@ SITE = np.array(["north", "south", "west"])[np.arange(N) % 3]
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run a command in a directory of its own that has no report; no exception but an exit may come out."""
+    """Run a command in a directory of its own, with a report that costs nothing; no exception but an exit may come out."""
     monkeypatch.chdir(tmp_path)
-
-    def refuse(posterior: wv.Posterior, path: Path) -> None:
-        raise NotAvailableError("not yet")
-
-    monkeypatch.setattr(wv.Posterior, "report", refuse)
+    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path: path.write_text("report"))
 
     def run(*arguments: object, code: int = 0, **columns: Any) -> Any:
         if columns:
@@ -94,8 +90,7 @@ def test_what_is_printed_and_written(call: Any) -> None:
     assert header.split()[-2:] == ["odds", "ratio"]
     assert float(first.split()[-1]) == pytest.approx(ratios["a"], rel=0.01)
     assert "Odds ratios: for one standard deviation more, given that the variable is in." in result.output
-    assert "No report was written; there is none for --family logistic yet" in result.output
-    assert not Path("d-run/report.html").exists()
+    assert "Report: d-run/report.html" in result.output
     summary = pd.read_csv("d-run/summary.csv", index_col="variable")
     np.testing.assert_allclose(summary["odds_ratio_per_sd"].drop("site"), ratios[summary.index.drop("site")])
     assert np.isnan(summary["odds_ratio_per_sd"]["site"])  # several columns have no single ratio
@@ -103,12 +98,13 @@ def test_what_is_printed_and_written(call: Any) -> None:
     assert found["variables"][0]["odds_ratio_per_sd"] == pytest.approx(
         ratios[found["variables"][0]["variable"]]
     )
-    assert "there is none for --family logistic yet" in call("report", "d-run", code=2).stderr
 
 
-def test_the_report_is_written_once_there_is_one(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path: path.write_text("report"))
-    assert "Report: d-run/report.html" in call("fit", "d.csv", "-y", "type", type=YES).output
+def test_the_real_report_is_a_page(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wv.Posterior, "report", REAL_REPORT)
+    call("fit", "d.csv", "-y", "type", type=YES)
+    assert "odds" in Path("d-run/report.html").read_text(encoding="utf-8")
+    assert call("report", "d-run", "--out", "again.html").output.strip() == "again.html"
 
 
 def test_the_linear_model_can_be_had(call: Any) -> None:
@@ -264,13 +260,13 @@ def test_infinite_coefficients_are_a_message(call: Any) -> None:
 
 
 def test_warnings_about_coefficients_are_notes(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = wv.Posterior.coefficients
+    real = wv.Posterior.summary
 
-    def coefficients(posterior: wv.Posterior, *arguments: Any, **settings: Any) -> pd.DataFrame:
+    def summary(posterior: wv.Posterior, *arguments: Any, **settings: Any) -> pd.DataFrame:
         warnings.warn("they say nothing", wv.DataWarning, stacklevel=2)
         return real(posterior, *arguments, **settings)
 
-    monkeypatch.setattr(wv.Posterior, "coefficients", coefficients)
+    monkeypatch.setattr(wv.Posterior, "summary", summary)
     assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: they say nothing") == 1
     assert call("fit", "d.csv", "-y", "y", "--quiet", "--overwrite").stderr == ""
 
