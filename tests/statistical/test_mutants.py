@@ -36,7 +36,7 @@ RATES = "_kernels/scan/rate_table.py"
 STAND_INS = "_kernels/propose/stand_ins.py"
 MODE_JUMPS = "_kernels/propose/mode_jumps.py"
 SUBSET = "_kernels/scan/subset_scan.py"
-GIBBS, HYBRID = "samplers/tempered_gibbs.py", "samplers/hybrid.py"
+GIBBS, SCALED = "samplers/tempered_gibbs.py", "_kernels/propose/informed.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
 MUTANTS = {
     "a jump between modes that forgets the way back": Mutant(
@@ -202,20 +202,20 @@ MUTANTS = {
         GIBBS, "        u -= floats[LAMBDA]\n", "", "check_jumps"
     ),
     "entering variable taken as uniform in the hybrid's ratio": Mutant(
-        HYBRID, "forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside",
+        SCALED, "forward = (1.0 if size == 0 else third) * informed.values[j, ENTER] / outside",
         "forward = (1.0 if size == 0 else third) / (p - size)", "check_hybrid_moves",
     ),
     "wrong chance of a deletion from the full model": Mutant(
-        HYBRID, "ratio = (1.0 if size + 1 == p else third)", "ratio = third", "check_hybrid_moves"
+        SCALED, "ratio = (1.0 if size + 1 == p else third)", "ratio = third", "check_hybrid_moves"
     ),
     "wrong chance of an addition to the null model": Mutant(
-        HYBRID, "backward = (1.0 if size == 1 else third)", "backward = third", "check_hybrid_moves"
+        SCALED, "backward = (1.0 if size == 1 else third)", "backward = third", "check_hybrid_moves"
     ),
     "share of what is out after a deletion": Mutant(
-        HYBRID, "share / (outside + share)", "share / outside", "check_hybrid_moves"
+        SCALED, "share / (outside + share)", "share / outside", "check_hybrid_moves"
     ),
     "the reverse of a swap": Mutant(
-        HYBRID, "(leaving / (outside + leaving - entering))", "(leaving / outside)", "check_hybrid_moves"
+        SCALED, "(leaving / (outside + leaving - entering))", "(leaving / outside)", "check_hybrid_moves"
     ),
     "numbers of stand-ins left out of the ratio": Mutant(
         STAND_INS, "math.log(mine / (starts[b + 1] - starts[b]))", "0.0", "check_hybrid_moves"

@@ -276,6 +276,7 @@ def modes_of_three() -> Any:
 
 def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callable[[Any], tuple[Any, int]]:
     """One step, by a generator, of a hybrid or of tempered Gibbs from a model, estimates as if learned."""
+    from whichvars._kernels.propose import informed
     from whichvars._kernels.propose.informed import set_estimate, set_scale
     from whichvars._kernels.propose.stand_ins import StandIns
     from whichvars.samplers import asi, hybrid, tempered_gibbs
@@ -285,7 +286,7 @@ def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callab
         hybrid.KNOWN_MODELS
     ) = 64
     asi.draw_additions = draw_additions_by_coins
-    hybrid.draw_entering = draw_entering_by_sums
+    informed.draw_entering = draw_entering_by_sums
     run = sampler.init(problem, np.random.SeedSequence(1, spawn_key=(0,)), [members_of(start)])
     (unit,) = run.units
     unit.floats[0] = 1.7  # λ

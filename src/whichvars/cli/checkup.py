@@ -88,11 +88,12 @@ def names() -> list[str]:
 def compile_one(name: str) -> float:
     """Compile what one of these names needs by using it on a tiny problem; returns the seconds of compiling, 0 if everything
     was compiled already."""
+    from whichvars.sampling.choosing import SAMPLERS
     from whichvars.sampling.compiling import work
 
     problem = _tiny_problem(stored=name == STORED, family="logistic" if name == FAMILY else "gaussian")
     before = work().seconds
-    for used in {STORED: ["hybrid"], FAMILY: ["exact", "hybrid"]}.get(name, [name]):
+    for used in {STORED: ["hybrid"], FAMILY: ["exact", *SAMPLERS]}.get(name, [name]):
         _use(used, problem)
     return work().seconds - before
 
