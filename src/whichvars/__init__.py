@@ -34,7 +34,7 @@ _HOME = {
     "estimator": ["VariableSelector", "VariableSelectorClassifier"],
     **{f"samplers.{module}": [name] for module, name in SAMPLERS.items()},
     "errors": [
-        "WhichvarsError", "DataError", "ArgumentTypeError", "NotAvailableError", "TooLargeError", "MissingPackageError", "OutputError",
+        "WhichvarsError", "DataError", "ArgumentTypeError", "TooLargeError", "MissingPackageError", "OutputError",
         "ClusterError", "DataWarning", "ConvergenceWarning", "CheckpointWarning",
     ],
 }  # fmt: skip
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         DataError,
         DataWarning,
         MissingPackageError,
-        NotAvailableError,
         OutputError,
         TooLargeError,
         WhichvarsError,

@@ -13,10 +13,6 @@ class ArgumentTypeError(WhichvarsError, TypeError):
     """An argument has a type that cannot be used."""
 
 
-class NotAvailableError(WhichvarsError, NotImplementedError):
-    """Something that is not available for this kind of problem yet; the message says what is."""
-
-
 class TooLargeError(WhichvarsError, ValueError):
     """The computation would take too long or too much memory."""
 
