@@ -310,9 +310,8 @@ def _trapezoid(likelihood, work, half_log_prior, sampling):
         x = math.exp(nodes[i, NODE_LOG] - top) / total
         if x > 0.0:
             correction += x * nodes[i, NODE_CORRECTION]
-            error += (
-                x * nodes[i, NODE_ERROR]
-            )  # the points are the same for all values, and so nearly are the errors
+            # the points are the same for all values, and so nearly are the errors
+            error += x * nodes[i, NODE_ERROR]
     value = top + math.log(total * step)
     answers[LOG_MARGINAL] = value
     answers[FIRST_ORDER] = value - correction
@@ -345,9 +344,8 @@ def _log_evidence_at_maximum(likelihood, work, value, how):
         return value
     if likelihood.slab == MIXTURE:
         return value + _log_mixture(likelihood.shrinkage, k, fit)
-    if (
-        likelihood.slab == EMPIRICAL_BAYES
-    ):  # BAS leaves out the last term where ĝ = 0, and so overrates such models
+    # BAS leaves out the last term where ĝ = 0, and so overrates such models
+    if likelihood.slab == EMPIRICAL_BAYES:
         g = max(fit / k - 1.0, 0.0)
     return value - 0.5 * k * math.log1p(g) - 0.5 * fit / (1.0 + g)
 

@@ -93,10 +93,9 @@ class Likelihood(NamedTuple):
     weights: np.ndarray  # (n,)
     offset: np.ndarray  # (n,)
     flat_columns: np.ndarray  # (q, n)
-    candidates: (
-        np.ndarray
-    )  # (P, n): times √w; the memory is that of ``Design.columns``. Or (0, 0), if they are stored:
-    stored: Stored  # as in ``Design``
+    # (P, n): times √w, in the memory of ``Design.columns``; or (0, 0) if they are stored, as in ``Design``
+    candidates: np.ndarray
+    stored: Stored
     root: np.ndarray  # (n,) √w
     used: np.ndarray  # (n,) int64: the rows of stored columns that are used, or (0,) if all are
     start: np.ndarray  # (q,) δ at the null model's mode

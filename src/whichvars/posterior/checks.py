@@ -18,7 +18,7 @@ a PIP by differences between replicates must not exceed what is accepted of an e
 **Drift** (`drift`). The slope of the record, in eight batches, against the logarithm of time, by chain, over all chains of all
 replicates: a run that is on its way moves most at first. Its variance is the larger of that between chains and of that by
 batches; the first has few degrees of freedom if there is one chain a replicate, the second is too small if batches are too
-short. A drift by less than a sixth of the standard deviation is left alone.
+short. A drift by less than .15 standard deviations is left alone.
 
 **A run that is worth few draws** (`draws_worth`). An inclusion probability with error e is worth PIP(1 − PIP)/e² independent draws.
 Among N of them there is none of a group of models with mass 3/N in one case of twenty: below 150, a group with 2 % of the mass

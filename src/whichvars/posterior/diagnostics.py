@@ -127,7 +127,7 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     error = np.nan_to_num(posterior.mcse)
     draws_error = np.nan_to_num(posterior.frequency_mcse)
     # a share of draws that was never or always seen may still be off by a few draws in all of them
-    counted = max(float(effectivecount(posterior)), 1.0)
+    counted = max(float(effective_count(posterior)), 1.0)
     draws_error = np.hypot(draws_error, np.sqrt(pip * (1 - pip) / counted))
     most = max(3.0, float(ndtri(1 - 0.005 / p)))
     by_models, models_error = model_pips(posterior.kept, p)
@@ -164,7 +164,7 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     return found[:1]
 
 
-def effectivecount(posterior: "Posterior") -> float:
+def effective_count(posterior: "Posterior") -> float:
     """About how many independent draws the shares of draws rest on: the median over variables that moved."""
     share, error = posterior.frequencies, posterior.frequency_mcse
     assert share is not None

@@ -124,9 +124,8 @@ def _stored_products(
     scale = held.factor / likelihood.root.max()  # stored weights are relative to the largest
     plain = {"loads": np.zeros((P, 0)), "basis": np.zeros((len(weights), 0)), "factor": np.ones(P)}
     held = new_stored(**held._asdict() | plain | {"weights": weights, "total_weight": weights.sum()})
-    if (
-        held.code == SPARSE
-    ):  # whose products are right for columns with mean 0 alone; others may have missing entries at the old mean
+    # Products of sparse columns are right for columns with mean 0 alone. Other columns may have missing entries, at the old mean.
+    if held.code == SPARSE:
         held = new_stored(**held._asdict() | {"centre": np.zeros(P)})
         held = new_stored(**held._asdict() | {"centre": _times(held, weights) / weights.sum()})
     whole = np.sqrt(weights)
