@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.family_words import outcome
 from whichvars.problem.families import Gaussian, NegativeBinomial
 from whichvars.problem.heredity import ConditionalPrior
@@ -166,6 +167,10 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
         if posterior.reweighting_ess is not None
         else ""
     )
+    if posterior.condition is not None:
+        again = f" All results are given {condition_words(posterior.condition)}."
+    if posterior.condition is not None and posterior.condition.one_model:
+        return f"Only one model was used.{again}", []
     if posterior.models.exact:
         return (
             f"Posterior probabilities are exact: all {posterior.iterations:,} models were enumerated.{again}",

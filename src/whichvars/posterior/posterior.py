@@ -1,8 +1,8 @@
 """``Posterior``: inclusion probabilities with their Monte Carlo errors, model sizes and the best models.
 
-The class is divided into four files: its fields and the most common methods are here, predictions and how good they are in
-``observations``, other methods that need the kept models in ``questions``, and conversions to other formats in ``exports``. Long
-calculations are in modules of functions.
+The class is divided into five files: its fields and the most common methods are here, predictions and how good they are in
+``observations``, methods about models that are named in ``single_models``, other methods that need the kept models in ``questions``,
+and conversions to other formats in ``exports``. Long calculations are in modules of functions.
 """
 
 import os
@@ -19,6 +19,7 @@ from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
 from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
+from whichvars.posterior.conditions import Condition, prior_sizes
 from whichvars.posterior.diagnostics import diagnostic_table, doubts
 from whichvars.posterior.explaining import explain
 from whichvars.posterior.exports import Exports
@@ -27,6 +28,7 @@ from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
+from whichvars.posterior.single_models import SingleModels
 from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
 from whichvars.problem import saving
 from whichvars.problem.problem import Problem
@@ -53,7 +55,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Posterior(Observations, Questions, Exports):
+class Posterior(Observations, Questions, SingleModels, Exports):
     """The posterior distribution of a ``Problem``, made by ``exact`` or ``sample``. It is immutable."""
 
     problem: Problem
@@ -95,7 +97,9 @@ class Posterior(Observations, Questions, Exports):
     )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
     chosen: str = ""  # why "auto" chose this sampler
     stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
-    reweighting_ess: float | None = None  # effective draws left by `reweight`; None if not reweighted
+    # effective draws left by `reweight` or `given`; None if the models have the weights of the run
+    reweighting_ess: float | None = None
+    condition: Condition | None = None  # what ``given`` or ``model`` assumed
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:
@@ -120,8 +124,8 @@ class Posterior(Observations, Questions, Exports):
     @cached_property
     def model_size(self) -> pd.DataFrame:
         """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
-        exact, NaN with a single replicate), and `prior`."""
-        prior = self.problem.model_prior.size_distribution(self.problem.p, self.problem.max_size)
+        exact, NaN with a single replicate), and `prior`, which is NaN for a condition under heredity."""
+        prior = prior_sizes(self)
         error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
         frame = pd.DataFrame(
             {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
@@ -183,13 +187,14 @@ class Posterior(Observations, Questions, Exports):
 
         Returns
         -------
-        DataFrame, shape (p, 6) or (p, 3)
+        DataFrame, shape (p, 6) or (p, 3), with one column more given a condition
             `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo standard error (0 if exact, NaN if
             the variable never moved: see ``diagnostics``); `mean` and `sd` of the coefficient averaged over models,
             in the user's units; `sign_probability`, the probability that the coefficient, given that the variable is in,
             has the more probable of the two signs: near 1 the sign is certain, near one half it is unknown; `ess`,
             the effective sample size of `pip`. A group of several columns has no single coefficient, so that these are
-            NaN; ``coefficients()`` has one row for each column.
+            NaN; ``coefficients()`` has one row for each column. After ``given`` and ``model`` also `pip_before`, the inclusion
+            probability without the condition.
 
         Examples
         --------
@@ -220,9 +225,12 @@ class Posterior(Observations, Questions, Exports):
         return model_table(self, n)
 
     def coefficients(
-        self, interval: float | None = 0.95, scale: Literal["odds_ratio", "rate_ratio"] | None = None
+        self,
+        interval: float | None = 0.95,
+        scale: Literal["odds_ratio", "rate_ratio"] | None = None,
+        estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
     ) -> pd.DataFrame:
-        r"""Coefficients averaged over models, in the units of the user's columns and response.
+        r"""Coefficients averaged over models, or those of one model, in the units of the user's columns and response.
 
         With w_γ the weight of model γ among ``kept`` (its probability, if exact), and the posterior of β in each model (a t
         distribution, or for mixtures of g an average of t distributions over g; see the table in the module ``fits``),
@@ -240,6 +248,9 @@ class Posterior(Observations, Questions, Exports):
             Probability of the credible interval; None leaves out the last three columns, which take longer.
         scale : "odds_ratio", "rate_ratio" or None
             Exponentiate the coefficients of logistic regression, or those of counts: see ``ratio_table``.
+        estimator : "BMA", "HPM", "MPM" or "BPM"
+            The average over models; or the coefficients given one model, which ``which_model`` names. `pip` is then 1 for the variables
+            in that model and 0 for the others, and there is no Monte Carlo error.
 
         Returns
         -------
@@ -261,6 +272,8 @@ class Posterior(Observations, Questions, Exports):
         """
         check_level(interval)
         check_ratio(scale, self.problem.family)
+        if estimator != "BMA":
+            return self.model(self.which_model(estimator)).coefficients(interval, scale)
         table = coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
         return table if scale is None else ratio_table(table)
 
@@ -397,4 +410,4 @@ class Posterior(Observations, Questions, Exports):
 
 
 # the classes that a saved posterior is made of
-STORED = (Posterior, Models, KeptModels, Comparison, *saving.CLASSES)
+STORED = (Posterior, Models, KeptModels, Comparison, Condition, *saving.CLASSES)

@@ -15,7 +15,7 @@ from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
     carry_over,
-    conditional_table,
+    conditional,
     read_draws,
     sensitivity_table,
     thin_warning,
@@ -246,8 +246,11 @@ class Questions:
             chosen = find_columns(variables, self.problem.names, "variables")
         return sensitivity_table(self.problem, self._draws(), g, prior_size, chosen)
 
-    def given(self, include: Any = None, exclude: Any = None) -> pd.DataFrame:
-        """Inclusion probabilities given that some variables are in and others are out.
+    def given(self, include: Any = None, exclude: Any = None) -> "Posterior":
+        """The posterior given that some variables are in and others are out.
+
+        The kept models that satisfy the condition are given weights that sum to one. If the posterior is exact, so is the result; otherwise
+        it rests on the draws that satisfy the condition.
 
         Parameters
         ----------
@@ -256,31 +259,42 @@ class Questions:
 
         Returns
         -------
-        DataFrame, one row for each variable, most probable first
-            `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
-            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition,
-            ``.attrs["probability_mcse"]`` its Monte Carlo error. With
-            fewer than 100 draws that satisfy it, a ``ConvergenceWarning`` asks for a run of its own.
+        Posterior
+            With everything that a posterior has: tables, coefficients, predictions and plots, with their Monte Carlo errors.
+            ``summary()`` has a column `pip_before` with the inclusion probabilities without the condition. ``condition`` says what was assumed, and
+            ``condition.probability`` how probable that is, with its Monte Carlo error ``condition.mcse``. With fewer than 100 draws that satisfy
+            the condition, a ``ConvergenceWarning`` asks for a run of its own, ``converged`` is False and ``explain`` says so.
 
         Examples
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-        >>> posterior.given(exclude="Po1").loc[["Po2"]].round(3)
-                    pip  mcse  ess  pip_before
+        >>> without = posterior.given(exclude="Po1")
+        >>> without.summary().loc[["Po2"], ["pip", "pip_before"]].round(3)
+                    pip  pip_before
         variable
-        Po2       0.998   0.0  inf       0.428
+        Po2       0.998       0.428
+        >>> round(without.condition.probability, 3)
+        0.33
         """
-        table, ess = conditional_table(cast("Posterior", self), include, exclude)
-        if ess < ENOUGH:
+        new = conditional(cast("Posterior", self), include, exclude)
+        assert new.reweighting_ess is not None
+        if new.reweighting_ess < ENOUGH:
             warnings.warn(
-                f"only {ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
+                f"only {new.reweighting_ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
                 "on a problem with always_include=… or without the columns instead",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return table
+        elif new.condition is not None and not new.condition.enough:
+            warnings.warn(
+                "the condition is so improbable that few of the models that satisfy it were kept. Run exact() on a problem with "
+                "always_include=… or without the columns instead",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return new
 
     # --- stand-ins
 

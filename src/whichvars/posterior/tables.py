@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.posterior.coefficients import coefficient_moments, positive_probabilities
+from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.consistency import within_pips
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
@@ -49,6 +50,8 @@ def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
         for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
             columns[name] = np.where(single, values[first], np.nan)
     columns["ess"] = posterior.inclusion_ess.to_numpy()
+    if posterior.condition is not None:
+        columns["pip_before"] = posterior.condition.pip_before
     frame = pd.DataFrame(columns, index=pd.Index(problem.names, name="variable"))
     return frame.sort_values("pip", ascending=False, kind="stable")
 
@@ -107,6 +110,7 @@ def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
     """The numbers as text with suitable digits, without columns that carry no information."""
     forms = {
         "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
+        "pip_before": "{:.4f}",
     }  # fmt: skip
     shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
     return pd.DataFrame(
@@ -153,9 +157,8 @@ def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
 
 def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
-    head = (
-        f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
-    )
+    given = "" if posterior.condition is None else f", given {condition_words(posterior.condition)}"
+    head = f"Posterior of {posterior.problem.p:,} variables by {name}{given}: mean model size {posterior.mean_size:.2f}"
     if posterior.models.exact:
         return head
     unknown = np.isnan(posterior.mcse).all()
@@ -173,6 +176,7 @@ def heading(posterior: "Posterior") -> str:
 
 LATEX_HEADS = {
     "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS",
+    "pip_before": "PIP before",
 }  # fmt: skip
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

@@ -1,5 +1,6 @@
 """Priors on models, that is on which variables are in: p(γ)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -168,6 +169,27 @@ def _log_size_weights(prior: ModelPrior, p: int, top: int) -> np.ndarray:
     return _running_sums(np.log((p - i) / (i + 1)) + log_odds[0]) + log_size[: top + 1]
 
 
+def log_sizes_given(
+    prior: ModelPrior, p: int, max_size: int | None, inside: Sequence[int], outside: Sequence[int]
+) -> np.ndarray:
+    """log prior probability of all models of each size 0 … p that have the variables `inside` and lack those `outside`, (p + 1,)."""
+    log_odds, log_size = prior.log_terms(p)
+    top = p if max_size is None else min(max_size, p)
+    most = min(top, p - len(outside)) - len(inside)
+    out = np.full(p + 1, -np.inf)
+    if most < 0:
+        return out
+    others = np.delete(log_odds, [*inside, *outside])
+    if (others == others[:1]).all():
+        i = np.arange(most)
+        sums = _running_sums(np.log((len(others) - i) / (i + 1)) + (others[0] if len(others) else 0.0))
+    else:
+        sums = _log_symmetric_sums(others, min(most, _most_of(prior, p)))
+    sizes = len(inside) + np.arange(len(sums))
+    out[sizes] = sums + log_odds[list(inside)].sum() + log_size[sizes] + prior.log_constant(p, max_size)
+    return out
+
+
 def _log_symmetric_sums(log_odds: np.ndarray, top: int) -> np.ndarray:
     """log of the elementary symmetric sums e_0 … e_top of the odds, one variable at a time."""
     sums = np.full(top + 1, -np.inf)
@@ -183,12 +205,18 @@ def _log_constant(prior: ModelPrior, p: int, max_size: int | None) -> float:
     return float(np.log1p(-prior.inclusion(p)).sum()) if isinstance(prior, FixedInclusion) else 0.0
 
 
+def _most_of(prior: ModelPrior, p: int) -> int:
+    """A size above which models have no mass in floating point: Bernstein's bound, if variables are independent."""
+    if not isinstance(prior, FixedInclusion):
+        return p
+    mean = prior.inclusion(p).sum()
+    return int(mean + 250 + np.sqrt(250**2 + 1500 * mean)) + 1
+
+
 @lru_cache(maxsize=16)
 def _size_distribution(prior: ModelPrior, p: int, max_size: int | None) -> np.ndarray:
     top = p if max_size is None else min(max_size, p)
-    if isinstance(prior, FixedInclusion):  # Bernstein's bound: larger models have no mass in floating point
-        mean = prior.inclusion(p).sum()
-        top = min(top, int(mean + 250 + np.sqrt(250**2 + 1500 * mean)) + 1)
+    top = min(top, _most_of(prior, p))
     weights = _log_size_weights(prior, p, top)
     out = np.zeros(p + 1)
     out[: top + 1] = np.exp(weights - weights.max())

@@ -36,6 +36,7 @@ from whichvars.problem.arguments import (
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.evaluating import NamedModels
 from whichvars.problem.families import (
     Gaussian,
     check_arguments_with_family,
@@ -50,7 +51,6 @@ from whichvars.problem.fitting import (
     with_coordinates,
 )
 from whichvars.problem.flat import flat_basis, flat_part, scaled_response
-from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
     find_response,
@@ -81,7 +81,7 @@ GRAM_BYTES = 512 << 20
 MOST_IN_GRAM = 1024
 
 
-class Problem(ForKernels):
+class Problem(NamedModels):
     r"""The data and the priors of a variable selection problem: which of these variables explain y?
 
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
