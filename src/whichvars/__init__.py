@@ -27,7 +27,7 @@ _HOME = {
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
         "plot_roc", "plot_calibration",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         plot_coefficients,
         plot_correlation,
         plot_inclusion,
+        plot_jointness,
         plot_ladder,
         plot_model_size,
         plot_models,

@@ -89,7 +89,7 @@ class Record(NamedTuple):
 class Reweighted(NamedTuple):
     """The models under new weights."""
 
-    models: KeptModels  # those with positive weight; rows of `by_replicate` need not sum to one
+    models: KeptModels  # those with positive weight
     record: Record | None  # with weights v, which sum to one; None if exact
     ess: float  # effective draws; infinite if exact
     enough: bool
@@ -177,13 +177,12 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
         return pip, np.zeros(p), np.zeros((0, p))
     if models.by_replicate is None:
         return pip, np.full(p, np.nan), np.zeros((0, p))
-    sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(masses > 0, sums / masses, pip)
+    sums = np.array([pips(w) for w in models.by_replicate])
+    means = np.clip(sums, 0.0, 1.0)
     if len(models.by_replicate) < 2:
         mcse = np.full(p, np.nan) if new.record is None else scatter_of_batches(new.record, pip)
     else:
-        mcse = moderated(standard_error(sums - masses * pip), pip, len(models.by_replicate) - 1)
+        mcse = moderated(standard_error(sums), pip, len(models.by_replicate) - 1)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
     return pip, np.where(still, np.nan, mcse), means
 
