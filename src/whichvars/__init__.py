@@ -20,7 +20,7 @@ _HOME = {
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
-    "problem.model_priors": ["FixedInclusion", "BetaBinomial"],
+    "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
     "sampling.continuing": ["resume", "extend"],
@@ -75,7 +75,13 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
-    from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
+    from whichvars.problem.model_priors import (
+        BetaBinomial,
+        Complexity,
+        FixedInclusion,
+        PoissonSize,
+        SizeDistribution,
+    )
     from whichvars.problem.priors import (
         BIC,
         CCH,

@@ -30,7 +30,8 @@ KINDS = ("independent", "g", "hyper-g", "hyper-g/n", "zellner-siow", "eb-local",
 MIXTURES = ("hyper-g", "hyper-g/n", "zellner-siow")
 RANK_TOLERANCE = 1e-10
 
-Prior = tuple  # ("fixed", h) with h a scalar or one per variable, or ("beta-binomial", a, b)
+# ("fixed", h) with h a scalar or one per variable; ("beta-binomial", a, b); or ("sizes", weights of the sizes 0, 1, …)
+Prior = tuple
 
 
 @dataclass(frozen=True)
@@ -376,6 +377,10 @@ def log_model_prior(
         if max_size is not None and max_size < p:
             log_prior -= float(np.log(np.sum(np.exp(log_sizes[: max_size + 1]))))
         return log_prior
+    if prior[0] == "sizes":
+        most = p if max_size is None else min(max_size, p)
+        shares = np.asarray(prior[1][: most + 1], float) / sum(prior[1][: most + 1])
+        return float(np.log(shares[k]) - np.log(scipy.special.comb(p, k)))
     raise ValueError(f"unknown prior {prior[0]!r}")
 
 

@@ -11,7 +11,14 @@ from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.family_words import outcome
 from whichvars.problem.families import Gaussian, NegativeBinomial
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
+from whichvars.problem.model_priors import (
+    BetaBinomial,
+    Complexity,
+    FixedInclusion,
+    ModelPrior,
+    PoissonSize,
+    SizeDistribution,
+)
 from whichvars.problem.priors import BIC, GPrior, IndependentNormal, InverseGamma, KnownVariance
 from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
@@ -23,6 +30,10 @@ if TYPE_CHECKING:
 SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
+)
+CASTILLO = (
+    "Castillo, I., Schmidt-Hieber, J. and van der Vaart, A. (2015). Bayesian linear regression with sparse priors. Annals of Statistics 43, "
+    "1986–2018."
 )
 CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
 
@@ -125,6 +136,24 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             "Each variable was in the model with a common probability that had a "
             f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {expected:.3g} variables.",
             [SIZE],
+        )
+    equally = "and all models with the same number of variables were equally probable"
+    if isinstance(prior, PoissonSize):
+        return (
+            f"The number of variables in the model had a Poisson prior with mean {prior.size:g}, cut off at {p:,}, {equally}.",
+            [],
+        )
+    if isinstance(prior, Complexity):
+        factor = "" if prior.c == 1 else f" {prior.c:g}^(−k)"
+        return (
+            f"The prior probability of k variables in the model was proportional to p^(−{prior.a:g}k){factor} with p = {p:,} (complexity "
+            f"prior; the expected model size is {expected:.3g} variables), {equally}.",
+            [CASTILLO],
+        )
+    if isinstance(prior, SizeDistribution):
+        return (
+            f"The number of variables in the model had a prior distribution with mean {expected:.3g}, {equally}.",
+            [],
         )
     if isinstance(prior, FixedInclusion) and not isinstance(prior.h, tuple):
         h = float(prior.inclusion(p)[0])

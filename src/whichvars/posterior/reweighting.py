@@ -35,7 +35,7 @@ from whichvars.posterior.marginals import log_marginals, log_priors
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
+from whichvars.problem.model_priors import Complexity, FixedInclusion, PoissonSize, SizeDistribution
 from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
 
@@ -256,7 +256,13 @@ def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
         if values is not None:
             raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
         return [(own, None)]
-    kind: Any = FixedInclusion if isinstance(prior, FixedInclusion) else BetaBinomial
+    if isinstance(prior, (Complexity, SizeDistribution)):
+        if values is not None:
+            raise DataError(f"prior_size: {prior} is not given by a size")
+        return [(own, None)]
+    kind: Any = type(prior)
+    if isinstance(prior, PoissonSize):
+        own = prior.size
     sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
     return [(s, None if s == own else kind(size=s)) for s in sizes]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from scipy.special import logsumexp
@@ -152,7 +153,132 @@ class BetaBinomial:
         return _draw_exchangeable(self, rng, p, max_size)
 
 
-ModelPrior = FixedInclusion | BetaBinomial
+class BySize:
+    """What priors share under which all models of the same size are equally probable, p(γ) = π(k)/C(p, k)."""
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        raise NotImplementedError
+
+    def inclusion(self, p: int) -> np.ndarray:
+        """Prior inclusion probability of each of p variables, shape (p,)."""
+        return np.full(p, self.size_distribution(p) @ np.arange(p + 1) / p)
+
+    def log_terms(self, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """(log odds of each variable, term by size): log p(γ) is their sum over γ, up to a constant. Shapes
+        (p,), (p + 1,)."""
+        sizes, i = self.log_sizes(p), np.arange(p)
+        return np.zeros(p), sizes - logsumexp(sizes) - _running_sums(np.log((p - i) / (i + 1)))
+
+    def log_constant(self, p: int, max_size: int | None = None) -> float:
+        """What must be added to the sum of ``log_terms`` to give the log of a probability."""
+        return _log_constant(cast(ModelPrior, self), p, max_size)
+
+    def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
+        """Prior probability of each model size 0 … p, shape (p + 1,)."""
+        return _size_distribution(cast(ModelPrior, self), p, max_size).copy()
+
+    def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
+        """The variables of one model drawn from the prior, sorted."""
+        return _draw_exchangeable(cast(ModelPrior, self), rng, p, max_size)
+
+
+@dataclass(frozen=True)
+class PoissonSize(BySize):
+    r"""The number of variables in the model has a Poisson distribution, cut off at the number there are: :math:`\pi(k) \propto m^k/k!`.
+
+    Models of the same size are equally probable. The size varies less than under ``BetaBinomial(size=m)``, and about as much as under
+    ``FixedInclusion(size=m)``, which it approaches if there are many variables. With `max_size` of the ``Problem`` it is R's
+    ``BAS::tr.poisson``.
+
+    Parameters
+    ----------
+    size : float
+        m, the expected number of variables before the distribution is cut off.
+
+    Examples
+    --------
+    >>> PoissonSize(size=1).size_distribution(3)
+    array([0.375 , 0.375 , 0.1875, 0.0625])
+    """
+
+    size: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", positive(self.size, "size", self))
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        return _running_sums(np.log(self.size) - np.log(np.arange(1, p + 1)))
+
+
+@dataclass(frozen=True)
+class Complexity(BySize):
+    r"""Complexity prior (Castillo, Schmidt-Hieber and van der Vaart 2015): :math:`\pi(k) \propto c^{-k} p^{-a k}`.
+
+    Every further variable costs a factor of c pᵃ, so that large models are improbable from the outset. It is for very many candidates of
+    which few matter: under it the posterior concentrates on the right variables if p grows with n. If p is small, or many variables
+    matter, it leaves variables out that other priors find.
+
+    Parameters
+    ----------
+    a : float
+        The power of p; 1 is usual, larger values are stricter.
+    c : float
+        A further factor for each variable.
+
+    Examples
+    --------
+    >>> Complexity().size_distribution(100)[:3].round(4).tolist()
+    [0.99, 0.0099, 0.0001]
+    """
+
+    a: float = 1.0
+    c: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "c"):
+            object.__setattr__(self, name, positive(getattr(self, name), name, self))
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        return -np.arange(p + 1) * (np.log(self.c) + self.a * np.log(p))
+
+
+@dataclass(frozen=True)
+class SizeDistribution(BySize):
+    r"""Any distribution of the number of variables in the model; models of the same size are equally probable.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        One positive number for each of the sizes 0, 1, 2, …; they need not sum to one. If they end before the number of variables, give the last size as
+        `max_size` of the ``Problem``.
+
+    Examples
+    --------
+    >>> SizeDistribution([1, 2, 1]).size_distribution(2)
+    array([0.25, 0.5 , 0.25])
+    """
+
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        weights = numbers(self.weights, "weights", self)
+        if isinstance(weights, float):
+            raise ArgumentTypeError("SizeDistribution: weights must be a list with one number for each size")
+        object.__setattr__(self, "weights", weights)
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,); −∞ for sizes that were not given."""
+        if len(self.weights) > p + 1:
+            raise DataError(
+                f"SizeDistribution: there are {len(self.weights)} weights, but {p} variables; give at most {p + 1}, for the sizes 0 to {p}"
+            )
+        return np.concatenate([np.log(self.weights), np.full(p + 1 - len(self.weights), -np.inf)])
+
+
+ModelPrior = FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution
 
 
 def _running_sums(steps: np.ndarray) -> np.ndarray:
@@ -271,7 +397,17 @@ def check_model_prior(prior: object) -> ModelPrior:
     """`prior`, or a TypeError that names the choices."""
     if not isinstance(prior, ModelPrior):
         raise ArgumentTypeError(
-            f"model_prior must be FixedInclusion(...) or BetaBinomial(...); got {prior!r}. "
+            f"model_prior must be one of {', '.join(kind.__name__ for kind in ModelPrior.__args__)}; got {prior!r}. "
             "Write for example model_prior=BetaBinomial(size=5)"
         )
     return prior
+
+
+def check_sizes(prior: object, p: int, max_size: int) -> None:
+    """DataError if a prior gives no probability to sizes that are possible."""
+    if isinstance(prior, SizeDistribution) and len(prior.weights) < min(p, max_size) + 1:
+        last = len(prior.weights) - 1
+        raise DataError(
+            f"SizeDistribution: there are weights for the sizes 0 to {last}, but models may have {min(p, max_size)} variables; give "
+            f"max_size={last} too"
+        )

@@ -58,7 +58,7 @@ from whichvars.problem.from_moments import (
     reduce_moments,
 )
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
-from whichvars.problem.model_priors import ModelPrior, check_model_prior, default_model_prior
+from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
     Jeffreys,
@@ -115,7 +115,7 @@ class Problem(NamedModels):
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
         σ⁻²XᵀX. ``CCH`` is for these families alone.
-    model_prior : FixedInclusion or BetaBinomial
+    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity or SizeDistribution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
@@ -342,6 +342,7 @@ class Problem(NamedModels):
             given if parents is None else given_parents(given, parents)
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+        check_sizes(given, self.p, self.max_size)
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
@@ -435,6 +436,7 @@ class Problem(NamedModels):
         if model_prior is not None:
             prior = check_model_prior(model_prior)
             prior = without_excluded(prior, self._variable_index, self._all_variables)
+            check_sizes(prior, self.p, self.max_size)
             old = self.model_prior
             new.model_prior = (
                 given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior
