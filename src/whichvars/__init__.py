@@ -19,6 +19,7 @@ _HOME = {
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
+    "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
+    from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
     from whichvars.problem.model_priors import (
         BetaBinomial,
         Complexity,

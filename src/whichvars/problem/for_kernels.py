@@ -19,6 +19,7 @@ class ForKernels:
 
     n: int
     p: int
+    nu: int
     family: Family
     evidence: str
     slab: Slab
@@ -57,7 +58,7 @@ class ForKernels:
             return self._surrogate
         widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
         with self._lock:
-            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
+            self._target = with_mixture_rows(self._target, self.slab, capacity + widest, self.n - self.nu)
             return self._target
 
     def likelihood(self) -> Likelihood:

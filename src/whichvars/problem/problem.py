@@ -111,10 +111,10 @@ class Problem(NamedModels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``CCH`` is for these families alone.
+        σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
     model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity or SizeDistribution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
