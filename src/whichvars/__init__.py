@@ -24,12 +24,13 @@ _HOME = {
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
+    "sampling.comparing_priors": ["compare_priors"],
     "sampling.continuing": ["resume", "extend"],
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
-        "plot_roc", "plot_calibration",
+        "plot_roc", "plot_calibration", "plot_priors",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector", "VariableSelectorClassifier"],
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         plot_ladder,
         plot_model_size,
         plot_models,
+        plot_priors,
         plot_roc,
         plot_trace,
     )
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.subset_gibbs import SubsetGibbs
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
+    from whichvars.sampling.comparing_priors import compare_priors
     from whichvars.sampling.continuing import extend, resume
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor
