@@ -30,7 +30,7 @@ _HOME = {
     "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
-        "plot_roc", "plot_calibration", "plot_priors",
+        "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector", "VariableSelectorClassifier"],
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
         plot_ladder,
         plot_model_size,
         plot_models,
+        plot_pit,
+        plot_predictive_check,
         plot_priors,
         plot_roc,
         plot_trace,

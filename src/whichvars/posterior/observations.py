@@ -25,7 +25,6 @@ from whichvars.posterior.family_scores import (
 from whichvars.posterior.family_words import first_order_change
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import draw, models_of, predict
-from whichvars.posterior.residuals import residual_table
 from whichvars.posterior.scores import leave_one_out, log_predictive
 from whichvars.posterior.shrinkage import shrinkage_summary
 from whichvars.problem.arguments import check_choice
@@ -153,38 +152,6 @@ class Observations:
         if not isinstance(self.problem.family, Gaussian):
             return draw_of_family(self.problem, self.kept, int(n), rng)
         return draw(self.problem, self.kept, int(n), rng)
-
-    def residuals(
-        self, X: Any = None, y: Any = None, weights: Any = None, offset: Any = None, trials: Any = None
-    ) -> pd.DataFrame:
-        """Residuals of the averaged model; of one model after ``model``.
-
-        Parameters
-        ----------
-        X, y, weights
-            The data that the problem was made with. A problem with a Gaussian response keeps no copy of the rows; for the other
-            families the problem's own rows are used if X and y are not given.
-        offset, trials
-            For rows of X if the family is not Gaussian, as for ``log_score``.
-
-        Returns
-        -------
-        DataFrame, one row for each observation
-            `fitted`, the expectation of the response, averaged over models; `residual`, the response less that; `standardised`, the residual divided
-            by the standard deviation that the model expects of it: that of the noise, or of the family (Pearson residuals). The
-            module ``residuals`` has the formulas.
-
-        Examples
-        --------
-        >>> import whichvars as wv
-        >>> data = wv.datasets.load_uscrime()
-        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-        >>> posterior.model(["Ed", "Ineq", "Po1"]).residuals(data.X, data.y).round(2).head(2)
-           fitted  residual  standardised
-        0    6.64      0.03          0.13
-        1    7.17      0.23          0.98
-        """
-        return residual_table(cast("Posterior", self), X, y, weights, offset, trials)
 
     # --- scores
 

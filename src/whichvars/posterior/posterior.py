@@ -1,7 +1,7 @@
 """``Posterior``: inclusion probabilities with their Monte Carlo errors, model sizes and the best models.
 
-The class is divided into five files: its fields and the most common methods are here, predictions and how good they are in
-``observations``, methods about models that are named in ``single_models``, other methods that need the kept models in ``questions``,
+The class is divided into six files: its fields and the most common methods are here, predictions and how good they are in
+``observations``, comparisons of the model with the data in ``checking``, methods about models that are named in ``single_models``, other methods that need the kept models in ``questions``,
 and conversions to other formats in ``exports``. Long calculations are in modules of functions.
 """
 
@@ -17,6 +17,7 @@ from scipy import sparse
 from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
+from whichvars.posterior.checking import Checking
 from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
 from whichvars.posterior.conditions import Condition, prior_sizes
@@ -55,7 +56,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Posterior(Observations, Questions, SingleModels, Exports):
+class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     """The posterior distribution of a ``Problem``, made by ``exact`` or ``sample``. It is immutable."""
 
     problem: Problem
