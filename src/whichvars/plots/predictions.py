@@ -9,6 +9,7 @@ from whichvars.plots.drawing import (
     BLUE,
     GREY,
     INK,
+    ORANGE,
     PALE,
     SKY,
     NothingToDrawError,
@@ -163,7 +164,7 @@ def plot_pit(
     """Plot a histogram of probability integral transforms, each row of a Gaussian response predicted from all others.
 
     It is flat if predictive distributions are right. A hump in the middle means that they are too wide, high ends that they are too narrow, and a
-    slope that predictions are too high or too low. The band is where about 90 % of the bars would lie if they were right.
+    slope that predictions are too high or too low. About 90 % of the bars would end between the broken lines if they were right.
 
     Parameters
     ----------
@@ -210,8 +211,9 @@ def plot_pit(
     )
     if band is not None:
         low, high = n * band["lower"].iloc[0], n * band["upper"].iloc[0]
-        ax.axhspan(low, high, color=PALE, alpha=0.6, zorder=2, label="90 % of bars if right")
-    ax.axhline(n / bins, color=GREY, linewidth=0.8, zorder=3)
+        for end, label in ((low, "90 % of bars between if right"), (high, None)):
+            ax.axhline(end, color=ORANGE, linewidth=1.2, linestyle="--", label=label)
+    ax.axhline(n / bins, color=INK, linewidth=0.8)
     ax.set(xlabel="probability of a smaller response", ylabel="rows", xlim=(0, 1))
     tidy(ax)
     legend_above(ax, ncols=2, doubt=doubt(posterior))
@@ -270,7 +272,13 @@ def plot_predictive_check(
     for share, colour in ((0.9, PALE), (0.5, SKY)):
         ends = np.quantile(below, ((1 - share) / 2, (1 + share) / 2), axis=0)
         ax.fill_between(
-            grid, ends[0], ends[1], color=colour, step=step, linewidth=0, label=f"{share:.0%} of {n} draws"
+            grid,
+            ends[0],
+            ends[1],
+            color=colour,
+            step=step,
+            linewidth=0,
+            label=f"{100 * share:.0f} % of {n} draws",
         )
     own = np.searchsorted(np.sort(observed), grid, side="right") / len(observed)
     ax.plot(

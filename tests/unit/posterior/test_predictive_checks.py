@@ -73,6 +73,7 @@ def test_a_model_that_fits_and_one_that_does_not():
     assert table.loc["skewness", "observed"] == pytest.approx(np.mean(((y - y.mean()) / y.std()) ** 3))
 
 
+@pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
 def test_counts_that_vary_too_much():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(150, 2))
