@@ -6,6 +6,7 @@ and conversions to other formats in ``exports``. Long calculations are in module
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -30,7 +31,14 @@ from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
 from whichvars.posterior.single_models import SingleModels
-from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
+from whichvars.posterior.tables import (
+    html,
+    latex,
+    model_table,
+    summary_table,
+    terminal,
+    with_coefficients,
+)
 from whichvars.problem import saving
 from whichvars.problem.problem import Problem
 
@@ -374,27 +382,50 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
 
     # --- printing
 
-    def to_latex(self, rows: int | None = 20, caption: str | None = None, label: str | None = None) -> str:
-        r"""The summary as a LaTeX table (package booktabs).
+    def to_latex(
+        self,
+        rows: int | None = 20,
+        caption: str | None = None,
+        label: str | None = None,
+        columns: Sequence[str] | None = None,
+        digits: int | None = None,
+        models: bool = False,
+    ) -> str:
+        r"""The summary, or the best models, as a LaTeX table (package booktabs).
 
         Parameters
         ----------
         rows : int or None
-            The most probable so many variables; None takes all.
+            The most probable so many variables or models; None takes all (of the models, those that were kept).
         caption, label : str
             Put it into a ``table`` environment with these; without them it is a bare ``tabular``.
+        columns : sequence of str
+            Columns of ``summary()`` and ``coefficients()``, or of ``top_models()``, in this order. The default is those of the summary without
+            those that carry no information.
+        digits : int
+            Decimals of probabilities, and significant digits of all other numbers. By default each column has its own.
+        models : bool
+            The best models instead of the variables.
 
         Examples
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
-        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).to_latex(rows=1))
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> print(posterior.to_latex(rows=1))
         \begin{tabular}{lrrrr}
         \toprule
         Variable & PIP & Mean & SD & P(sign) \\
         ...
+        >>> print(posterior.to_latex(rows=1, columns=["pip", "mean_included", "lower", "upper"], digits=2).splitlines()[4])
+        Ineq & 0.99 & 1.4 & 0.72 & 2.1 \\
         """
-        return latex(self, self._full_summary.head(len(self.pip) if rows is None else rows), caption, label)
+        if models:
+            table = self.top_models(len(self.models.members) if rows is None else rows)
+        else:
+            table = with_coefficients(self, self._full_summary, columns)
+            table = table.head(len(self.pip) if rows is None else rows)
+        return latex(self, table, caption, label, columns, digits)
 
     def __repr__(self) -> str:
         return terminal(self, self._short_summary())

@@ -207,6 +207,8 @@ class Problem(NamedModels):
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
         self.scale = scale
+        self.response = y if isinstance(y, str) else response_name(y)
+        self.rows_left_out, self.weighted = 0, False
         self.engine: Literal["gram", "columns"] = "gram"
         self.surrogate_gram = False
         if isinstance(X, Moments):
@@ -229,6 +231,8 @@ class Problem(NamedModels):
         if not used.all():
             reader.keep_rows(used)
             root_weights = root_weights[used]
+        self.rows_left_out = n - len(root_weights)
+        self.weighted = bool(np.ptp(root_weights) > 0) if len(root_weights) else False
         self.n = len(root_weights)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
