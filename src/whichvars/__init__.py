@@ -25,12 +25,13 @@ _HOME = {
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
     "sampling.comparing_priors": ["compare_priors"],
+    "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
         "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
-        "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors",
+        "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector", "VariableSelectorClassifier"],
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         plot_predictive_check,
         plot_priors,
         plot_roc,
+        plot_samplers,
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
     from whichvars.sampling.comparing_priors import compare_priors
+    from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor

@@ -96,3 +96,50 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     ax.set(xlim=(-0.02, 1.02), ylim=(len(names) - 0.5, -0.5), xlabel="inclusion probability")
     legend_above(ax, ncols=3)
     return ax
+
+
+def plot_samplers(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+    """Plot the work of samplers, squared error times CPU seconds: the shorter the bar, the sooner they reach the same accuracy.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What ``compare_samplers`` returned.
+    ax : Axes
+        Axes to draw on. The default is a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))
+    >>> table = wv.compare_samplers(problem, [wv.AddDeleteSwap(), wv.Hybrid()], draws=5_000, seed=1)
+    >>> wv.plot_samplers(table).get_xlabel()
+    'squared error of inclusion probabilities × CPU seconds'
+    """
+    if not isinstance(table, pd.DataFrame) or "work" not in table:
+        raise ArgumentTypeError("plot_samplers takes the table that compare_samplers() returns")
+    work = table["work"].to_numpy(float)
+    if not (work > 0).any():
+        raise NothingToDrawError("no sampler has a work that is known and above 0")
+    least = 0.3 * work[work > 0].min()
+    ax = new_axes(ax, 7.0, 1.4 + 0.4 * len(table))
+    rows = np.arange(len(table))
+    for trusted, colour, label in ((True, BLUE, "converged"), (False, GREY, "not to be trusted yet")):
+        some = (table["converged"].to_numpy(bool) == trusted) & (work > 0)
+        if some.any():
+            ax.barh(rows[some], work[some] - least, 0.7, least, color=colour, label=label)
+    for row, speed, value in zip(rows, table["speed"], work):
+        if value > 0:
+            ax.annotate(f" {speed:.3g}×", (value, row), va="center", fontsize=LABEL_SIZE, color=INK)
+    ax.set_xscale("log")
+    ax.set(xlim=(least, 4 * work.max()), ylim=(len(table) - 0.5, -0.5))
+    ax.set_xlabel("squared error of inclusion probabilities × CPU seconds")
+    tidy(ax, "x")
+    name_rows(ax, [str(name) for name in table.index], fontsize=LABEL_SIZE)
+    legend_above(ax, ncols=2)
+    return ax
