@@ -17,6 +17,7 @@ from benchmarks import (
     fuzz,
     honesty,
     soak,
+    speed,
     startup,
     stopping,
     tall,
@@ -50,6 +51,7 @@ def _tecator(result: dict[str, Any]) -> str:
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
     "engine": (engine.tables, _engine),
+    "speed": (speed.tables, lambda result: "The baseline is commit b42f46d."),
     "startup": (startup.tables, _shared),
     "tecator": (tecator.tables, _tecator),
     "boston": (boston.tables, lambda result: ""),
@@ -63,7 +65,18 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("startup", "compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
+PERFORMANCE = (
+    "startup",
+    "compare",
+    "peers",
+    "engine",
+    "speed",
+    "tecator",
+    "boston",
+    "tall",
+    "wide",
+    "cluster",
+)
 RELIABLE = ("honesty", "stopping", "fuzz", "soak", "calibration")
 
 

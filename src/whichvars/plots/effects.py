@@ -152,7 +152,7 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
     length = np.sqrt(problem.target(0).design.diagonal)
     if not isinstance(problem.family, Gaussian):
         length = problem.column_spread / problem.column_units
-    found: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
+    curves: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
     with one_blas_thread():
         for fit in fits(posterior.problem, kept, drop=DENSITY_DROP):
             for c in columns:
@@ -163,11 +163,11 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
                     weight = fit.weight[model][:, None] * fit.node_weight[model]
                     spread = scale > 0  # if ĝ = 0 there is only the spike
                     degrees = np.full(spread.sum(), fit.degrees)
-                    found[c].append(
+                    curves[c].append(
                         [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
                     )
     empty = [np.zeros(0)] * 4
-    return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in found.items()}
+    return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in curves.items()}
 
 
 def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
@@ -203,9 +203,9 @@ def _t_density(
     total = np.zeros_like(x)
     together = max(1, DENSITY_CELLS // len(x))  # so that the table stays in the processor's cache
     for first in range(0, len(weight), together):
-        part = slice(first, first + together)
-        d = degrees[part, None]
-        z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(1.0 if normal else d)))
+        rows = slice(first, first + together)
+        d = degrees[rows, None]
+        z = (x - location[rows, None]) * (1 / (scale[rows, None] * np.sqrt(1.0 if normal else d)))
         z *= z  # in place, here and below, as allocating new tables would take half of the time
         if normal:
             z *= -0.5
@@ -213,8 +213,8 @@ def _t_density(
             z += 1
             np.log(z, out=z)
             z *= -(d + 1) / 2
-        z += log_constant[part, None]
-        total += weight[part] @ np.exp(z, out=z)
+        z += log_constant[rows, None]
+        total += weight[rows] @ np.exp(z, out=z)
     return total
 
 

@@ -265,14 +265,14 @@ def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, 
     owner = np.repeat(np.arange(problem.p), widths)
     # descending weights, so that models keep their order
     kept = KeptModels.of({m: float(len(members) - i) for i, m in enumerate(members)})
-    found = {}
+    signs = {}
     with one_blas_thread():
         for fit in fits(problem, kept):
             for model, columns, b in zip(fit.models.tolist(), fit.columns, fit.b):
                 for column, value in zip(columns, b):
                     j = int(owner[column])
-                    found[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
-    return found
+                    signs[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
+    return signs
 
 
 def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":

@@ -110,17 +110,17 @@ def score_table(posterior: "Posterior", X: Any, y: Any, offset: Any, trials: Any
     name = posterior.problem.family.name
     rows = predicted_rows(posterior, X, y, offset, trials)
     w, whole = rows.weight, float(rows.weight.sum())
-    found = {"log_score": float(rows.log_density.sum()) / whole}
+    scores = {"log_score": float(rows.log_density.sum()) / whole}
     if name in ("logistic", "probit"):
         failures = rows.trials - rows.y
         squares = rows.y * (1 - rows.mean) ** 2 + failures * rows.mean**2
-        found["brier"] = float(w @ squares / (w @ rows.trials))
-        found["auc"] = area_under_curve(rows.mean, w * rows.y, w * failures)
+        scores["brier"] = float(w @ squares / (w @ rows.trials))
+        scores["auc"] = area_under_curve(rows.mean, w * rows.y, w * failures)
     else:
-        found["rmse"] = float(np.sqrt(w @ (rows.y - rows.mean) ** 2 / whole))
+        scores["rmse"] = float(np.sqrt(w @ (rows.y - rows.mean) ** 2 / whole))
     if name in ("poisson", "negative-binomial"):
-        found["pearson"] = float(w @ ((rows.y - rows.mean) ** 2 / rows.variance) / whole)
-    return pd.Series(found, name="score")
+        scores["pearson"] = float(w @ ((rows.y - rows.mean) ** 2 / rows.variance) / whole)
+    return pd.Series(scores, name="score")
 
 
 def area_under_curve(mean: np.ndarray, successes: np.ndarray, failures: np.ndarray) -> float:
@@ -152,22 +152,22 @@ def calibration_table(rows: Predicted, bins: int) -> pd.DataFrame:
     if not (whole and bins >= 1):
         raise DataError(f"bins must be a whole number of at least 1, not {bins!r}")
     order = np.argsort(rows.mean, kind="stable")
-    found = []
-    for part in np.array_split(order, min(int(bins), n)):
-        w = rows.weight[part]
-        number = float(w @ rows.trials[part])
-        predicted = float(w @ (rows.trials[part] * rows.mean[part])) / number
-        error = ndtri(0.95) * np.sqrt(float(w**2 @ rows.variance[part])) / number
-        found.append(
+    lines = []
+    for members in np.array_split(order, min(int(bins), n)):
+        w = rows.weight[members]
+        number = float(w @ rows.trials[members])
+        predicted = float(w @ (rows.trials[members] * rows.mean[members])) / number
+        error = ndtri(0.95) * np.sqrt(float(w**2 @ rows.variance[members])) / number
+        lines.append(
             {
-                "rows": len(part),
+                "rows": len(members),
                 "predicted": predicted,
-                "observed": float(w @ rows.y[part]) / number,
+                "observed": float(w @ rows.y[members]) / number,
                 "lower": max(predicted - error, 0.0),
                 "upper": predicted + error,
             }
         )
-    table = pd.DataFrame(found, index=pd.RangeIndex(1, len(found) + 1, name="bin"))
+    table = pd.DataFrame(lines, index=pd.RangeIndex(1, len(lines) + 1, name="bin"))
     if (rows.y <= rows.trials).all() and rows.mean.max() <= 1:
         table["upper"] = np.minimum(table["upper"], 1.0)
     return table

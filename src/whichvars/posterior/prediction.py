@@ -112,13 +112,13 @@ def predict(
     widest = max(fit.columns.size for fit in batches)
     step = max(1, ROWS_BYTES // (8 * max(2 * components, 3 * widest, 1)))
     for first in range(0, n, step):
-        part = slice(first, first + step)
-        weight, location, scale, degrees = _components(problem, batches, lines.some(part))
-        mean[part] = location @ weight
+        rows = slice(first, first + step)
+        weight, location, scale, degrees = _components(problem, batches, lines.some(rows))
+        mean[rows] = location @ weight
         factor = np.array([t_variance(d) for d in np.unique(degrees)])
         variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
-        std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
-        mean[part] += lines.centre[part]
+        std[rows] = np.sqrt((variance + (location - mean[rows, None]) ** 2) @ weight)
+        mean[rows] += lines.centre[rows]
         if interval is not None:
             heavy = heaviest(weight)
             weight, degrees = weight[heavy] / weight[heavy].sum(), degrees[heavy]
