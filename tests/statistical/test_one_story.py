@@ -151,6 +151,9 @@ def all_errors(posterior: wv.Posterior, truth: wv.Posterior) -> dict[str, tuple[
         "jointness": (joint["jointness"] - joint_right["jointness"], joint["jointness_mcse"]),
         "log odds ratio": (joint["log_odds_ratio"] - joint_right["log_odds_ratio"], joint["log_odds_ratio_mcse"]),
         "given": (given.pip - given_right.pip, given.mcse),
+        "means given": (
+            given.coefficients(None)["mean"] - given_right.coefficients(None)["mean"], given.coefficients(None)["mean_mcse"],
+        ),
         "reweighted": (again.pip - again_right.pip, again.mcse),
         "evidence": (posterior.log_evidence - truth.log_evidence, posterior.log_evidence_mcse),
     }  # fmt: skip
