@@ -1,5 +1,7 @@
 """Posteriors given that some variables are in and others out: against a problem made so, and with everything a posterior has."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import whichvars as wv
 from support.paired import make_paired, model_priors
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.conditions import log_prior_sizes
+from whichvars.report.words import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
 
@@ -147,6 +150,32 @@ def test_draws_for_arviz_satisfy_the_condition(pair):
     gamma = data["posterior"]["gamma"].to_numpy()
     assert gamma[..., 0].all()
     assert not gamma[..., 1].any()
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_conditions_that_the_record_does_not_satisfy(pair):
+    run = pair[1]
+    few = replace(run, trace=run.trace.iloc[:3], trace_models=run.trace_models[:3])
+    rare = few.given(include=[2, 3, 5, 7], exclude=[1])
+    assert len(rare.trace) == 0
+    with pytest.raises(DataError, match="no recorded draws that satisfy the condition"):
+        rare.to_arviz()
+    with pytest.raises(DataError, match="nothing to draw"):
+        wv.plot_trace(rare)
+    assert rare.given(include=[4]).pip[4] == pytest.approx(1)
+
+
+def test_a_derived_posterior_is_not_extended(tmp_path):
+    problem = make_paired("g-prior", columns=4).problem()
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=2000, checkpoint=tmp_path / "run", progress=False)
+    for derived in (run.given(include=[0]), run.reweight(model_prior=wv.FixedInclusion(h=0.4))):
+        with pytest.raises(DataError, match="extend that run, and then ask again"):
+            wv.extend(derived, draws=100)
+
+
+def test_the_report_says_what_was_assumed(pair):
+    assert answer(pair[0].given(exclude="x4")).startswith("Given that x4 is out: ")
+    assert not answer(pair[0]).startswith("Given")
 
 
 def test_heredity_has_no_prior_in_closed_form():
