@@ -266,20 +266,33 @@ def plot_correlation(
     if clusters is None:
         clusters = posterior.clusters()["variables"]
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
-    order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
+    order = side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
     chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
-    n = len(chosen)
-    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
-    # the diagonal has no information and is grey
-    ax.set_facecolor(PALE)
-    image = ax.imshow(np.ma.masked_array(correlation, np.eye(n, dtype=bool)), cmap="RdBu_r", vmin=-1, vmax=1)
-    _write_correlations(ax, correlation)
+    ax = draw_matrix(ax, correlation, [problem.names[j] for j in chosen], "correlation", 1.0)
     for members in sets:
         place = [k for k, j in enumerate(chosen) if j in members]
         if len(place) > 1:
             a, b = place[0] - 0.5, place[-1] + 0.5
             ax.plot([a, b, b, a, a], [a, a, b, b, a], color=INK, linewidth=2)
-    labels = [problem.names[j] for j in chosen]
+    legend_above(ax, doubt=doubt(posterior))
+    return ax
+
+
+def draw_matrix(
+    ax: "Axes | None", values: np.ndarray, labels: list[str], meaning: str, limit: float, signed: bool = True
+) -> "Axes":
+    """A symmetric matrix as coloured cells between −`limit` and `limit`, or 0 and `limit` if it is not `signed`. The diagonal has no
+    information and is grey."""
+    n = len(values)
+    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
+    ax.set_facecolor(PALE)
+    image = ax.imshow(
+        np.ma.masked_array(values, np.eye(n, dtype=bool) | ~np.isfinite(values)),
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-limit if signed else 0.0,
+        vmax=limit,
+    )
+    _write_numbers(ax, values, limit)
     name_rows(ax, labels, fontsize=LABEL_SIZE)
     name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
     ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
@@ -288,12 +301,11 @@ def plot_correlation(
     assert figure is not None
     bar = figure.colorbar(image, cax=ax.inset_axes((1.02, 0.15, 0.045, 0.7)))
     bar.outline.set_visible(False)
-    bar.set_label("correlation")
-    legend_above(ax, doubt=doubt(posterior))
+    bar.set_label(meaning)
     return ax
 
 
-def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
+def side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
     """An order of the variables in which similar ones, and those of a cluster, are neighbours."""
     from scipy.cluster import hierarchy  # a tenth of a second, for this plot alone
     from scipy.spatial.distance import squareform
@@ -310,15 +322,17 @@ def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndar
     return np.argsort(place)
 
 
-def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
+def _write_numbers(ax: "Axes", values: np.ndarray, limit: float) -> None:
     """Write numbers in the cells; only the larger ones if there are many."""
-    n = len(correlation)
+    n = len(values)
     for i in range(n):
         for j in range(n):
-            value = correlation[i, j]
-            if i != j and (n <= 12 or abs(value) >= 0.5):
-                text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
-                colour = "white" if abs(value) > 0.6 else INK
+            value = values[i, j]
+            if i != j and np.isfinite(value) and (n <= 12 or abs(value) >= 0.5 * limit):
+                text = (
+                    f"{value:.2f}".replace("0.", ".").replace("1.00", "1") if limit <= 1 else f"{value:.1f}"
+                )
+                colour = "white" if abs(value) > 0.6 * limit else INK
                 ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
 
 

@@ -92,10 +92,10 @@ def predicted_rows(posterior: "Posterior", X: Any, y: Any, offset: Any, trials: 
         mean = predict_family(problem, kept, X, offset, None, "mean", None, False).mean
         values, number = read_new_response(family, problem.classes, y, len(mean), trials)
         density, weight = log_predictive_of_family(problem, kept, X, y, offset, trials), np.ones(len(mean))
-    return Predicted(values, number, weight, mean, density, _variance(problem, kept, mean, number))
+    return Predicted(values, number, weight, mean, density, family_variance(problem, kept, mean, number))
 
 
-def _variance(problem: Problem, kept: KeptModels, mean: np.ndarray, trials: np.ndarray) -> np.ndarray:
+def family_variance(problem: Problem, kept: KeptModels, mean: np.ndarray, trials: np.ndarray) -> np.ndarray:
     """V of responses with these means (of one trial)."""
     if problem.family.name in ("logistic", "probit"):
         return trials * mean * (1 - mean)
@@ -173,6 +173,16 @@ def calibration_table(rows: Predicted, bins: int) -> pd.DataFrame:
     return table
 
 
+def fitted_means(problem: Problem, kept: KeptModels) -> np.ndarray:
+    """Expectations of the problem's own responses (of one trial), averaged over models, (n,), if the family is not Gaussian."""
+    parts = components(problem, kept, *own_lines(problem, kept))
+    step, mean = parts.rows_at_once(), np.zeros(problem.n)
+    for first in range(0, problem.n, step):
+        rows = slice(first, first + step)
+        mean[rows] = moments_of_mean(problem.family, *parts.at(rows))[0] @ parts.weight
+    return mean
+
+
 def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
     """Of counts, and of successes among several trials; None for other responses, for which it says nothing."""
     family, fit = problem.family, problem.fit_data
@@ -182,13 +192,9 @@ def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
     heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), ENOUGH_MASS))][:MOST_MODELS]
     some = kept.some(heavy)
     some = KeptModels(some.members, some.start, some.weight / some.weight.sum())
-    parts = components(problem, some, *own_lines(problem, some))
-    step, mean = parts.rows_at_once(), np.zeros(problem.n)
-    for first in range(0, problem.n, step):
-        rows = slice(first, first + step)
-        mean[rows] = moments_of_mean(family, *parts.at(rows))[0] @ parts.weight
+    mean = fitted_means(problem, some)
     trials = fit.trials if isinstance(family, Logistic) else np.ones(problem.n)
-    variance = np.maximum(_variance(problem, some, mean, trials), 1e-300)
+    variance = np.maximum(family_variance(problem, some, mean, trials), 1e-300)
     widths = np.diff(problem.offsets)[some.members]
     size = float(np.repeat(some.weight, np.diff(some.start)) @ widths)
     left = max(problem.n - len(fit.flat) - size, 1.0)

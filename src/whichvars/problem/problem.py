@@ -38,6 +38,7 @@ from whichvars.problem.arguments import (
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.evaluating import NamedModels
 from whichvars.problem.families import (
     Gaussian,
     check_arguments_with_family,
@@ -52,7 +53,6 @@ from whichvars.problem.fitting import (
     with_coordinates,
 )
 from whichvars.problem.flat import flat_basis, flat_part, scaled_response
-from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
     find_response,
@@ -60,7 +60,7 @@ from whichvars.problem.from_moments import (
     reduce_moments,
 )
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
-from whichvars.problem.model_priors import ModelPrior, check_model_prior, default_model_prior
+from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
     Jeffreys,
@@ -83,7 +83,7 @@ GRAM_BYTES = 512 << 20
 MOST_IN_GRAM = 1024
 
 
-class Problem(ForKernels):
+class Problem(NamedModels):
     r"""The data and the priors of a variable selection problem: which of these variables explain y?
 
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
@@ -113,11 +113,11 @@ class Problem(ForKernels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``CCH`` is for these families alone.
-    model_prior : FixedInclusion or BetaBinomial
+        σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
+    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity or SizeDistribution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
@@ -217,6 +217,8 @@ class Problem(ForKernels):
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
         self.scale = scale
+        self.response = y if isinstance(y, str) else response_name(y)
+        self.rows_left_out, self.weighted = 0, False
         self.engine: Literal["gram", "columns"] = "gram"
         self.surrogate_gram = False
         if isinstance(X, Moments):
@@ -241,6 +243,8 @@ class Problem(ForKernels):
         if not used.all():
             reader.keep_rows(used)
             root_weights = root_weights[used]
+        self.rows_left_out = n - len(root_weights)
+        self.weighted = bool(np.ptp(root_weights) > 0) if len(root_weights) else False
         self.n = len(root_weights)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
@@ -358,6 +362,7 @@ class Problem(ForKernels):
             given if parents is None else given_parents(given, parents)
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+        check_sizes(given, self.p, self.max_size)
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
@@ -451,6 +456,7 @@ class Problem(ForKernels):
         if model_prior is not None:
             prior = check_model_prior(model_prior)
             prior = without_excluded(prior, self._variable_index, self._all_variables)
+            check_sizes(prior, self.p, self.max_size)
             old = self.model_prior
             new.model_prior = (
                 given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior
