@@ -461,6 +461,7 @@ def verdict(posterior: "Posterior", target: float | None = None) -> str:
             "if that does not help, --sampler tempering crosses between modes."
         )
     if posterior.models.exact:
-        return "The probabilities are exact."
+        noise = posterior.kept.noise is not None
+        return f"The probabilities are exact{' but for the noise of importance sampling' if noise else ''}."
     error = largest_error(posterior)
     return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

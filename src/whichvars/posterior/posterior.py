@@ -45,7 +45,7 @@ class Models:
     # probabilities: ratios are exact for models that were known before, other models have their shares of the draws
     frequency: np.ndarray
     exact: bool = False
-    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact
+    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if there are none
 
     @property
     def log_posterior(self) -> np.ndarray:
@@ -68,8 +68,9 @@ class Posterior(Observations, Questions, Exports):
     iterations: int  # in total: of all replicates and chains, including warm-up
     cpu_seconds: float
     log_evidence: float | None = None
-    log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
-    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
+    # 0 if exact and no marginal likelihood was computed by importance sampling, NaN with a single replicate
+    log_evidence_mcse: float | None = None
+    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if there are none
     known_share: float | None = None  # share of the draws that were models known before
     comparison: Comparison | None = None  # of the exact masses of the models that replicates visited
     # from a search for modes: log of the mass of a neighbourhood, up to the prior's constant, and the model in its middle
@@ -122,7 +123,9 @@ class Posterior(Observations, Questions, Exports):
         """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
         exact, NaN with a single replicate), and `prior`."""
         prior = self.problem.model_prior.size_distribution(self.problem.p, self.problem.max_size)
-        error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
+        error = self.sizes_mcse
+        if error is None and self.models.exact:
+            error = np.zeros(len(self.sizes))
         frame = pd.DataFrame(
             {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
             index=pd.RangeIndex(self.problem.p + 1, name="size"),
@@ -138,10 +141,11 @@ class Posterior(Observations, Questions, Exports):
     @property
     def mean_size_mcse(self) -> float:
         """Monte Carlo standard error of ``mean_size``: 0 if exact, NaN with a single replicate."""
+        noise = float(self.kept.error(np.diff(self.kept.start), exact=True))
         if self.models.exact:
-            return 0.0
+            return noise
         pips = self.replicate_pips
-        return float("nan") if pips is None else float(standard_error(pips.sum(axis=1)))
+        return float("nan") if pips is None else float(np.hypot(standard_error(pips.sum(axis=1)), noise))
 
     def select(self, threshold: float = 0.5, fdr: float | None = None) -> list[str]:
         """Variables to report, most probable first.

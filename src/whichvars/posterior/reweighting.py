@@ -11,7 +11,8 @@ record of the run.
 
 **Monte Carlo errors.** Each replicate has its own weights, whose mean is w. A ratio of sums differs from its limit by
 Σ v_i (γ_ij − pip_j) to first order. The variance of this term between replicates gives the error, which includes the
-effects of autocorrelation, of unequal weights and of the denominator. With few replicates such a variance is itself
+effects of autocorrelation, of unequal weights and of the denominator. The noise of importance sampling, where marginal likelihoods
+were computed by it, is added. With few replicates such a variance is itself
 inaccurate, and sometimes far too small by chance. It is therefore bounded below by its average with the variance that would
 hold if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
 consecutive parts of its thinned record instead, whose scatter is larger than the error.
@@ -30,7 +31,13 @@ from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
 from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import ENOUGH
-from whichvars.posterior.marginals import log_marginals, log_priors
+from whichvars.posterior.marginals import (
+    log_marginals,
+    log_priors,
+    marginals_with_noise,
+    noise_of_evidence,
+    with_noise,
+)
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
@@ -139,9 +146,10 @@ def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray
     new = models.reweighted(ratio)
     if np.isinf(draws.number):
         missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
-        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+        error = float(models.error(ratio, exact=True)) / total
+        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), error)
     ess = draws.number * total**2 / float(models.weight @ ratio**2)
-    error = float(models.error(ratio)) / total
+    error = float(models.error(ratio, exact=False)) / total
     record = draws.record
     if record is not None and new.by_replicate is not None and len(new.by_replicate) < 2:
         weight = record.models.weight * np.exp(np.minimum(log_ratio_of(record.models) - top, 0.0))
@@ -159,8 +167,9 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
         return np.bincount(members, np.repeat(weight, sizes), p)
 
     pip = np.minimum(pips(models.weight), 1.0)
+    noise = models.noise_of_pips(p)
     if exact:
-        return pip, np.zeros(p), np.zeros((0, p))
+        return pip, noise, np.zeros((0, p))
     if models.by_replicate is None:
         return pip, np.full(p, np.nan), np.zeros((0, p))
     sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
@@ -171,7 +180,7 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
     else:
         mcse = moderated(standard_error(sums - masses * pip), pip, len(models.by_replicate) - 1)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
-    return pip, np.where(still, np.nan, mcse), means
+    return pip, np.where(still, np.nan, np.hypot(mcse, noise)), means
 
 
 def moderated(error: np.ndarray, pip: np.ndarray, degrees: int) -> np.ndarray:
@@ -265,10 +274,11 @@ def sensitivity_table(
     ]
     rows = []
     for value, slab in slabs:
-        marginals = log_marginals(problem.with_priors(slab=slab), models)
+        marginals, noise = marginals_with_noise(problem.with_priors(slab=slab), models)
+        noisy = draws._replace(models=replace(models, noise=noise), record=None)
         for size, log_prior in priors:
             after = marginals + log_prior
-            new = change_weights(draws._replace(record=None), partial(_difference, after, before))
+            new = change_weights(noisy, partial(_difference, after, before))
             pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
             row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
             row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
@@ -307,13 +317,24 @@ def thin_warning(ess: float) -> str:
 def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
     """A posterior under the priors of another problem with the same data, and whether enough draws are left to trust it."""
     draws, p = posterior._draws(), problem.p
-    new = change_weights(draws, partial(_log_ratio, posterior.problem, problem))
+    before = draws.models
+    # what is left of the old marginal likelihoods is which models were drawn: their noise is gone, and that of the new ones has come
+    new = change_weights(
+        draws._replace(models=replace(before, noise=None)), partial(_log_ratio, posterior.problem, problem)
+    )
+    new = new._replace(models=with_noise(problem, new.models))
     exact = np.isinf(draws.number)
     pip, mcse, means = inclusion(new, p, exact)
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
-        before = np.nan if error is None else error
-        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(before, new.log_mean_ratio_error))
+        evidence += new.log_mean_ratio
+        drawn = (
+            np.nan
+            if error is None
+            else max(error**2 - noise_of_evidence(posterior.problem, before) ** 2, 0.0)
+        )
+        noise = noise_of_evidence(problem, new.models)
+        error = float(np.sqrt(drawn + new.log_mean_ratio_error**2 + noise**2))
     trace = posterior.trace
     if trace is not None:
         record = KeptModels.of_rows(posterior.trace_models)
@@ -321,14 +342,14 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
         weight = np.exp(after - log_posteriors(posterior.problem, record) - new.log_mean_ratio)
         weight *= trace["weight"].to_numpy() if "weight" in trace else 1 / len(trace)
         trace = trace.assign(log_posterior=after, weight=weight / max(weight.sum(), 1e-300))
-    sizes, sizes_mcse = sizes_of(new.models, p)
+    sizes, sizes_mcse = sizes_of(new.models, p, exact)
     changes = {
         "problem": problem,
         "pip": pip,
         "mcse": mcse,
         "sizes": sizes,
-        "sizes_mcse": None if exact else sizes_mcse,
-        "models": carry_models(posterior, problem, new.log_mean_ratio),
+        "sizes_mcse": None if exact and new.models.noise is None else sizes_mcse,
+        "models": carry_models(posterior, problem, new),
         "kept": new.models,
         "log_evidence": evidence,
         "log_evidence_mcse": error,
@@ -351,24 +372,28 @@ def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarra
     return log_posteriors(after, models) - log_posteriors(before, models)
 
 
-def carry_models(posterior: "Posterior", problem: Problem, log_mean_ratio: float) -> Any:
+def carry_models(posterior: "Posterior", problem: Problem, new: Reweighted) -> Any:
     """The table of the best models under the priors of another problem, best first."""
     old = posterior.models
     table = KeptModels.listed(old.members)
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
-    log_factor = marginal + prior - before - log_mean_ratio
+    log_factor = marginal + prior - before - new.log_mean_ratio
     frequency = _carry_frequencies(posterior, before, log_factor)
     order = np.lexsort((-(marginal + prior), -frequency))
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+    if old.exact:
+        mcse = None if new.models.noise is None else new.models.noise_of_models(old.members)
+    else:
+        mcse = None if old.mcse is None else old.mcse * np.exp(np.minimum(log_factor, 600.0))
     return replace(
         old,
         members=[old.members[i] for i in order],
         log_marginal=marginal[order],
         log_prior=prior[order] - constant,
         frequency=frequency[order],
-        mcse=None if old.mcse is None else (old.mcse * np.exp(np.minimum(log_factor, 600.0)))[order],
+        mcse=None if mcse is None else mcse[order],
     )
 
 

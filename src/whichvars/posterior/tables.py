@@ -42,7 +42,7 @@ def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
     problem = posterior.problem
     columns = {"pip": posterior.pip, "mcse": posterior.mcse}
     if coefficients:
-        moments = coefficient_moments(problem, posterior.kept)
+        moments = coefficient_moments(problem, posterior.kept, posterior.models.exact)
         positive = positive_probabilities(problem, posterior.kept)
         single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
         sign = np.maximum(positive, 1 - positive)
@@ -79,7 +79,7 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
-            "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
+            "mcse": models.mcse[:n] if models.mcse is not None else 0.0 if models.exact else np.nan,
             "log_marginal": models.log_marginal[:n],
             "bayes_factor": bayes_factor,
             "r_squared": [
@@ -148,7 +148,7 @@ def _any_still(posterior: "Posterior", table: pd.DataFrame) -> bool:
 
 def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
     """Formatted, with the name of the index in the line of the headings."""
-    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
+    return formatted(table, not posterior.mcse.any()).rename_axis(None).rename_axis("variable", axis=1)
 
 
 def heading(posterior: "Posterior") -> str:
@@ -156,7 +156,7 @@ def heading(posterior: "Posterior") -> str:
     head = (
         f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
     )
-    if posterior.models.exact:
+    if not posterior.mcse.any():
         return head
     unknown = np.isnan(posterior.mcse).all()
     error = (
@@ -182,7 +182,7 @@ LATEX_SPECIAL = {
 
 def latex(posterior: "Posterior", table: pd.DataFrame, caption: str | None, label: str | None) -> str:
     """What ``Posterior.to_latex`` returns."""
-    shown = formatted(table, posterior.models.exact)
+    shown = formatted(table, not posterior.mcse.any())
     lines = [r"\begin{tabular}{l" + "r" * shown.shape[1] + "}", r"\toprule"]
     lines += [" & ".join(["Variable", *(LATEX_HEADS[c] for c in shown.columns)]) + r" \\", r"\midrule"]
     for name, row in zip(shown.index, shown.to_numpy().tolist()):

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from whichvars._kernels.count.tally import (
 )
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
-from whichvars.posterior.marginals import sampling_noise
+from whichvars.posterior.marginals import noise_of_evidence, with_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
@@ -444,6 +445,11 @@ def combine(
     )
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
+    kept = with_noise(problem, kept)
+    if evidence_mcse is not None:
+        evidence_mcse = float(np.hypot(evidence_mcse, noise_of_evidence(problem, kept)))
+    if kept.noise is not None and models.mcse is not None:
+        models = replace(models, mcse=np.hypot(models.mcse, kept.noise_of_models(models.members)))
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     comparison = compare_models(
         [e.models for e in estimates],
@@ -452,7 +458,7 @@ def combine(
         shares,
         pips.degrees,
     )
-    sizes, sizes_mcse = sizes_of(kept, problem.p)
+    sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}
     for estimate in estimates:
         for name, count in estimate.troubles.items():
@@ -462,7 +468,7 @@ def combine(
         problem=problem,
         sampler=repr(sampler),
         pip=pips.pip,
-        mcse=np.hypot(pips.mcse, sampling_noise(problem, kept)),
+        mcse=np.hypot(pips.mcse, kept.noise_of_pips(problem.p)),
         sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
         sizes_mcse=sizes_mcse,
         models=models,
