@@ -288,6 +288,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         family=found.family,
         offset=found.offset,
         slab=parse_slab(options["slab"]),
+        evidence=options["evidence"],
         model_prior=None if size is None else wv.BetaBinomial(size=size),
         always_include=found.inside or None,
         groups=found.groups,

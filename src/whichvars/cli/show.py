@@ -1,5 +1,6 @@
 """Output in a terminal: tables, words for probabilities, and notes."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def in_options(message: str) -> str:
     """
     for call, option in IN_OPTIONS.items():
         message = message.replace(call, option)
-    return message
+    return re.sub(r"evidence=[\"']([a-z-]+)[\"']", r"--evidence \1", message)
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ import whichvars as wv
 from support import family_oracle as oracle
 from support.family_posteriors import FAMILIES, INVERSE, R, case, components
 from whichvars.errors import ConvergenceWarning, DataError, DataWarning
-from whichvars.posterior import family_scores
+from whichvars.posterior import accuracy, family_scores
 from whichvars.posterior.dispersion import dispersion_values
 from whichvars.posterior.family_density import log_predictive_density, observed
 from whichvars.posterior.marginals import log_marginals
@@ -428,6 +428,16 @@ def test_overdispersed_counts_are_named():
     assert row["estimate"] == posterior.pearson.ratio
     assert "too much" in row["note"]
     assert posterior.scores(X, counts)["pearson"] == pytest.approx(np.mean((counts - mean) ** 2 / mean))
+
+
+def test_overdispersed_counts_of_a_negative_binomial_distribution():
+    """Advice to leave the dispersion unknown is for those who gave it."""
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 5
+    for dispersion, advice in ((None, "a variable that is missing"), (2.0, "leave the dispersion unknown")):
+        problem = wv.Problem(X, y, family=wv.NegativeBinomial(dispersion=dispersion))
+        (words,) = accuracy.overdispersion_words(problem, accuracy.Pearson(1.5, 9.0))
+        assert "vary 1.5 times as much as this negative binomial" in words
+        assert words.endswith(advice) or words.endswith(f"{advice}, NegativeBinomial()")
 
 
 @pytest.mark.filterwarnings("error::whichvars.errors.DataWarning")
