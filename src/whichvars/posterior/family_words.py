@@ -9,7 +9,6 @@ from scipy.special import ndtri
 from whichvars._kernels.likelihood import FIRST_ORDER, LOG_MARGINAL
 from whichvars.errors import DataError
 from whichvars.posterior.accuracy import overdispersion_words
-from whichvars.posterior.coefficients import coefficient_moments
 from whichvars.posterior.models import KeptModels
 from whichvars.problem.families import Gaussian, Logistic
 from whichvars.problem.fitting import answers
@@ -43,7 +42,7 @@ def standard_effects(posterior: "Posterior", level: float = 0.9) -> pd.DataFrame
     The interval is that of a normal distribution with the mean and variance of the coefficient given that it is in.
     """
     problem = posterior.problem
-    moments = coefficient_moments(problem, posterior.kept, posterior.models.exact)
+    moments, _ = posterior._moments
     spread = problem.column_spread
     effect, reach = spread * moments.mean_included, ndtri((1 + level) / 2) * spread * moments.sd_included
     return pd.DataFrame(

@@ -18,11 +18,19 @@ from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
 from whichvars.posterior.checks import Comparison
-from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
+from whichvars.posterior.coefficients import (
+    CoefficientMoments,
+    check_ratio,
+    coefficient_moments,
+    coefficient_table,
+    positive_probabilities,
+    ratio_table,
+)
 from whichvars.posterior.diagnostics import diagnostic_table, doubts
 from whichvars.posterior.explaining import explain
 from whichvars.posterior.exports import Exports
 from whichvars.posterior.family_words import with_fit_rows
+from whichvars.posterior.fits import held_fits
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
@@ -208,6 +216,17 @@ class Posterior(Observations, Questions, Exports):
         Prob      0.896   0.0 -0.216  0.116             0.998  inf
         """
         return (self._full_summary if coefficients else summary_table(self, False)).copy()
+
+    @cached_property
+    def _moments(self) -> tuple[CoefficientMoments, np.ndarray]:
+        """Means and standard deviations of coefficients averaged over models, and the probabilities that they are positive. If the family
+        is not Gaussian they take a fit of every kept model, which is made once."""
+        family = self.problem.fit_data is not None
+        batches = held_fits(self.problem, self.kept) if family else None
+        return (
+            coefficient_moments(self.problem, self.kept, self.models.exact, batches),
+            positive_probabilities(self.problem, self.kept, batches),
+        )
 
     @cached_property
     def _full_summary(self) -> pd.DataFrame:

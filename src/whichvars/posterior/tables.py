@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from whichvars.posterior.coefficients import coefficient_moments, positive_probabilities
 from whichvars.posterior.consistency import within_pips
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
@@ -42,8 +41,7 @@ def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
     problem = posterior.problem
     columns = {"pip": posterior.pip, "mcse": posterior.mcse}
     if coefficients:
-        moments = coefficient_moments(problem, posterior.kept, posterior.models.exact)
-        positive = positive_probabilities(problem, posterior.kept)
+        moments, positive = posterior._moments
         single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
         sign = np.maximum(positive, 1 - positive)
         for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
