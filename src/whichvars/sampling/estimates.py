@@ -40,6 +40,8 @@ MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 FEWEST_ALIKE = 5  # variables, whose errors say what is typical
 TYPICAL = 0.7  # share of the variables of like PIP whose error, relative to their PIP, is smaller than what is typical
+# least time of a replicate's chains that corrects a surrogate; squared differences from shares of draws, over the variance of these
+LEAST_TIME, FAR_APART = 10.0, 4.0
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -245,9 +247,7 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     place = {kept.model(i): i for i in range(len(kept))}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
-    error = np.full(len(best), np.nan)
-    if kept.by_replicate is not None and len(kept.by_replicate) > 1:
-        error = standard_error(kept.by_replicate[:, index])
+    error = standard_error(kept.other_weights[:, index])
     order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
     columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
     models = Models(
@@ -303,10 +303,13 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 
 def _chains_are_empty(parts: Sequence[RaoBlackwell]) -> bool:
-    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves."""
+    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
+    to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
     weights = [part.weights for part in parts if part.weights is not None]
     if not weights:
         return False
+    if any(part.surrogate for part in parts) and min(w.sum() for w in weights) < LEAST_TIME:
+        return True
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
@@ -319,7 +322,8 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
     like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
-    conditional probabilities yet, shares of draws are all there is.
+    conditional probabilities yet, shares of draws are all there is. Those of a surrogate can be wrong by more than they vary, if a flip
+    that it underrates was never attempted: where the two are far apart, that is their error.
     """
     visited = [_known(part.visited) for part in parts]
     shares, spread_of_shares = zip(*(ratio(_known(part.visits), n) for part, n in zip(parts, visited)))
@@ -336,6 +340,9 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
         for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
+    if any(part.surrogate for part in parts):
+        apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
+        noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
     means = [a + share * (s - a) for a, s in zip(averages, shares)]
     mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
@@ -355,9 +362,7 @@ def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
 def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The variance of a replicate's ratio of sums, (p,); NaN where a single chain has counted."""
     rows = int(np.count_nonzero(weights))
-    if rows < 2:
-        return np.full(spread.shape[1], np.nan)
-    return (spread**2).sum(axis=0) * rows / (rows - 1)
+    return (spread**2).sum(axis=0) * rows / (rows - 1) if rows > 1 else np.full(spread.shape[1], np.nan)
 
 
 class Look(NamedTuple):
@@ -395,19 +400,21 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     pip, mcse = frequencies = combine_replicates(means, variances, degrees)
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
-    if averaged is not None:
-        parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-        if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
-            degrees = min(part.degrees for part in parts)
-            pip, mcse = _combine_equally(*mix_with_visits(parts), degrees, moved)
-            # what a replicate says by itself does not depend on the others
-            means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
-        elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
-            pass  # too few scans to tell how accurate their average is
-        elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-            pip, mcse = averaged
-            means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
-            degrees = min(part.degrees for part in parts)
+    parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+    both = len(parts) == len(looks) and all(
+        part.visited is not None and part.visited.sum() > 0 for part in parts
+    )
+    if both and (averaged is not None or any(part.surrogate for part in parts)):
+        degrees = min(part.degrees for part in parts)
+        pip, mcse = _combine_equally(*mix_with_visits(parts), degrees, moved)
+        # what a replicate says by itself does not depend on the others
+        means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
+    elif averaged is None or (parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
+        pass  # there are none, or too few scans to tell how accurate their average is
+    elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+        pip, mcse = averaged
+        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
+        degrees = min(part.degrees for part in parts)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 
@@ -440,9 +447,8 @@ def combine(
     """The posterior that all replicates together estimate."""
     pips = combine_pips(estimates)
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
-    evidence, evidence_mcse = (
-        combine_evidence(evidences) if len(evidences) == len(estimates) else (None, None)
-    )
+    known = len(evidences) == len(estimates)
+    evidence, evidence_mcse = combine_evidence(evidences) if known else (None, None)
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
     kept = with_noise(problem, kept)
