@@ -408,6 +408,26 @@ def test_calibration():
         posterior.calibration(bins=0)
 
 
+def test_models_that_stand_for_many():
+    """The heaviest models are the smaller ones here: alone they would be a biased sample."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 9, 6000)
+    weights = rng.exponential(size=6000) / sizes**2
+    kept = KeptModels.of(
+        {(i, *range(6000, 6000 + s)): float(w) for i, (s, w) in enumerate(zip(sizes, weights))}
+    )
+    some = family_scores.represented(kept, 400)
+    assert 300 < len(some) <= 400
+    assert some.weight.sum() == pytest.approx(1)
+    np.testing.assert_allclose(some.weight[:200], kept.weight[:200])
+    truth = kept.weight @ np.diff(kept.start)
+    spread = np.sqrt(kept.weight @ (np.diff(kept.start) - truth) ** 2 / 200)
+    assert abs(some.weight @ np.diff(some.start) - truth) < 3 * spread
+    heaviest = np.diff(kept.start)[:400]
+    assert abs(kept.weight[:400] @ heaviest / kept.weight[:400].sum() - truth) > 6 * spread
+    assert len(family_scores.represented(kept, 6000)) == 6000
+
+
 def test_overdispersed_counts_are_named():
     rng = np.random.default_rng(9)
     X = rng.normal(size=(150, 3))
