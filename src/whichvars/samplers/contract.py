@@ -132,6 +132,9 @@ class RaoBlackwell:
     # where the same chains count how often they had each variable in, (chains, p), of how many draws, (chains,)
     visits: np.ndarray | None = None
     visited: np.ndarray | None = None
+    # whether conditional probabilities are those of a surrogate, which fits correct when a flip is attempted; `weights` are then times,
+    # and a flip is attempted as often, on average, as its rate times the time
+    surrogate: bool = False
 
     @classmethod
     def of_chains(
@@ -140,9 +143,10 @@ class RaoBlackwell:
         weights: np.ndarray,
         visits: np.ndarray | None = None,
         visited: np.ndarray | None = None,
+        surrogate: bool = False,
     ) -> "RaoBlackwell":
         """From the sums and weights of independent chains, (chains, p) and (chains,)."""
-        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited)
+        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, surrogate)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from whichvars._kernels.count.tally import (
 )
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
-from whichvars.posterior.marginals import sampling_noise
+from whichvars.posterior.marginals import noise_of_evidence, with_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
@@ -39,6 +40,8 @@ MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 FEWEST_ALIKE = 5  # variables, whose errors say what is typical
 TYPICAL = 0.7  # share of the variables of like PIP whose error, relative to their PIP, is smaller than what is typical
+# least time of a replicate's chains that corrects a surrogate; squared differences from shares of draws, over the variance of these
+LEAST_TIME, FAR_APART = 10.0, 4.0
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -186,19 +189,13 @@ def _trace(run: Run, replicate: int) -> pd.DataFrame:
     """Thinned model size and log posterior (up to a constant) by chain."""
     tallies = [unit.tally for unit in run.units]
     lengths = [int(t.ints[RECORDS]) for t in tallies]
-    return pd.DataFrame(
-        {
-            "replicate": np.full(sum(lengths), replicate),
-            "chain": np.repeat(np.arange(len(tallies)), lengths),
-            "iteration": np.concatenate(
-                [int(t.ints[THIN]) * np.arange(1, n + 1) for t, n in zip(tallies, lengths)]
-            ),
-            "size": np.concatenate([t.record_size[:n] for t, n in zip(tallies, lengths)]),
-            "log_posterior": np.concatenate(
-                [t.record_values[:n].sum(axis=1) for t, n in zip(tallies, lengths)]
-            ),
-        }
-    )
+    records = [
+        (t.ints[THIN] * np.arange(1, n + 1), t.record_size[:n], t.record_values[:n].sum(axis=1))
+        for t, n in zip(tallies, lengths)
+    ]
+    columns = dict(zip(("iteration", "size", "log_posterior"), map(np.concatenate, zip(*records))))
+    chain = np.repeat(np.arange(len(tallies)), lengths)
+    return pd.DataFrame({"replicate": np.full(len(chain), replicate), "chain": chain, **columns})
 
 
 def _records(run: Run) -> sparse.csr_array:
@@ -244,9 +241,7 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     place = {kept.model(i): i for i in range(len(kept))}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
-    error = np.full(len(best), np.nan)
-    if kept.by_replicate is not None and len(kept.by_replicate) > 1:
-        error = standard_error(kept.by_replicate[:, index])
+    error = standard_error(kept.other_weights[:, index])
     order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
     columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
     models = Models(
@@ -304,10 +299,13 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 
 def _chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
-    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves."""
+    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
+    to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
     weights = [replicate.weights for replicate in replicates if replicate.weights is not None]
     if not weights:
         return False
+    if any(replicate.surrogate for replicate in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
+        return True
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
@@ -320,7 +318,8 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
     like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
-    conditional probabilities yet, shares of draws are all there is.
+    conditional probabilities yet, shares of draws are all there is. Those of a surrogate can be wrong by more than they vary, if a flip
+    that it underrates was never attempted: where the two are far apart, that is their error.
     """
     visited = [_known(replicate.visited) for replicate in replicates]
     shares, spread_of_shares = zip(
@@ -339,6 +338,9 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
         for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
+    if any(replicate.surrogate for replicate in replicates):
+        apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
+        noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
     means = [a + share * (s - a) for a, s in zip(averages, shares)]
     mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
@@ -358,9 +360,7 @@ def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
 def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The variance of a replicate's ratio of sums, (p,); NaN where a single chain has counted."""
     rows = int(np.count_nonzero(weights))
-    if rows < 2:
-        return np.full(spread.shape[1], np.nan)
-    return (spread**2).sum(axis=0) * rows / (rows - 1)
+    return (spread**2).sum(axis=0) * rows / (rows - 1) if rows > 1 else np.full(spread.shape[1], np.nan)
 
 
 class Look(NamedTuple):
@@ -398,24 +398,23 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     pip, mcse = frequencies = combine_replicates(means, variances, degrees)
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
-    if averaged is not None:
-        replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-        if all(replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates):
-            degrees = min(replicate.degrees for replicate in replicates)
-            pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
-            # what a replicate says by itself does not depend on the others
-            means, variances = (
-                np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
-            )
-        elif replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
-            pass  # too few scans to tell how accurate their average is
-        elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-            pip, mcse = averaged
-            means, variances = (
-                np.array([r.pip for r in replicates]),
-                np.array([r.variance for r in replicates]),
-            )
-            degrees = min(replicate.degrees for replicate in replicates)
+    replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+    both = len(replicates) == len(looks) and all(
+        replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates
+    )
+    if both and (averaged is not None or any(replicate.surrogate for replicate in replicates)):
+        degrees = min(replicate.degrees for replicate in replicates)
+        pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
+        # what a replicate says by itself does not depend on the others
+        means, variances = (
+            np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
+        )
+    elif averaged is None or (replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
+        pass  # there are none, or too few scans to tell how accurate their average is
+    elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+        pip, mcse = averaged
+        means, variances = np.array([r.pip for r in replicates]), np.array([r.variance for r in replicates])
+        degrees = min(replicate.degrees for replicate in replicates)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 
@@ -448,11 +447,15 @@ def combine(
     """The posterior that all replicates together estimate."""
     pips = combine_pips(estimates)
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
-    evidence, evidence_mcse = (
-        combine_evidence(evidences) if len(evidences) == len(estimates) else (None, None)
-    )
+    known = len(evidences) == len(estimates)
+    evidence, evidence_mcse = combine_evidence(evidences) if known else (None, None)
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
+    kept = with_noise(problem, kept)
+    if evidence_mcse is not None:
+        evidence_mcse = float(np.hypot(evidence_mcse, noise_of_evidence(problem, kept)))
+    if kept.noise is not None and models.mcse is not None:
+        models = replace(models, mcse=np.hypot(models.mcse, kept.noise_of_models(models.members)))
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     comparison = compare_models(
         [e.models for e in estimates],
@@ -461,7 +464,7 @@ def combine(
         shares,
         pips.degrees,
     )
-    sizes, sizes_mcse = sizes_of(kept, problem.p)
+    sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}
     for estimate in estimates:
         for name, count in estimate.troubles.items():
@@ -471,7 +474,7 @@ def combine(
         problem=problem,
         sampler=repr(sampler),
         pip=pips.pip,
-        mcse=np.hypot(pips.mcse, sampling_noise(problem, kept)),
+        mcse=np.hypot(pips.mcse, kept.noise_of_pips(problem.p)),
         sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
         sizes_mcse=sizes_mcse,
         models=models,
