@@ -52,7 +52,7 @@ class MarkovRandomField:
     >>> prior
     MarkovRandomField(edges=((0, 1), (1, 2)), strength=1.0, h=0.2)
     >>> round(float(np.exp(prior.log_constant(3))), 4)  # the probability of the null model
-    0.458
+    0.441
     """
 
     edges: tuple[tuple[Any, Any], ...]
