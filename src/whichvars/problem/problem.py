@@ -29,7 +29,9 @@ from whichvars.problem.arguments import (
     check_rows,
     count,
     listed,
+    read_covariates,
     read_root_weights,
+    refuse_covariates_of_moments,
     response_name,
     variable_labels,
     warn_of_excluded,
@@ -124,6 +126,10 @@ class Problem(NamedModels):
         "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For the independent slab.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
+    covariates : array or DataFrame, shape (n, q)
+        More columns that are in every model, beside X: age, sex and principal components beside genotypes, for instance. They
+        are numbers, and X can have any form but statistics. What is said of `always_include` holds for them too; for new
+        rows, give ``(X, covariates)`` where X is asked for.
     weights : array, shape (n,)
         Precision weights: observation i has variance σ²/w_i. If the family is not Gaussian, they multiply the log likelihoods
         of the rows: a weight of 2 is the same row twice. Rows of weight 0 are left out.
@@ -172,6 +178,9 @@ class Problem(NamedModels):
     (False, True)
     """
 
+    # of problems without them, among them those that earlier versions saved
+    covariate_names: Sequence[str] = ()
+
     def __init__(
         self,
         X: Any,
@@ -185,6 +194,7 @@ class Problem(NamedModels):
         noise: Noise | None = None,
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
+        covariates: Any = None,
         weights: Any = None,
         max_size: int | None = None,
         names: Sequence[str] | None = None,
@@ -213,6 +223,7 @@ class Problem(NamedModels):
         self.engine: Literal["gram", "columns"] = "gram"
         self.surrogate_gram = False
         if isinstance(X, Moments):
+            refuse_covariates_of_moments(covariates)
             with threadpool_limits(limits=1, user_api="blas"):
                 moments = moments_for_problem(X, weights, names, engine)
                 products, parents = self._read_moments(moments, y, always_include, groups, heredity)
@@ -224,7 +235,8 @@ class Problem(NamedModels):
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
-        check_same_rows(n, X, y=y, weights=weights, **({} if offset is None else {"offset": offset}))
+        beside = {"offset": offset, "covariates": covariates}
+        check_same_rows(n, X, y=y, weights=weights, **{k: v for k, v in beside.items() if v is not None})
         root_weights = read_root_weights(weights, n)
         used = root_weights > 0
         read = None if isinstance(self.family, Gaussian) else read_rows(self.family, y, offset, used)
@@ -237,9 +249,13 @@ class Problem(NamedModels):
         self.n = len(root_weights)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
+        self.covariate_names, covariate_values = read_covariates(covariates, column_names, used)
 
         with threadpool_limits(limits=1, user_api="blas"):  # so that results are the same on every machine
-            always_values = reader.take(always, root_weights**2)
+            always_values = np.column_stack([reader.take(always, root_weights**2), covariate_values])
+            # covariates are counted as columns behind those of X
+            always += range(n_columns, n_columns + len(self.covariate_names))
+            self.always_names += self.covariate_names
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             if read is not None and not isinstance(self.family, Gaussian):
@@ -323,7 +339,7 @@ class Problem(NamedModels):
     ) -> Any:
         """Set the names of the columns; returns the parents under heredity."""
         self.columns_used = [column_names[i] for i in self._column_index]
-        self.all_columns, self.has_names = column_names, has_names
+        self.all_columns, self.has_names = [*column_names, *self.covariate_names], has_names
         variables = list(dict.fromkeys(labels[i] for i in candidates))
         self._all_variables = len(variables)
         return read_heredity(heredity, variables, self.names, self.always_names)

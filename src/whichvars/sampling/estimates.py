@@ -184,21 +184,21 @@ def _longest_stage(tally: Tally) -> KnownModels | None:
 
 def _trace(run: Run, replicate: int) -> pd.DataFrame:
     """Thinned model size and log posterior (up to a constant) by chain."""
-    parts = []
-    for chain, unit in enumerate(run.units):
-        n, thin = int(unit.tally.ints[RECORDS]), int(unit.tally.ints[THIN])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "replicate": replicate,
-                    "chain": chain,
-                    "iteration": thin * np.arange(1, n + 1),
-                    "size": unit.tally.record_size[:n],
-                    "log_posterior": unit.tally.record_values[:n].sum(axis=1),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    tallies = [unit.tally for unit in run.units]
+    lengths = [int(t.ints[RECORDS]) for t in tallies]
+    return pd.DataFrame(
+        {
+            "replicate": np.full(sum(lengths), replicate),
+            "chain": np.repeat(np.arange(len(tallies)), lengths),
+            "iteration": np.concatenate(
+                [int(t.ints[THIN]) * np.arange(1, n + 1) for t, n in zip(tallies, lengths)]
+            ),
+            "size": np.concatenate([t.record_size[:n] for t, n in zip(tallies, lengths)]),
+            "log_posterior": np.concatenate(
+                [t.record_values[:n].sum(axis=1) for t, n in zip(tallies, lengths)]
+            ),
+        }
+    )
 
 
 def _records(run: Run) -> sparse.csr_array:
