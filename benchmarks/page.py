@@ -25,6 +25,7 @@ from benchmarks import (
 )
 from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
+from benchmarks.problems import LOGISTIC
 
 PAGE = ROOT / "docs" / "performance.md"
 RELIABILITY = ROOT / "docs" / "reliability.md"
@@ -49,6 +50,7 @@ def _tecator(result: dict[str, Any]) -> str:
 
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
+    "families": (compare.tables, _compared),
     "engine": (engine.tables, _engine),
     "startup": (startup.tables, _shared),
     "tecator": (tecator.tables, _tecator),
@@ -63,7 +65,20 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("startup", "compare", "peers", "engine", "tecator", "boston", "tall", "wide", "cluster")
+# responses that are not Gaussian have a table of their own
+FAMILIES = f"compare --problems {','.join(LOGISTIC)} --samplers ads,hybrid --budget 2 --out benchmarks/results/families.json"
+PERFORMANCE = (
+    "startup",
+    "compare",
+    "families",
+    "peers",
+    "engine",
+    "tecator",
+    "boston",
+    "tall",
+    "wide",
+    "cluster",
+)
 RELIABLE = ("honesty", "stopping", "fuzz", "soak", "calibration")
 
 
@@ -90,7 +105,8 @@ def assemble(page: Path = PAGE, write: bool = True, kinds: tuple[str, ...] = PER
     for kind in kinds:
         result = read_result(kind)
         if result is None:
-            said.append(f"{kind}: no result; run `python -m benchmarks {kind}` (section left as it was)")
+            how = FAMILIES if kind == "families" else kind
+            said.append(f"{kind}: no result; run `python -m benchmarks {how}` (section left as it was)")
             continue
         if (
             kind == "honesty" and f"<!-- begin {kind} -->" not in text
