@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, peers, page."""
 
 import sys
@@ -21,6 +21,7 @@ from benchmarks import (
     problems,
     references,
     soak,
+    speed,
     startup,
     stopping,
     tall,
@@ -185,6 +186,34 @@ def engine_command(
     result = engine.measure(only, effort, say)
     where = common.write_result("engine", result, out)
     common.present(result, engine.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("speed")
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    required=True,
+    help="Another checkout, which is measured in turns with this one.",
+)
+@click.option("--problems", "names", type=ByName(list(problems.PROBLEMS)), default=speed.PROBLEMS)
+@click.option("--samplers", type=ByName(list(speed.SAMPLERS)), default="all", show_default=True)
+@click.option("--repeats", default=5, show_default=True, help="Pairs of runs.")
+@click.option("--seconds", default=0.5, show_default=True, help="CPU seconds of a run, roughly.")
+@output
+def speed_command(
+    baseline: Path,
+    names: list[str],
+    samplers: list[str],
+    repeats: int,
+    seconds: float,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """Iterations per CPU second of every sampler, beside those of another checkout."""
+    result = speed.measure(baseline, names, samplers, repeats, seconds, say)
+    where = common.write_result("speed", result, out)
+    common.present(result, speed.tables, markdown)
     say(f"written to {where.name}")
 
 

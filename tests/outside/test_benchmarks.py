@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -258,6 +258,19 @@ def test_command_line(only_tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.exit_code == 0, run.output
     assert len(json.loads(out.read_text())["rows"]) == 4
     assert "| log marginal likelihood at k = 15" in run.output
+
+
+def test_speed_beside_another_checkout() -> None:
+    result = speed.measure(ROOT, ["fls"], ["ads", "hybrid"], repeats=2, seconds=0.01)
+    assert [row["sampler"] for row in result["rows"]] == ["ads", "hybrid"]
+    for row in result["rows"]:
+        assert len(row["rates"]) == len(row["baseline_rates"]) == 2
+        assert min(row["rates"] + row["baseline_rates"]) > 0
+    (table,) = speed.tables(result)
+    assert table.columns == ["sampler", "fls"]
+    assert [row[0] for row in table.rows] == [compare.LABELS["ads"], compare.LABELS["hybrid"]]
+    with speed.Checkout(ROOT) as here, pytest.raises(RuntimeError, match="ads on no such problem failed"):
+        here.rate("no such problem", "ads", 100, 0)
 
 
 def test_results_name_no_machine() -> None:

@@ -17,6 +17,9 @@ SLABS = {
     "hyper-g-n": "HyperGN",
     "zellner-siow": "ZellnerSiow",
     "cch": "CCH",
+    "beta-prime": "BetaPrime",
+    "robust": "Robust",
+    "intrinsic": "Intrinsic",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
 }

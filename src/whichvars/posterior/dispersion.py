@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import CubicSpline
 
 from whichvars._kernels import likelihood as kernels
 from whichvars._kernels.family_evidence import evaluate_family_models
@@ -51,6 +50,8 @@ def dispersion_values(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, n
         return np.array([np.inf if known is None else known]), np.ones((len(kept), 1))
     heavy, some = _heavy(kept, MOST_OWN)
     densities = _log_densities(problem, some)
+    from scipy.interpolate import CubicSpline  # slow to import, and few responses are counts
+
     grid, total = _average(some, densities)
     ends = np.interp([BEYOND, 1 - BEYOND], np.cumsum(total), grid)
     values = np.linspace(ends[0], ends[1], VALUES)
@@ -78,6 +79,8 @@ def _average(
     some: KeptModels, densities: list[tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The posterior of log r averaged over models, on a grid, and masses that sum to one."""
+    from scipy.interpolate import CubicSpline  # slow to import, and few responses are counts
+
     low, high = min(x[0] for x, _ in densities), max(x[-1] for x, _ in densities)
     grid = np.linspace(low, high, int(np.clip(PER_UNIT * (high - low), 2000, MOST_VALUES)))
     total = np.zeros(len(grid))

@@ -4,18 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from whichvars._kernels.enumerate import evaluate_models
 from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
-from whichvars._kernels.linalg import factor_arrays
-from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.posterior.models import KeptModels
+from whichvars.problem.evaluating import log_marginals_of, log_priors_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
-from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 
-# size of the cache for products of columns
-CACHE_BYTES = 64 << 20
 # the lightest models, whose squared weights sum to this share of those of all, are not asked for the noise of importance sampling;
 # and the most models that are
 LIGHT, MOST_SAMPLED = 0.01, 1000
@@ -23,14 +18,7 @@ LIGHT, MOST_SAMPLED = 0.01, 1000
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(γ) of each model, including the constant, (models,); −∞ if the model is too large or lacks a parent."""
-    prior, terms = problem.model_prior, problem.target(0).prior
-    sizes = np.diff(kept.start)
-    if isinstance(prior, ConditionalPrior):
-        value = prior.log_priors(kept.members, kept.start, problem.p)
-    else:
-        owner = np.repeat(np.arange(len(kept)), sizes)
-        value = np.bincount(owner, terms.log_odds[kept.members], len(kept)) + terms.log_size[sizes]
-    return np.where(sizes <= terms.max_size, value + prior.log_constant(problem.p, problem.max_size), -np.inf)
+    return log_priors_of(problem, kept.members, kept.start)
 
 
 def with_noise(problem: Problem, kept: KeptModels) -> KeptModels:
@@ -61,6 +49,18 @@ def noise_of_evidence(problem: Problem, kept: KeptModels) -> float:
     return float(np.sqrt(((kept.weight * kept.noise)[~null] ** 2).sum() + ((1 - share) * own) ** 2))
 
 
+def carried_error(
+    error: float | None,
+    of_ratio: float,
+    before: tuple[Problem, KeptModels],
+    after: tuple[Problem, KeptModels],
+) -> float:
+    """Standard error of a log evidence that was carried over to other priors: `error` with the noise of the old marginal likelihoods
+    replaced by that of the new ones, and the error of the ratio of the two."""
+    drawn = np.nan if error is None else max(error**2 - noise_of_evidence(*before) ** 2, 0.0)
+    return float(np.sqrt(drawn + of_ratio**2 + noise_of_evidence(*after) ** 2))
+
+
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
     not have it."""
@@ -69,25 +69,8 @@ def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
 
 def marginals_with_noise(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, np.ndarray | None]:
     """``log_marginals`` and their standard errors by importance sampling, (models,) each; None if none was sampled."""
-    if not isinstance(problem.family, Gaussian):
-        values = answers(problem, kept.members, kept.start)[0]
-        noise = values[:, SAMPLING_ERROR]
-        return values[:, LOG_MARGINAL], noise if noise.any() else None
-    most = int(np.diff(kept.start).max(initial=0))
-    up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[kept.members])])[kept.start]
-    depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)
-    target = problem.target(depth)
-    out = np.zeros(len(kept))
-    evaluate_models(
-        target,
-        new_gram_cache(target.design, CACHE_BYTES),
-        np.require(kept.members, np.int32, ["C", "W"]),
-        np.require(kept.start, np.int64, ["C", "W"]),
-        *factor_arrays(depth + 1),
-        np.zeros(depth + 1, np.int64),
-        np.zeros(most + 1, np.int32),
-        np.zeros(most + 1, np.int64),
-        np.zeros((2, most + 1)),
-        out,
-    )
-    return out, None
+    if isinstance(problem.family, Gaussian):
+        return log_marginals_of(problem, kept.members, kept.start), None
+    values = answers(problem, kept.members, kept.start)[0]
+    noise = values[:, SAMPLING_ERROR]
+    return values[:, LOG_MARGINAL], noise if noise.any() else None

@@ -135,16 +135,16 @@ def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, f
     """The chains' tables put together: members → log marginal, log prior, share of the draws."""
     floor = max(float(t.threshold[0]) for t in tallies)
     total = max(sum(int(t.ints[NOW]) for t in tallies), 1)
-    found: dict[tuple[int, ...], tuple[float, float, float]] = {}
+    models: dict[tuple[int, ...], tuple[float, float, float]] = {}
     for tally in tallies:
         weights = model_weights(tally).tolist()
         for e, weight in enumerate(weights):
             marginal, prior = tally.model_values[e].tolist()
             if marginal + prior > floor:
                 key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
-                before = found.get(key, (marginal, prior, 0.0))
-                found[key] = (*before[:2], before[2] + weight / total)
-    return found, floor
+                before = models.get(key, (marginal, prior, 0.0))
+                models[key] = (*before[:2], before[2] + weight / total)
+    return models, floor
 
 
 class KnownModels(NamedTuple):
@@ -161,12 +161,12 @@ def known_models(tallies: list[Tally]) -> KnownModels | None:
     With K fixed beforehand, E[share of draws in K] = Σ_K p(y, γ) / p(y): the quotient of the two estimates the evidence.
     Chains that know different models are put together as Σ share / Σ mass.
     """
-    parts = [part for part in map(_longest_stage, tallies) if part is not None]
-    if not parts:
+    chains = [chain for chain in map(_longest_stage, tallies) if chain is not None]
+    if not chains:
         return None
-    share = float(np.mean([part.share for part in parts]))
-    log_mass = float(logsumexp([part.log_mass for part in parts]) - np.log(len(parts)))
-    return KnownModels(log_mass, share, sum(part.draws for part in parts))
+    share = float(np.mean([chain.share for chain in chains]))
+    log_mass = float(logsumexp([chain.log_mass for chain in chains]) - np.log(len(chains)))
+    return KnownModels(log_mass, share, sum(chain.draws for chain in chains))
 
 
 def _longest_stage(tally: Tally) -> KnownModels | None:
@@ -187,21 +187,21 @@ def _longest_stage(tally: Tally) -> KnownModels | None:
 
 def _trace(run: Run, replicate: int) -> pd.DataFrame:
     """Thinned model size and log posterior (up to a constant) by chain."""
-    parts = []
-    for chain, unit in enumerate(run.units):
-        n, thin = int(unit.tally.ints[RECORDS]), int(unit.tally.ints[THIN])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "replicate": replicate,
-                    "chain": chain,
-                    "iteration": thin * np.arange(1, n + 1),
-                    "size": unit.tally.record_size[:n],
-                    "log_posterior": unit.tally.record_values[:n].sum(axis=1),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    tallies = [unit.tally for unit in run.units]
+    lengths = [int(t.ints[RECORDS]) for t in tallies]
+    return pd.DataFrame(
+        {
+            "replicate": np.full(sum(lengths), replicate),
+            "chain": np.repeat(np.arange(len(tallies)), lengths),
+            "iteration": np.concatenate(
+                [int(t.ints[THIN]) * np.arange(1, n + 1) for t, n in zip(tallies, lengths)]
+            ),
+            "size": np.concatenate([t.record_size[:n] for t, n in zip(tallies, lengths)]),
+            "log_posterior": np.concatenate(
+                [t.record_values[:n].sum(axis=1) for t, n in zip(tallies, lengths)]
+            ),
+        }
+    )
 
 
 def _records(run: Run) -> sparse.csr_array:
@@ -271,11 +271,13 @@ def combine_rao_blackwell(
     """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
     where these have sums of their own. `moved` says which variables came and went."""
     averages = [e.rao_blackwell for e in estimates]
-    parts = [part for part in averages if part is not None]
-    if len(parts) < len(averages) or _chains_are_empty(parts):
+    replicates = [replicate for replicate in averages if replicate is not None]
+    if len(replicates) < len(averages) or _chains_are_empty(replicates):
         return None
-    means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
-    return _combine_equally(means, variances, min(part.degrees for part in parts), moved)
+    means, variances = (
+        np.array([getattr(replicate, name) for replicate in replicates]) for name in ("pip", "variance")
+    )
+    return _combine_equally(means, variances, min(replicate.degrees for replicate in replicates), moved)
 
 
 def _combine_equally(
@@ -302,19 +304,19 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
     return np.where(variance == 0, still, np.hypot(np.sqrt(variance), ROUNDING))
 
 
-def _chains_are_empty(parts: Sequence[RaoBlackwell]) -> bool:
+def _chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
     """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
     to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
-    weights = [part.weights for part in parts if part.weights is not None]
+    weights = [r.weights for r in replicates if r.weights is not None]
     if not weights:
         return False
-    if any(part.surrogate for part in parts) and min(w.sum() for w in weights) < LEAST_TIME:
+    if any(r.surrogate for r in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
         return True
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
 
-def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
+def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
     """Each replicate's PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have
     both, and their variances: (replicates, p) each.
 
@@ -325,12 +327,12 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     conditional probabilities yet, shares of draws are all there is. Those of a surrogate can be wrong by more than they vary, if a flip
     that it underrates was never attempted: where the two are far apart, that is their error.
     """
-    visited = [_known(part.visited) for part in parts]
-    shares, spread_of_shares = zip(*(ratio(_known(part.visits), n) for part, n in zip(parts, visited)))
-    if _chains_are_empty(parts):
+    visited = [_known(replicate.visited) for replicate in replicates]
+    shares, spread_of_shares = zip(*(ratio(_known(r.visits), n) for r, n in zip(replicates, visited)))
+    if _chains_are_empty(replicates):
         return np.array(shares), np.array([_variance(x, n) for x, n in zip(spread_of_shares, visited)])
-    weights = [_known(part.weights) for part in parts]
-    averages, spread = zip(*(ratio(_known(part.sums), w) for part, w in zip(parts, weights)))
+    weights = [_known(replicate.weights) for replicate in replicates]
+    averages, spread = zip(*(ratio(_known(replicate.sums), w) for replicate, w in zip(replicates, weights)))
     mean = np.mean(averages, axis=0)
     # a share of draws that happens not to vary is no better known than by so many independent draws
     independent = mean * (1 - mean) / sum(n.sum() for n in visited)
@@ -340,7 +342,7 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
         for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
-    if any(part.surrogate for part in parts):
+    if any(replicate.surrogate for replicate in replicates):
         apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
         noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
@@ -400,21 +402,19 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     pip, mcse = frequencies = combine_replicates(means, variances, degrees)
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
-    parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-    both = len(parts) == len(looks) and all(
-        part.visited is not None and part.visited.sum() > 0 for part in parts
-    )
-    if both and (averaged is not None or any(part.surrogate for part in parts)):
-        degrees = min(part.degrees for part in parts)
-        pip, mcse = _combine_equally(*mix_with_visits(parts), degrees, moved)
+    replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+    visited = [r for r in replicates if r.visited is not None and r.visited.any()]
+    if len(visited) == len(looks) and (averaged is not None or any(r.surrogate for r in replicates)):
+        degrees = min(r.degrees for r in replicates)
+        pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
         # what a replicate says by itself does not depend on the others
-        means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
-    elif averaged is None or (parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
+        means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([r]) for r in replicates)))
+    elif averaged is None or (replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
         pass  # there are none, or too few scans to tell how accurate their average is
     elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
         pip, mcse = averaged
-        means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
-        degrees = min(part.degrees for part in parts)
+        means, variances = np.array([r.pip for r in replicates]), np.array([r.variance for r in replicates])
+        degrees = min(r.degrees for r in replicates)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -159,3 +160,17 @@ def test_no_underscored_name_is_imported_from_another_file():
 def test_files_are_not_too_long_to_be_read():
     for name, path in MODULES.items():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, name
+
+
+def test_a_gaussian_answer_imports_nothing_that_only_others_need() -> None:
+    """These parts of SciPy together take longer to import than a small problem takes to sample."""
+    code = (
+        "import sys, whichvars as wv\n"
+        "data = wv.datasets.load_uscrime()\n"
+        "problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))\n"
+        "print(wv.sample(problem, draws=200, seed=1, progress=False).summary())\n"
+        "slow = ('interpolate', 'integrate', 'optimize', 'spatial', 'stats')\n"
+        "print([name for name in slow if f'scipy.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
