@@ -26,6 +26,7 @@ from benchmarks import (
 )
 from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
+from benchmarks.problems import LOGISTIC
 
 PAGE = ROOT / "docs" / "performance.md"
 RELIABILITY = ROOT / "docs" / "reliability.md"
@@ -50,6 +51,7 @@ def _tecator(result: dict[str, Any]) -> str:
 
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
+    "families": (compare.tables, _compared),
     "engine": (engine.tables, _engine),
     "speed": (speed.tables, lambda result: "The baseline is commit b42f46d."),
     "startup": (startup.tables, _shared),
@@ -65,9 +67,12 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
+# responses that are not Gaussian have a table of their own
+FAMILIES = f"compare --problems {','.join(LOGISTIC)} --samplers ads,hybrid --budget 2 --out benchmarks/results/families.json"
 PERFORMANCE = (
     "startup",
     "compare",
+    "families",
     "peers",
     "engine",
     "speed",
@@ -103,7 +108,8 @@ def assemble(page: Path = PAGE, write: bool = True, kinds: tuple[str, ...] = PER
     for kind in kinds:
         result = read_result(kind)
         if result is None:
-            said.append(f"{kind}: no result; run `python -m benchmarks {kind}` (section left as it was)")
+            how = FAMILIES if kind == "families" else kind
+            said.append(f"{kind}: no result; run `python -m benchmarks {how}` (section left as it was)")
             continue
         if (
             kind == "honesty" and f"<!-- begin {kind} -->" not in text

@@ -26,7 +26,8 @@ def estimates(posterior, X):
     probability, probability_mcse = posterior.predict(X, return_mcse=True)
     link, link_mcse = posterior.predict(X, kind="link", return_mcse=True)
     pair, pair_mcse = posterior.probability_all(names[:2], return_mcse=True)
-    given = posterior.given(include=names[0]).loc[names[1:]]
+    given = posterior.given(include=names[0])
+    joint = posterior.jointness(names[1], names[2])
     size = posterior.model_size.reindex(range(posterior.problem.p + 1))
     reweighted = posterior.reweight(slab=wv.IndependentNormal(10.0), model_prior=wv.BetaBinomial(1, 1))
     others = reweighted.top_models(2**posterior.problem.p).set_index("variables").sort_index()
@@ -41,7 +42,9 @@ def estimates(posterior, X):
         "predicted probabilities": (probability, probability_mcse),
         "linear predictors": (link, link_mcse),
         "joint probability": (pair, pair_mcse),
-        "conditional probabilities": (given["pip"], given["mcse"]),
+        "conditional probabilities": (given.pip[1:], given.mcse[1:]),
+        "evidence given a variable": (given.log_evidence, given.log_evidence_mcse),
+        "log odds ratio": (joint["log_odds_ratio"], joint["log_odds_ratio_mcse"]),
         "evidence": (posterior.log_evidence, posterior.log_evidence_mcse),
         "other priors": (reweighted.pip, reweighted.mcse),
         "models under other priors": (others["probability"], others["mcse"]),

@@ -16,10 +16,10 @@ SLABS = {
     "hyper-g": "HyperG",
     "hyper-g-n": "HyperGN",
     "zellner-siow": "ZellnerSiow",
+    "cch": "CCH",
     "beta-prime": "BetaPrime",
     "robust": "Robust",
     "intrinsic": "Intrinsic",
-    "cch": "CCH",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
 }

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels
 
 CELLS = ("both", "first_only", "second_only", "neither")
 MEASURES = ("jointness", "jointness_odds", "log_odds_ratio", "strachan", "yule_q")
@@ -45,16 +45,14 @@ def pair_table(
     inside = np.column_stack([kept.having(int(j)) for j in chosen]).astype(float)
     i, j = np.searchsorted(chosen, first), np.searchsorted(chosen, second)
     cells = _cells(kept.weight, inside, i, j)
-    replicates = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
-    by_replicate = np.array([_cells(w, inside, i, j) for w in replicates]).reshape(-1, *cells.shape)
+    others = np.array([_cells(w, inside, i, j) for w in kept.other_weights]).reshape(-1, *cells.shape)
     values, errors = dict(zip(CELLS, cells)), {}
     with np.errstate(divide="ignore", invalid="ignore"):
         derivatives = dict(zip(CELLS, np.broadcast_to(np.eye(4)[:, :, None], (4, *cells.shape))))
         for name, (value, slopes) in _measures(*cells).items():
             values[name], derivatives[name] = value, np.array(slopes)
         for name, slopes in derivatives.items():
-            along = np.einsum("rcp,cp->rp", by_replicate, slopes)
-            errors[f"{name}_mcse"] = np.zeros(len(i)) if exact else standard_error(along)
+            errors[f"{name}_mcse"] = kept.error_of(np.einsum("rcp,cp->rp", others, slopes), exact)
     index = pd.MultiIndex.from_arrays(
         [[names[v] for v in first], [names[v] for v in second]], names=["first", "second"]
     )

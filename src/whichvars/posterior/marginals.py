@@ -49,6 +49,18 @@ def noise_of_evidence(problem: Problem, kept: KeptModels) -> float:
     return float(np.sqrt(((kept.weight * kept.noise)[~null] ** 2).sum() + ((1 - share) * own) ** 2))
 
 
+def carried_error(
+    error: float | None,
+    of_ratio: float,
+    before: tuple[Problem, KeptModels],
+    after: tuple[Problem, KeptModels],
+) -> float:
+    """Standard error of a log evidence that was carried over to other priors: `error` with the noise of the old marginal likelihoods
+    replaced by that of the new ones, and the error of the ratio of the two."""
+    drawn = np.nan if error is None else max(error**2 - noise_of_evidence(*before) ** 2, 0.0)
+    return float(np.sqrt(drawn + of_ratio**2 + noise_of_evidence(*after) ** 2))
+
+
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
     not have it."""

@@ -11,17 +11,17 @@ from scipy import sparse
 from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
-from whichvars.posterior.conditioning import conditional
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
     carry_over,
+    conditional,
     read_draws,
-    sensitivity_table,
     thin_warning,
 )
+from whichvars.posterior.sensitivity import sensitivity_table
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab

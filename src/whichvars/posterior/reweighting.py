@@ -29,26 +29,22 @@ from scipy import sparse
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
-from whichvars.posterior.conditions import log_prior_probability
+from whichvars.posterior.conditions import Condition, log_prior_probability
 from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.marginals import (
+    carried_error,
     log_marginals,
     log_priors,
-    marginals_with_noise,
     noise_of_evidence,
     with_noise,
 )
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
-from whichvars.problem.graph_prior import MarkovRandomField
-from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.model_priors import Complexity, FixedInclusion, PoissonSize, SizeDistribution
-from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
-    from whichvars.posterior.posterior import Posterior
+    from whichvars.posterior.posterior import Models, Posterior
 
 
 # smallest frequency of a model; below, digits are lost
@@ -59,12 +55,6 @@ BATCHES = 32
 POOLED = 4.0
 # mass of the models that an exact posterior does not keep
 DROPPED = 1e-12
-# default multiples of the slab's g, of the a of hyper-g priors (which must be above 2), and of the prior's expected size
-FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-A_FACTORS = (0.75, 1.0, 4 / 3)
-SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)
-
-
 # what is known of a run's own weights alone
 NOT_KNOWN: dict[str, Any] = {
     "replicate_variances": None,
@@ -234,84 +224,6 @@ def condition(models: KeptModels, include: list[int], exclude: list[int]) -> np.
     return np.where(good, 0.0, -np.inf)
 
 
-# --- sensitivity
-
-
-def _slabs(problem: Problem, values: Any) -> tuple[str, list[tuple[float, Any]]]:
-    """The name of the slab's parameter, and its values with the slabs they make."""
-    slab = problem.slab
-    if isinstance(slab, (HyperG, HyperGN)):
-        grid = [a for a in _grid(values, A_FACTORS, slab.a) if values is not None or a > 2]
-        return "a", [(a, type(slab)(a)) for a in grid]
-    if isinstance(slab, IndependentNormal) and isinstance(slab.g, tuple):
-        own = slab.g
-        factors = _grid(values, FACTORS, 1.0)
-        return "factor_of_g", [(f, IndependentNormal(tuple(f * g for g in own))) for f in factors]
-    if isinstance(slab, IndependentNormal) and isinstance(slab.g, float):
-        return "g", [(g, IndependentNormal(g)) for g in _grid(values, FACTORS, slab.g)]
-    if isinstance(slab, GPrior):
-        return "g", [(g, GPrior(g)) for g in _grid(values, FACTORS, slab.value(problem.n, problem.p))]
-    if values is not None:
-        raise DataError(f"g: {slab} has no parameter; reweight(slab=…) compares it with another slab")
-    return "g", [(np.nan, slab)]
-
-
-def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
-    """Expected sizes with the model priors they make; None is the problem's own."""
-    prior, p = problem.model_prior, problem.p
-    own = float(prior.inclusion(p).sum())
-    if isinstance(prior, ConditionalPrior):
-        prior = prior.prior  # `with_priors` puts it under the same heredity again, at the size asked for
-    if isinstance(prior, FixedInclusion) and isinstance(prior.h, tuple):
-        if values is not None:
-            raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
-        return [(own, None)]
-    if isinstance(prior, (Complexity, SizeDistribution, MarkovRandomField)):
-        if values is not None:
-            raise DataError(f"prior_size: {prior} is not given by a size")
-        return [(own, None)]
-    kind: Any = type(prior)
-    if isinstance(prior, PoissonSize):
-        own = prior.size
-    sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
-    return [(s, None if s == own else kind(size=s)) for s in sizes]
-
-
-def _grid(values: Any, factors: tuple[float, ...], own: float) -> list[float]:
-    return [own * f for f in factors] if values is None else [float(v) for v in np.atleast_1d(values)]
-
-
-def sensitivity_table(
-    problem: Problem, draws: Draws, g: Any, prior_size: Any, variables: list[int]
-) -> pd.DataFrame:
-    """What ``Posterior.sensitivity`` returns."""
-    models = draws.models
-    before = log_posteriors(problem, models)
-    label, slabs = _slabs(problem, g)
-    priors = [
-        (size, log_priors(problem.with_priors(model_prior=prior), models))
-        for size, prior in _model_priors(problem, prior_size)
-    ]
-    rows = []
-    for value, slab in slabs:
-        marginals, noise = marginals_with_noise(problem.with_priors(slab=slab), models)
-        noisy = draws._replace(models=replace(models, noise=noise), record=None)
-        for size, log_prior in priors:
-            after = marginals + log_prior
-            new = change_weights(noisy, partial(_difference, after, before))
-            pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
-            row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
-            row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
-            row["mean_size"] = float(pip.sum())
-            rows.append(row | {problem.names[j]: float(pip[j]) for j in variables})
-    return pd.DataFrame(rows).set_index([label, "prior_size"])
-
-
-def _difference(after: np.ndarray, before: np.ndarray, models: KeptModels) -> np.ndarray:
-    """The log ratio for ``change_weights`` if both log posteriors are known already."""
-    return after - before
-
-
 def find_disjoint(include: Any, exclude: Any, names: list[str]) -> tuple[list[int], list[int]]:
     """The variables named, which must not be asked to be both in and out."""
     inside = [] if include is None else find_columns(include, names, "include")
@@ -348,13 +260,8 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
         evidence += new.log_mean_ratio
-        drawn = (
-            np.nan
-            if error is None
-            else max(error**2 - noise_of_evidence(posterior.problem, before) ** 2, 0.0)
-        )
-        noise = noise_of_evidence(problem, new.models)
-        error = float(np.sqrt(drawn + new.log_mean_ratio_error**2 + noise**2))
+        pair = (posterior.problem, before), (problem, new.models)
+        error = carried_error(error, new.log_mean_ratio_error, *pair)
         # the evidence given a condition is relative to the condition's prior probability
         old, now = (log_prior_probability(it, posterior.condition) for it in (posterior.problem, problem))
         evidence += old - now
@@ -426,3 +333,89 @@ def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np
         log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
         by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
     return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
+
+
+def conditional(posterior: "Posterior", include: Any, exclude: Any) -> "Posterior":
+    """What ``Posterior.given`` returns."""
+    problem, before = posterior.problem, posterior.condition
+    inside, outside = find_disjoint(include, exclude, problem.names)
+    draws = posterior._draws()
+    rule = partial(condition, include=inside, exclude=outside)
+    new = change_weights(draws, rule)
+    exact = np.isinf(draws.number)
+    pip, mcse, means = inclusion(new, problem.p, exact)
+    mcse[inside + outside] = 0.0
+    log_probability, error = new.log_mean_ratio, new.log_mean_ratio_error
+    assumed = _both(before, problem.names, inside, outside)
+    known = np.flatnonzero([name in {*assumed.include, *assumed.exclude} for name in problem.names])
+    mcse[known] = 0.0
+    evidence, evidence_error = posterior.log_evidence, posterior.log_evidence_mcse
+    prior = log_prior_probability(problem, assumed)
+    if evidence is not None and np.isfinite(prior):
+        evidence += log_probability + log_prior_probability(problem, before) - prior
+        if exact:
+            evidence_error = noise_of_evidence(problem, new.models)
+        else:
+            evidence_error = float(np.hypot(np.nan if evidence_error is None else evidence_error, error))
+    else:
+        evidence = evidence_error = None
+    share = float(np.exp(log_probability))
+    earlier, earlier_error = (1.0, 0.0) if before is None else (before.probability, before.mcse)
+    assumed = replace(
+        assumed,
+        probability=share * earlier,
+        mcse=float(np.hypot(share * error * earlier, share * earlier_error)),
+        pip_before=posterior.pip if before is None else before.pip_before,
+        enough=new.enough,
+    )
+    trace, rows = posterior.trace, posterior.trace_models
+    if trace is not None and rows is not None:
+        good = np.isfinite(rule(KeptModels.of_rows(rows)))
+        trace, rows = trace.loc[good].reset_index(drop=True), rows[np.flatnonzero(good)]
+    sizes, sizes_mcse = sizes_of(new.models, problem.p, exact)
+    return replace(
+        posterior,
+        pip=pip,
+        mcse=mcse,
+        sizes=sizes,
+        sizes_mcse=None if exact and new.models.noise is None else sizes_mcse,
+        models=_models_satisfying(posterior.models, rule, share, new.models),
+        kept=new.models,
+        log_evidence=evidence,
+        log_evidence_mcse=evidence_error,
+        replicate_pips=None if exact else means,
+        trace=trace,
+        trace_models=rows,
+        reweighting_ess=new.ess,
+        condition=assumed,
+        **NOT_KNOWN,
+    )
+
+
+def _both(before: Condition | None, names: list[str], inside: list[int], outside: list[int]) -> Condition:
+    """A condition and an earlier one together; its probability is left open."""
+    include, exclude = ([names[j] for j in variables] for variables in (inside, outside))
+    one_model = False
+    if before is not None:
+        include = [*dict.fromkeys([*before.include, *include])]
+        exclude = [*dict.fromkeys([*before.exclude, *exclude])]
+        one_model = before.one_model
+    return Condition(tuple(include), tuple(exclude), one_model, np.nan, np.nan, np.zeros(0))
+
+
+def _models_satisfying(
+    models: "Models", rule: Callable[[KeptModels], np.ndarray], probability: float, kept: KeptModels
+) -> "Models":
+    """The best models that satisfy a condition of this probability."""
+    good = np.flatnonzero(np.isfinite(rule(KeptModels.listed(models.members))))
+    frequency = np.minimum(models.frequency[good] / probability, 1.0)
+    members = [models.members[i] for i in good]
+    mcse = None if models.mcse is None else models.mcse[good] / probability
+    return replace(
+        models,
+        members=members,
+        log_marginal=models.log_marginal[good],
+        log_prior=models.log_prior[good],
+        frequency=frequency,
+        mcse=kept.noise_of_models(members) if models.exact and kept.noise is not None else mcse,
+    )

@@ -228,7 +228,8 @@ def _evidence(posterior: "Posterior") -> tuple[float, float]:
     value, error = posterior.log_evidence, posterior.log_evidence_mcse
     if value is None:
         return float("nan"), float("nan")
-    return value, 0.0 if posterior.models.exact else float("nan") if error is None else error
+    unknown = 0.0 if posterior.models.exact else float("nan")
+    return value, unknown if error is None else error
 
 
 def _check_comparable(problem: Problem, other: Problem) -> None:

@@ -301,10 +301,10 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
 def _chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
     """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
     to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
-    weights = [replicate.weights for replicate in replicates if replicate.weights is not None]
+    weights = [r.weights for r in replicates if r.weights is not None]
     if not weights:
         return False
-    if any(replicate.surrogate for replicate in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
+    if any(r.surrogate for r in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
         return True
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
@@ -322,9 +322,7 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
     that it underrates was never attempted: where the two are far apart, that is their error.
     """
     visited = [_known(replicate.visited) for replicate in replicates]
-    shares, spread_of_shares = zip(
-        *(ratio(_known(replicate.visits), n) for replicate, n in zip(replicates, visited))
-    )
+    shares, spread_of_shares = zip(*(ratio(_known(r.visits), n) for r, n in zip(replicates, visited)))
     if _chains_are_empty(replicates):
         return np.array(shares), np.array([_variance(x, n) for x, n in zip(spread_of_shares, visited)])
     weights = [_known(replicate.weights) for replicate in replicates]
@@ -399,22 +397,18 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
     replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-    both = len(replicates) == len(looks) and all(
-        replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates
-    )
-    if both and (averaged is not None or any(replicate.surrogate for replicate in replicates)):
-        degrees = min(replicate.degrees for replicate in replicates)
+    visited = [r for r in replicates if r.visited is not None and r.visited.any()]
+    if len(visited) == len(looks) and (averaged is not None or any(r.surrogate for r in replicates)):
+        degrees = min(r.degrees for r in replicates)
         pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
         # what a replicate says by itself does not depend on the others
-        means, variances = (
-            np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
-        )
+        means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([r]) for r in replicates)))
     elif averaged is None or (replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
         pass  # there are none, or too few scans to tell how accurate their average is
     elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
         pip, mcse = averaged
         means, variances = np.array([r.pip for r in replicates]), np.array([r.variance for r in replicates])
-        degrees = min(replicate.degrees for replicate in replicates)
+        degrees = min(r.degrees for r in replicates)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 
