@@ -65,7 +65,18 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
 }
-PERFORMANCE = ("startup", "compare", "peers", "engine", "speed", "tecator", "boston", "tall", "wide", "cluster")
+PERFORMANCE = (
+    "startup",
+    "compare",
+    "peers",
+    "engine",
+    "speed",
+    "tecator",
+    "boston",
+    "tall",
+    "wide",
+    "cluster",
+)
 RELIABLE = ("honesty", "stopping", "fuzz", "soak", "calibration")
 
 

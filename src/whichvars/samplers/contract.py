@@ -132,6 +132,9 @@ class RaoBlackwell:
     # where the same chains count how often they had each variable in, (chains, p), of how many draws, (chains,)
     visits: np.ndarray | None = None
     visited: np.ndarray | None = None
+    scans: float = (
+        np.inf
+    )  # models whose conditional probabilities the sums are of, as often as chains came there
 
     @classmethod
     def of_chains(
@@ -140,9 +143,10 @@ class RaoBlackwell:
         weights: np.ndarray,
         visits: np.ndarray | None = None,
         visited: np.ndarray | None = None,
+        scans: float = np.inf,
     ) -> "RaoBlackwell":
         """From the sums and weights of independent chains, (chains, p) and (chains,)."""
-        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited)
+        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, scans)
 
 
 @dataclass(frozen=True)

@@ -322,7 +322,8 @@ class Hybrid:
 
     def averages(self, run: Run) -> RaoBlackwell:
         unit: JumpUnit = run.units[0]
-        return RaoBlackwell.of_chains(*unit.totals(), visits_with_known(unit.own), unit.own.visited.copy())
+        visits = visits_with_known(unit.own), unit.own.visited.copy()
+        return RaoBlackwell.of_chains(*unit.totals(), *visits, scans=unit.events)
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         unit: JumpUnit = run.units[0]
