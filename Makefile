@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
+.PHONY: demo test tests test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
@@ -26,10 +26,14 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check src tests benchmarks papers wheels
 	$(BIN)/mypy
 
+# the tests begin while mypy still reads, so that no core waits
+test: $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs=2 lint tests
+
 # one process more than CI has cores: some wait, for a kernel that another compiles or for a run that was killed. Where Python is told
 # to keep no bytecode, each of them would rewrite every test module again, for five seconds
-test: export PYTHONDONTWRITEBYTECODE =
-test: lint
+tests: export PYTHONDONTWRITEBYTECODE =
+tests: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist worksteal
 
 # what is not installed with the package: benchmarks, peers, the paper's figures

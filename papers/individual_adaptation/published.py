@@ -37,7 +37,7 @@ MODELS: tuple[tuple[tuple[int, ...], float], ...] = (
 # not in the paper: 6 × 2·10⁷ iterations of an independent sampler, against which ours is checked
 COMPUTED = (0.244, 0.147, 0.019, 0.023, 0.007, 0.029, 0.023, 0.019, 0.020, 0.013, 0.017, 0.004, 0.019)
 COMPUTED_MEAN_SIZE = 14.86
-MH_WMSE = boston.PAPER_MH
+MH_WMSE, WMSE_RUNS = boston.PAPER_MH, boston.PAPER_RUNS
 RUNGS_BOSTON = boston.RUNGS
 
 # PCR: n = 60, p = 22,576

@@ -19,16 +19,19 @@ _HOME = {
         "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
+    "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
-    "problem.model_priors": ["FixedInclusion", "BetaBinomial"],
+    "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
+    "sampling.comparing_priors": ["compare_priors"],
+    "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation",
-        "plot_roc", "plot_calibration",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
+        "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
     "estimator": ["VariableSelector", "VariableSelectorClassifier"],
@@ -66,15 +69,27 @@ if TYPE_CHECKING:
         plot_coefficients,
         plot_correlation,
         plot_inclusion,
+        plot_jointness,
         plot_ladder,
         plot_model_size,
         plot_models,
+        plot_pit,
+        plot_predictive_check,
+        plot_priors,
         plot_roc,
+        plot_samplers,
         plot_trace,
     )
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
-    from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
+    from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
+    from whichvars.problem.model_priors import (
+        BetaBinomial,
+        Complexity,
+        FixedInclusion,
+        PoissonSize,
+        SizeDistribution,
+    )
     from whichvars.problem.priors import (
         BIC,
         CCH,
@@ -99,6 +114,8 @@ if TYPE_CHECKING:
     from whichvars.samplers.subset_gibbs import SubsetGibbs
     from whichvars.samplers.tempered_gibbs import TemperedGibbs
     from whichvars.samplers.tempering import ParallelTempering
+    from whichvars.sampling.comparing_priors import compare_priors
+    from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor

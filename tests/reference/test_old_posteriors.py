@@ -21,7 +21,7 @@ def test_a_posterior_of_commit_b42f46d():
     assert old.kept.by_replicate is None
     assert np.isnan(old.coefficients(None)["mean_mcse"]).all()
     assert np.isnan(old.top_models(3)["mcse"]).all()
-    assert np.isfinite(old.given(include=0)["mcse"].iloc[1:]).any()
+    assert np.isfinite(old.given(include=0).mcse[1:]).any()
     assert np.isfinite(old.reweight(model_prior=wv.FixedInclusion(h=0.4)).mcse).any()
     assert isinstance(old.converged, bool)
     assert old.explain()

@@ -123,13 +123,14 @@ SAMPLERS: dict[str, UnderTest] = {
         rms=1.6,
         one_step=frozen,
         prepare=uneven_probabilities,
-        quick="reduced",
+        quick="few",
     ),
     "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="some", strong="one"),
     "ia-coins-frozen": UnderTest(
         wv.IndividualAdaptation(w=0, freeze_after=1000, additions="coins"),
         one_step=frozen,
-        quick="few",
+        quick="some",
+        strong="one",
     ),
     "rapa-5": UnderTest(
         wv.IndividualAdaptation(chains=5, merge_every=500),
@@ -193,7 +194,9 @@ SAMPLERS: dict[str, UnderTest] = {
     "asi": UnderTest(
         wv.ASI(), one_step=wv.ASI(chains=1, memo_slots=64), prepare=uneven_estimates, quick="few"
     ),
-    "asi-always": UnderTest(wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick="few"),
+    "asi-always": UnderTest(
+        wv.ASI(adapt="always", memo_slots=64), cases="few", rms=1.6, quick="some", strong="one"
+    ),
     "asi-1": UnderTest(
         wv.ASI(chains=1),
         cases="few",
@@ -221,7 +224,8 @@ SAMPLERS: dict[str, UnderTest] = {
         wv.PARNI(chains=1, adapt="always", memo_slots=64),
         cases="few",
         rms=1.6,
-        quick="few",
+        quick="some",
+        strong="one",
         swaps=False,
     ),
     "tempered-gibbs": UnderTest(

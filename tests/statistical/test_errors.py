@@ -29,7 +29,7 @@ def scores(seeds, replicates, draws, question):
 QUESTIONS = {
     "run": lambda posterior: posterior.summary(coefficients=False),
     "reweighted": lambda posterior: posterior.reweight(**NEW).summary(coefficients=False),
-    "given": lambda posterior: posterior.given(include="x1", exclude="x4"),
+    "given": lambda posterior: posterior.given(include="x1", exclude="x4").summary(coefficients=False),
 }
 
 

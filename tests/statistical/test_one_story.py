@@ -63,9 +63,8 @@ def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
     assert joint["both"] + joint["first_only"] == pytest.approx(by_models[first])
     assert joint[["both", "first_only", "second_only", "neither"]].sum() == pytest.approx(1)
     given = posterior.given(include=first)
-    assert given.attrs["probability"] == pytest.approx(by_models[first])
-    names = posterior.problem.names
-    assert given.loc[names[second], "pip"] == pytest.approx(joint["both"] / by_models[first])
+    assert given.condition.probability == pytest.approx(by_models[first])
+    assert given.pip[second] == pytest.approx(joint["both"] / by_models[first])
     same = posterior.reweight()
     np.testing.assert_allclose(same.pip, by_models, atol=1e-12)
     assert same.mean_size == pytest.approx(same.pip.sum())
@@ -151,7 +150,10 @@ def all_errors(posterior: wv.Posterior, truth: wv.Posterior) -> dict[str, tuple[
         "both": (joint["both"] - joint_right["both"], joint["both_mcse"]),
         "jointness": (joint["jointness"] - joint_right["jointness"], joint["jointness_mcse"]),
         "log odds ratio": (joint["log_odds_ratio"] - joint_right["log_odds_ratio"], joint["log_odds_ratio_mcse"]),
-        "given": (given["pip"] - given_right["pip"].reindex(given.index), given["mcse"]),
+        "given": (given.pip - given_right.pip, given.mcse),
+        "means given": (
+            given.coefficients(None)["mean"] - given_right.coefficients(None)["mean"], given.coefficients(None)["mean_mcse"],
+        ),
         "reweighted": (again.pip - again_right.pip, again.mcse),
         "evidence": (posterior.log_evidence - truth.log_evidence, posterior.log_evidence_mcse),
     }  # fmt: skip

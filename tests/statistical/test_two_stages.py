@@ -20,6 +20,7 @@ from statistical.test_families_sampled import agree
 from support import family_oracle as oracle
 from support.family_cases import PROBLEMS, log_joint, with_reference
 from support.family_matrix import REFERENCES, TESTED
+from support.in_turn import in_turn
 from support.once import once
 from whichvars._kernels.chain import LOG_MARGINAL, SURROGATE, change, clear, new_chain
 from whichvars._kernels.count.model_table import new_memo
@@ -135,8 +136,7 @@ def test_rates_balance_once_they_are_thinned(name: str, reference: str) -> None:
 # --- against enumeration
 
 
-@pytest.mark.parametrize("problem", LARGER)
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(("problem", "sampler"), in_turn(LARGER, SAMPLERS))
 def test_against_enumeration(problem: str, sampler: str) -> None:
     posterior = wv.sample(
         LARGER[problem], SAMPLERS[sampler], draws=20_000, replicates=6, seed=1, progress=False

@@ -175,6 +175,13 @@ def eight_variables(names: list[str] | None = None) -> wv.Problem:
     return wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(h=0.5), names=names)
 
 
+def eight_variables_and_two_classes() -> wv.Problem:
+    """The same for a logistic response."""
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(60, 8))
+    return wv.Problem(X, rng.random(60) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 4])), family="logistic")
+
+
 @dataclass(frozen=True)
 class Case:
     """A data set, a slab and a model prior, by name."""

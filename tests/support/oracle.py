@@ -6,8 +6,8 @@ Nothing here is shared with the library, and where the mathematics allows it ano
   X D^½ (the library factorises XᵀX + D⁻¹).
 * R² comes from two least squares fits of the raw weighted data, on [1, Z, X_γ] and on [1, Z].
 * A Bayes factor at fixed g is written in S(g) = RSS + (S₀ − RSS)/(1 + g); the mixtures over g are integrated
-  in log g by a composite Gauss–Legendre rule that is refined until it stands still; local empirical Bayes
-  finds the root of the score.
+  in log g by a composite Gauss–Legendre rule that is refined until it stands still; robust and intrinsic priors in a variable that
+  is uniform under the prior; local empirical Bayes finds the root of the score.
 
 Conventions. Rows of weight zero are dropped; n is the number of rows left, also in the priors on g and BIC.
 A constant column is a column of zeros under scale="unit". Everything is relative to the null model [1, Z].
@@ -26,20 +26,26 @@ import scipy.optimize
 import scipy.special
 import scipy.stats
 
-KINDS = ("independent", "g", "hyper-g", "hyper-g/n", "zellner-siow", "eb-local", "bic")
+KINDS = (
+    "independent", "g", "hyper-g", "hyper-g/n", "zellner-siow", "cch", "beta-prime", "robust", "intrinsic", "eb-local", "bic",
+)  # fmt: skip
 MIXTURES = ("hyper-g", "hyper-g/n", "zellner-siow")
 RANK_TOLERANCE = 1e-10
 
-Prior = tuple  # ("fixed", h) with h a scalar or one per variable, or ("beta-binomial", a, b)
+# ("fixed", h) with h a scalar or one per variable; ("beta-binomial", a, b); or ("sizes", weights of the sizes 0, 1, …)
+Prior = tuple
 
 
 @dataclass(frozen=True)
 class OracleSlab:
-    """Prior of the coefficients. g: a number, or one per variable (independent only); a: of hyper-g(/n)."""
+    """Prior of the coefficients. g: a number, or one per variable (independent only); a: of hyper-g(/n); r: scale of Zellner–Siow;
+    cch: a, b and s."""
 
     kind: str
     g: float | np.ndarray | None = None
     a: float = 3.0
+    r: float = 1.0
+    cch: tuple[float, float, float] = (1.0, 2.0, 0.0)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -212,7 +218,7 @@ def _log_bf_at(log_g: np.ndarray | float, k: int, c: float, r: float, exponent: 
     return -0.5 * k * np.logaddexp(0.0, v) - exponent * (np.log(shrunk) - np.log(c + r))
 
 
-def _log_mixing_density(log_g: np.ndarray, kind: str, n: int, a: float) -> np.ndarray:
+def _log_mixing_density(log_g: np.ndarray, kind: str, n: float, a: float) -> np.ndarray:
     """Log density of log g (the Jacobian is included)."""
     if kind == "hyper-g":
         return np.log((a - 2) / 2) - a / 2 * np.logaddexp(0.0, log_g) + log_g
@@ -235,7 +241,57 @@ def _panels(lower: float, upper: float, count: int) -> tuple[np.ndarray, np.ndar
 
 
 @lru_cache(maxsize=200_000)
-def _log_mixture(kind: str, a: float, n: int, k: int, c: float, r: float, exponent: float) -> float:
+def _log_truncated_mixture(
+    kind: str, n: int, k: int, common: int, c: float, r: float, exponent: float
+) -> float:
+    """log ∫ BF(g) π(g) dg with g + 1 = (n + 1)/(k + common)/w², w uniform on (0, 1), or g = n/(k + common)/sin²θ, θ uniform on (0, π/2)."""
+    if c == 0:
+        return np.inf
+    last = np.nan
+    for doubling in range(12):
+        # panels halve towards 0, where g is infinite
+        edges = np.concatenate([[0.0], 2.0 ** -np.linspace(60, 0, 1 + (60 << doubling))])
+        half = np.diff(edges) / 2
+        w = ((edges[:-1] + half)[:, None] + half[:, None] * _NODES).ravel()
+        weight = (half[:, None] * _WEIGHTS).ravel()
+        g = (
+            (n + 1) / (k + common) / w**2 - 1
+            if kind == "robust"
+            else n / (k + common) / np.sin(np.pi / 2 * w) ** 2
+        )
+        value = float(scipy.special.logsumexp(_log_bf_at(np.log(g), k, c, r, exponent), b=weight))
+        if abs(value - last) < 1e-11 * max(1.0, abs(value)):
+            return value
+        last = value
+    raise ArithmeticError("the integral over g did not settle")
+
+
+@lru_cache(maxsize=200_000)
+def _log_cch_mixture(a: float, b: float, s: float, k: int, c: float, r: float, exponent: float) -> float:
+    """log ∫ BF(g) π(g) dg, g ~ beta prime(b/2, a/2) of scipy times exp(−s/(2 (1 + g))), normalised by the same rule."""
+    law = scipy.stats.betaprime(b / 2, a / 2)
+    last = np.nan
+    for doubling in range(9):
+        x, weight = _panels(-220.0, 220.0, 128 << doubling)
+        with np.errstate(all="ignore"):
+            density = law.logpdf(np.exp(x)) + x
+        # the same in logs, where scipy has no digits
+        plain = -scipy.special.betaln(b / 2, a / 2) + b / 2 * x - (a + b) / 2 * np.logaddexp(0.0, x)
+        log_pi = np.where(
+            np.isfinite(density) & (np.abs(x) < 20), density, plain
+        ) - s / 2 * scipy.special.expit(-x)
+        value = float(
+            scipy.special.logsumexp(log_pi + _log_bf_at(x, k, c, r, exponent), b=weight)
+            - scipy.special.logsumexp(log_pi, b=weight)
+        )
+        if abs(value - last) < 1e-11 * max(1.0, abs(value)):
+            return value
+        last = value
+    raise ArithmeticError("the integral over g did not settle")
+
+
+@lru_cache(maxsize=200_000)
+def _log_mixture(kind: str, a: float, n: float, k: int, c: float, r: float, exponent: float) -> float:
     """log ∫ BF(g) π(g) dg, in log g."""
 
     def log_f(v: np.ndarray) -> np.ndarray:
@@ -309,7 +365,13 @@ def _log_marginal(
         return _log_eb_local(k, c, r, exponent)
     if slab.kind == "bic":
         return float(-data.n / 2 * np.log(rss / data.null_ss) - k / 2 * np.log(data.n))
-    return _log_mixture(slab.kind, slab.a, data.n, k, c, r, exponent)
+    if slab.kind in ("robust", "intrinsic"):
+        return _log_truncated_mixture(slab.kind, data.n, k, data.n - data.nu, c, r, exponent)
+    if slab.kind in ("cch", "beta-prime"):
+        a, b, s = slab.cch if slab.kind == "cch" else (0.5, data.n - k - 1.5, 0.0)
+        return _log_cch_mixture(a, b, s, k, c, r, exponent)
+    scale = slab.r**2 * data.n if slab.kind == "zellner-siow" else data.n
+    return _log_mixture(slab.kind, slab.a, scale, k, c, r, exponent)
 
 
 def log_marginal(
@@ -376,6 +438,10 @@ def log_model_prior(
         if max_size is not None and max_size < p:
             log_prior -= float(np.log(np.sum(np.exp(log_sizes[: max_size + 1]))))
         return log_prior
+    if prior[0] == "sizes":
+        most = p if max_size is None else min(max_size, p)
+        shares = np.asarray(prior[1][: most + 1], float) / sum(prior[1][: most + 1])
+        return float(np.log(shares[k]) - np.log(scipy.special.comb(p, k)))
     raise ValueError(f"unknown prior {prior[0]!r}")
 
 

@@ -77,7 +77,13 @@ def test_calibration(logistic, counts):
 
 
 def test_other_plots_work(logistic, counts):
-    for plot in (wv.plot_inclusion, wv.plot_models, wv.plot_model_size, wv.plot_correlation):
+    for plot in (
+        wv.plot_inclusion,
+        wv.plot_models,
+        wv.plot_model_size,
+        wv.plot_correlation,
+        wv.plot_jointness,
+    ):
         plot(logistic)
         plot(counts)
 

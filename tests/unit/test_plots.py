@@ -19,7 +19,14 @@ from whichvars.plots.effects import _standardised_components, _t_density, correl
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
-ALWAYS = [wv.plot_inclusion, wv.plot_models, wv.plot_model_size, wv.plot_coefficients, wv.plot_correlation]
+ALWAYS = [
+    wv.plot_inclusion,
+    wv.plot_models,
+    wv.plot_model_size,
+    wv.plot_coefficients,
+    wv.plot_correlation,
+    wv.plot_jointness,
+]
 
 
 @pytest.fixture(scope="module")

@@ -79,10 +79,10 @@ def _reference(value: Any, context: Any) -> Reference:
     """The type of a named tuple, made once. Where there are tuples of them Numba asks for it at every call of an entry, and
     it takes a tenth of a millisecond to make."""
     look = _look(value)
-    found = _known.get(look)
-    if found is None:
-        found = _known[look] = Reference(_by_value(value, context))
-    return found
+    reference = _known.get(look)
+    if reference is None:
+        reference = _known[look] = Reference(_by_value(value, context))
+    return reference
 
 
 def _look(value: Any) -> Any:

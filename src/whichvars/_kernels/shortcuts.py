@@ -36,12 +36,12 @@ def _call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         return _find_call_type(self, context, args, kws)
     # Numba has some functions of its own once for every set of options
     key = context, self, tuple(args), ConfigStack.top_or_none()
-    found = _call_types.get(key)
-    if found is None:
+    known = _call_types.get(key)
+    if known is None:
         signature: Any = _find_call_type(self, context, args, kws)
         _call_types[key] = signature, self._impl_keys[signature.args]
         return signature
-    signature, implementation = found
+    signature, implementation = known
     self._impl_keys[signature.args] = implementation
     return signature
 
@@ -66,18 +66,18 @@ def _registered(context: Any) -> tuple[int, int]:
 
 def _variables_in(self: Any, value: Any) -> list[Any]:
     """All variables in an expression, in the order in which they stand there."""
-    found: list[Any] = []
+    variables: list[Any] = []
     for item in value.values() if isinstance(value, dict) else (value,):
         if isinstance(item, ir.Var):
-            found.append(item)
+            variables.append(item)
         elif isinstance(item, ir.Inst):
-            found += item.list_vars()
+            variables += item.list_vars()
         elif isinstance(item, list | tuple):
             for part in item:
-                found += _variables_in(self, part)
+                variables += _variables_in(self, part)
         elif isinstance(item, dict):
-            found += _variables_in(self, item)
-    return found
+            variables += _variables_in(self, item)
+    return variables
 
 
 def _no_timer(kind: str, callback: Any) -> contextlib.AbstractContextManager[None]:

@@ -252,14 +252,14 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     from whichvars.errors import DataError
     from whichvars.sampling.plan import parse_budget
 
-    found = {name: options[name] for name in ("replicates", "threads", "seed")}
+    arguments = {name: options[name] for name in ("replicates", "threads", "seed")}
     if options["dask"] is not None:
-        found["executor"] = _executor(options["dask"])
+        arguments["executor"] = _executor(options["dask"])
     draws = options["draws"]
     if options["budget"] is not None:
         budget = parse_budget(options["budget"])
         if budget.seconds is not None:
-            found["budget"] = budget.seconds
+            arguments["budget"] = budget.seconds
         elif draws is not None:
             raise DataError(
                 "give --draws (of each replicate) or --budget as a number of draws (of all), not both"
@@ -268,12 +268,12 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
             assert budget.draws is not None
             draws = -(-budget.draws // max(options["replicates"], 1))
     if draws is not None:
-        found["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
+        arguments["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
     if options["target_mcse"] is not None:
         if not 0 < options["target_mcse"] < 1:
             raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
-        found["target_mcse"] = options["target_mcse"]
-    return {"sampler": make_sampler(options["sampler"]), **found}
+        arguments["target_mcse"] = options["target_mcse"]
+    return {"sampler": make_sampler(options["sampler"]), **arguments}
 
 
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
@@ -281,16 +281,16 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     import whichvars as wv
 
     size, beside = options["prior_size"], check_options(options)
-    found = _stream(options) if options["stream"] else _load(options, beside)
+    table = _stream(options) if options["stream"] else _load(options, beside)
     problem = wv.Problem(
-        found.X,
-        found.y,
-        family=found.family,
-        offset=found.offset,
+        table.X,
+        table.y,
+        family=table.family,
+        offset=table.offset,
         slab=parse_slab(options["slab"]),
         model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=found.inside or None,
-        groups=found.groups,
+        always_include=table.inside or None,
+        groups=table.groups,
         max_size=options["max_size"],
     )
     asked = {
@@ -299,16 +299,16 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         if name in options
     }
     settings = {
-        "data": found.fingerprint,
+        "data": table.fingerprint,
         "response": options["response"],
         "family": options["family"],
         **{name: options[name] for name in COLUMNS},
-        "always": found.always,
-        "drop": found.drop,
-        "encoding": found.encoding,
+        "always": table.always,
+        "drop": table.drop,
+        "encoding": table.encoding,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip
-    return found.notes, problem, settings
+    return table.notes, problem, settings
 
 
 class _Data(NamedTuple):

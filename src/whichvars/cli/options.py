@@ -16,6 +16,9 @@ SLABS = {
     "hyper-g": "HyperG",
     "hyper-g-n": "HyperGN",
     "zellner-siow": "ZellnerSiow",
+    "beta-prime": "BetaPrime",
+    "robust": "Robust",
+    "intrinsic": "Intrinsic",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
 }

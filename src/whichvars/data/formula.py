@@ -238,25 +238,27 @@ def _arguments(factor: Any, name: str) -> tuple[str, ...] | None:
 
 def _take_offsets(terms: list[Any], formula: str) -> tuple[list[Any], tuple[str, ...]]:
     """The terms that are not offsets, and what is written inside the others."""
-    found = {str(term): _arguments(term.factors[0], TERM) for term in terms if len(term.factors) == 1}
-    offsets = [inner for inner in found.values() if inner is not None]
+    arguments = {str(term): _arguments(term.factors[0], TERM) for term in terms if len(term.factors) == 1}
+    offsets = [inner for inner in arguments.values() if inner is not None]
     for inner in offsets:
         if len(inner) != 1:
             raise DataError(
                 f"formula: {TERM}({', '.join(inner)}) must have one argument, such as {TERM}(log(n)){_place(formula, TERM)}"
             )
-    return [term for term in terms if found.get(str(term)) is None], tuple(inner[0] for inner in offsets)
+    return [term for term in terms if arguments.get(str(term)) is None], tuple(inner[0] for inner in offsets)
 
 
 def _counted(left: list[Any], formula: str) -> tuple[str, ...]:
     """What is written for successes and failures in cbind(successes, failures); empty for any other response."""
-    found = _arguments(left[0].factors[0], RESPONSE) if len(left) == 1 and len(left[0].factors) == 1 else None
-    if found is not None and len(found) != 2:
+    counts = (
+        _arguments(left[0].factors[0], RESPONSE) if len(left) == 1 and len(left[0].factors) == 1 else None
+    )
+    if counts is not None and len(counts) != 2:
         raise DataError(
-            f"formula: {RESPONSE}({', '.join(found)}) must have two arguments, the numbers of successes and of failures; for "
+            f"formula: {RESPONSE}({', '.join(counts)}) must have two arguments, the numbers of successes and of failures; for "
             f"a number of trials write {RESPONSE}(successes, trials - successes){_place(formula, RESPONSE)}"
         )
-    return found or ()
+    return counts or ()
 
 
 def _check_names(factor: Any, columns: list[str], what: str, formula: str) -> None:

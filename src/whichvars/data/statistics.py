@@ -265,30 +265,30 @@ class SufficientStatistics(Moments):
         >>> wv.exact(wv.Problem(statistics, slab=wv.GPrior("n"))).inclusion_probabilities.round(2).to_dict()
         {'income': 1.0, 'age': 0.14, 'height': 0.12}
         """
-        table, found, has_names = read_columns(correlations, "correlations", names)
-        k = len(found)
+        table, labels, has_names = read_columns(correlations, "correlations", names)
+        k = len(labels)
         if table.shape != (k, k) or k == 0:
             raise DataError(f"correlations must be a square table, not of shape {table.shape}")
-        _check_row_names(correlations, found)
+        _check_row_names(correlations, labels)
         if not (isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 3):
             raise DataError(f"n must be a whole number of at least 3, not {n!r}")
         joint = np.ones((k + 1, k + 1))
         joint[:k, :k] = table
-        joint[:k, k] = joint[k, :k] = _vector(y_correlations, found, "y_correlations")
-        _check_correlations(joint, [*found, response])
-        scale = np.append(_vector(1.0 if sd is None else sd, found, "sd"), _number(y_sd, "y_sd"))
+        joint[:k, k] = joint[k, :k] = _vector(y_correlations, labels, "y_correlations")
+        _check_correlations(joint, [*labels, response])
+        scale = np.append(_vector(1.0 if sd is None else sd, labels, "sd"), _number(y_sd, "y_sd"))
         bad = np.flatnonzero(scale <= 0)
         if bad.size:
             raise DataError(
-                f"the standard deviation of {[*found, response][bad[0]]!r} is {scale[bad[0]]:g}; it must be positive"
+                f"the standard deviation of {[*labels, response][bad[0]]!r} is {scale[bad[0]]:g}; it must be positive"
             )
-        mean = np.append(_vector(0.0 if means is None else means, found, "means"), _number(y_mean, "y_mean"))
+        mean = np.append(_vector(0.0 if means is None else means, labels, "means"), _number(y_mean, "y_mean"))
         with np.errstate(all="ignore"):
             scatter = joint * scale * scale[:, None] * (n - 1)
         if not (np.isfinite(scatter).all() and (np.diagonal(scatter) > 1e-290).all()):
             raise DataError("sd: too large or too small to be squared; choose other units")
         return cls(
-            found, [str(response)], int(n), float(n), (1.0, 1.0), mean, np.zeros(k + 1), scatter, has_names
+            labels, [str(response)], int(n), float(n), (1.0, 1.0), mean, np.zeros(k + 1), scatter, has_names
         )
 
     # --- saving

@@ -152,7 +152,7 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
     length = np.sqrt(problem.target(0).design.diagonal)
     if not isinstance(problem.family, Gaussian):
         length = problem.column_spread / problem.column_units
-    found: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
+    curves: dict[int, list[list[np.ndarray]]] = {c: [] for c in columns}
     with one_blas_thread():
         for fit in fits(posterior.problem, kept, drop=DENSITY_DROP):
             for c in columns:
@@ -163,11 +163,11 @@ def _standardised_components(posterior: Posterior, columns: list[int]) -> dict[i
                     weight = fit.weight[model][:, None] * fit.node_weight[model]
                     spread = scale > 0  # if ĝ = 0 there is only the spike
                     degrees = np.full(spread.sum(), fit.degrees)
-                    found[c].append(
+                    curves[c].append(
                         [weight[spread], length[c] * location[spread], length[c] * scale[spread], degrees]
                     )
     empty = [np.zeros(0)] * 4
-    return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in found.items()}
+    return {c: [np.concatenate(x) for x in zip(*parts)] if parts else empty for c, parts in curves.items()}
 
 
 def _grid(parts: dict[int, list[np.ndarray]]) -> np.ndarray:
@@ -203,9 +203,9 @@ def _t_density(
     total = np.zeros_like(x)
     together = max(1, DENSITY_CELLS // len(x))  # so that the table stays in the processor's cache
     for first in range(0, len(weight), together):
-        part = slice(first, first + together)
-        d = degrees[part, None]
-        z = (x - location[part, None]) * (1 / (scale[part, None] * np.sqrt(1.0 if normal else d)))
+        rows = slice(first, first + together)
+        d = degrees[rows, None]
+        z = (x - location[rows, None]) * (1 / (scale[rows, None] * np.sqrt(1.0 if normal else d)))
         z *= z  # in place, here and below, as allocating new tables would take half of the time
         if normal:
             z *= -0.5
@@ -213,8 +213,8 @@ def _t_density(
             z += 1
             np.log(z, out=z)
             z *= -(d + 1) / 2
-        z += log_constant[part, None]
-        total += weight[part] @ np.exp(z, out=z)
+        z += log_constant[rows, None]
+        total += weight[rows] @ np.exp(z, out=z)
     return total
 
 
@@ -266,20 +266,33 @@ def plot_correlation(
     if clusters is None:
         clusters = posterior.clusters()["variables"]
     sets = [set(find_columns(names, problem.names, "clusters")) for names in clusters]
-    order = _side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
+    order = side_by_side(correlation, [[k for k, j in enumerate(chosen) if j in s] for s in sets])
     chosen, correlation = chosen[order], correlation[np.ix_(order, order)]
-    n = len(chosen)
-    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
-    # the diagonal has no information and is grey
-    ax.set_facecolor(PALE)
-    image = ax.imshow(np.ma.masked_array(correlation, np.eye(n, dtype=bool)), cmap="RdBu_r", vmin=-1, vmax=1)
-    _write_correlations(ax, correlation)
+    ax = draw_matrix(ax, correlation, [problem.names[j] for j in chosen], "correlation", 1.0)
     for members in sets:
         place = [k for k, j in enumerate(chosen) if j in members]
         if len(place) > 1:
             a, b = place[0] - 0.5, place[-1] + 0.5
             ax.plot([a, b, b, a, a], [a, a, b, b, a], color=INK, linewidth=2)
-    labels = [problem.names[j] for j in chosen]
+    legend_above(ax, doubt=doubt(posterior))
+    return ax
+
+
+def draw_matrix(
+    ax: "Axes | None", values: np.ndarray, labels: list[str], meaning: str, limit: float, signed: bool = True
+) -> "Axes":
+    """A symmetric matrix as coloured cells between −`limit` and `limit`, or 0 and `limit` if it is not `signed`. The diagonal has no
+    information and is grey."""
+    n = len(values)
+    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
+    ax.set_facecolor(PALE)
+    image = ax.imshow(
+        np.ma.masked_array(values, np.eye(n, dtype=bool) | ~np.isfinite(values)),
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-limit if signed else 0.0,
+        vmax=limit,
+    )
+    _write_numbers(ax, values, limit)
     name_rows(ax, labels, fontsize=LABEL_SIZE)
     name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
     ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
@@ -288,12 +301,11 @@ def plot_correlation(
     assert figure is not None
     bar = figure.colorbar(image, cax=ax.inset_axes((1.02, 0.15, 0.045, 0.7)))
     bar.outline.set_visible(False)
-    bar.set_label("correlation")
-    legend_above(ax, doubt=doubt(posterior))
+    bar.set_label(meaning)
     return ax
 
 
-def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
+def side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarray:
     """An order of the variables in which similar ones, and those of a cluster, are neighbours."""
     from scipy.cluster import hierarchy  # a tenth of a second, for this plot alone
     from scipy.spatial.distance import squareform
@@ -310,15 +322,17 @@ def _side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndar
     return np.argsort(place)
 
 
-def _write_correlations(ax: "Axes", correlation: np.ndarray) -> None:
+def _write_numbers(ax: "Axes", values: np.ndarray, limit: float) -> None:
     """Write numbers in the cells; only the larger ones if there are many."""
-    n = len(correlation)
+    n = len(values)
     for i in range(n):
         for j in range(n):
-            value = correlation[i, j]
-            if i != j and (n <= 12 or abs(value) >= 0.5):
-                text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
-                colour = "white" if abs(value) > 0.6 else INK
+            value = values[i, j]
+            if i != j and np.isfinite(value) and (n <= 12 or abs(value) >= 0.5 * limit):
+                text = (
+                    f"{value:.2f}".replace("0.", ".").replace("1.00", "1") if limit <= 1 else f"{value:.1f}"
+                )
+                colour = "white" if abs(value) > 0.6 * limit else INK
                 ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
 
 

@@ -1,15 +1,27 @@
-"""Plots of how good predictions are, if the family is not Gaussian."""
+"""Plots of how good predictions are, and of whether the model fits."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from whichvars.errors import DataError
-from whichvars.plots.drawing import BLUE, GREY, INK, PALE, NothingToDrawError, legend_above, new_axes, tidy
-from whichvars.plots.questions import check_posterior, doubt
+from whichvars.plots.drawing import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    SKY,
+    NothingToDrawError,
+    legend_above,
+    new_axes,
+    tidy,
+)
+from whichvars.plots.questions import check_count, check_posterior, doubt
 from whichvars.posterior.accuracy import area_under_curve, calibration_table, predicted_rows, roc_curve
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.predictive_checks import coverage_table, observed_responses
 from whichvars.problem.families import Gaussian
 
 if TYPE_CHECKING:
@@ -17,6 +29,8 @@ if TYPE_CHECKING:
 
 # fewest rows of a bin, if their number is not given
 ROWS_OF_BIN = 10
+# points at which shares below are drawn
+CDF_POINTS = 300
 
 
 def plot_roc(
@@ -139,6 +153,138 @@ def plot_calibration(
     ax.set(xlabel=f"predicted {of}", ylabel="observed share" if shares else "mean of the counts")
     ax.set(xlim=(-0.02 * top, 1.02 * top), ylim=(-0.02 * top, 1.02 * top))
     ax.set_aspect("equal")
+    tidy(ax, "both")
+    legend_above(ax, ncols=3, doubt=doubt(posterior))
+    return ax
+
+
+def plot_pit(
+    posterior: Posterior, ax: "Axes | None" = None, *, X: Any, y: Any, weights: Any = None, bins: int = 10
+) -> "Axes":
+    """Plot a histogram of probability integral transforms, each row of a Gaussian response predicted from all others.
+
+    It is flat if predictive distributions are right. A hump in the middle means that they are too wide, high ends that they are too narrow, and a
+    slope that predictions are too high or too low. About 90 % of the bars would end between the broken lines if they were right.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a Gaussian response.
+    ax : Axes
+        Axes to draw on. The default is a new figure.
+    X, y, weights
+        The data that the problem was made with, as for ``Posterior.loo``.
+    bins : int
+        Number of bars.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> wv.plot_pit(posterior, X=data.X, y=data.y).get_ylabel()
+    'rows'
+    """
+    check_posterior(posterior)
+    if not isinstance(posterior.problem.family, Gaussian):
+        raise NothingToDrawError(
+            "probability integral transforms are those of Gaussian responses; plot_calibration is for the others"
+        )
+    bins = check_count(bins, "bins")
+    pit = posterior.loo(X, y, weights)["pit"].to_numpy()
+    edges = np.linspace(0, 1, bins + 1)
+    n, counts = len(pit), np.histogram(pit, edges)[0]
+    band = coverage_table(pit, [1 / bins]) if bins > 1 else None
+    ax = new_axes(ax, 5.4, 3.4)
+    ax.bar(
+        edges[:-1],
+        counts,
+        1 / bins,
+        align="edge",
+        color=BLUE,
+        edgecolor="white",
+        label="each row from the others",
+    )
+    if band is not None:
+        low, high = n * band["lower"].iloc[0], n * band["upper"].iloc[0]
+        for end, label in ((low, "90 % of bars between if right"), (high, None)):
+            ax.axhline(end, color=ORANGE, linewidth=1.2, linestyle="--", label=label)
+    ax.axhline(n / bins, color=INK, linewidth=0.8)
+    ax.set(xlabel="probability of a smaller response", ylabel="rows", xlim=(0, 1))
+    tidy(ax)
+    legend_above(ax, ncols=2, doubt=doubt(posterior))
+    return ax
+
+
+def plot_predictive_check(
+    posterior: Posterior,
+    ax: "Axes | None" = None,
+    *,
+    X: Any,
+    y: Any,
+    n: int = 200,
+    seed: int | None = 0,
+    weights: Any = None,
+    offset: Any = None,
+    trials: Any = None,
+) -> "Axes":
+    """Plot the distribution of the observed responses over those of responses drawn from the fitted model.
+
+    The line is the share of the responses below each value; the bands have 50 and 90 % of the same shares among the draws.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ax : Axes
+        Axes to draw on. The default is a new figure.
+    X, y
+        The data, usually those that the problem was made with.
+    n : int
+        Number of draws.
+    seed, weights, offset, trials
+        As for ``Posterior.draw_response``.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import whichvars as wv
+    >>> data = wv.datasets.load_uscrime()
+    >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+    >>> wv.plot_predictive_check(posterior, X=data.X, y=data.y).get_xlabel()
+    'response'
+    """
+    check_posterior(posterior)
+    drawn = posterior.draw_response(X, check_count(n, "n"), seed, weights, offset, trials)
+    observed = observed_responses(posterior, X, y, drawn.shape[1], trials)
+    low, high = min(observed.min(), np.quantile(drawn, 0.001)), max(observed.max(), np.quantile(drawn, 0.999))
+    whole = not isinstance(posterior.problem.family, Gaussian) and high - low <= CDF_POINTS
+    grid = np.arange(low, high + 1) if whole else np.linspace(low, high, CDF_POINTS)
+    below = np.array([np.searchsorted(np.sort(row), grid, side="right") for row in drawn]) / drawn.shape[1]
+    ax = new_axes(ax, 6.0, 3.8)
+    step: Literal["post"] | None = "post" if whole else None
+    for share, colour in ((0.9, PALE), (0.5, SKY)):
+        ends = np.quantile(below, ((1 - share) / 2, (1 + share) / 2), axis=0)
+        ax.fill_between(
+            grid,
+            ends[0],
+            ends[1],
+            color=colour,
+            step=step,
+            linewidth=0,
+            label=f"{100 * share:.0f} % of {n} draws",
+        )
+    own = np.searchsorted(np.sort(observed), grid, side="right") / len(observed)
+    ax.plot(
+        grid, own, color=INK, linewidth=1.4, drawstyle="steps-post" if whole else "default", label="observed"
+    )
+    ax.set(xlabel="response", ylabel="share of the rows below", ylim=(-0.02, 1.02))
     tidy(ax, "both")
     legend_above(ax, ncols=3, doubt=doubt(posterior))
     return ax

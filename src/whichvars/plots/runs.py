@@ -67,11 +67,11 @@ def plot_trace(
             "there is nothing to draw: the run was too short for a trace; use more draws"
         )
     ax = new_axes(ax, 8.0, 3.4)
-    for number, (_, part) in enumerate(posterior.trace.groupby("replicate")):
+    for number, (_, replicate) in enumerate(posterior.trace.groupby("replicate")):
         colour = SERIES[number % len(SERIES)]
-        for _, chain in part.groupby("chain"):
+        for _, chain in replicate.groupby("chain"):
             ax.plot(chain["iteration"], chain[show], color=colour, linewidth=0.5, alpha=0.25, zorder=1)
-        mean = part.groupby("iteration")[show].mean()
+        mean = replicate.groupby("iteration")[show].mean()
         window = max(1, len(mean) // 50)
         smooth = (
             mean.rolling(window, center=True, min_periods=max(1, window // 2))

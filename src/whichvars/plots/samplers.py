@@ -71,8 +71,9 @@ def plot_adaptation(
     if show == "mutation_rate":
         return _mutation_rate(posterior, ax)
     learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation() or ASI()")
+    # the last rung is the one at the target
     add, delete = (
-        np.array([np.atleast_2d(part[key])[-1] for part in learned])  # of the rung at the target, the last
+        np.array([np.atleast_2d(replicate[key])[-1] for replicate in learned])
         for key in ("add_probability", "delete_probability")
     )
     return (
@@ -127,12 +128,12 @@ def _learned_probabilities(
 
 def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
     learned = learned_by_replicate(posterior, "mutation_rate_along_run", "IndividualAdaptation() or ASI()")
-    if max(len(part["mutation_rate_along_run"]) for part in learned) < 2:
+    if max(len(replicate["mutation_rate_along_run"]) for replicate in learned) < 2:
         raise NothingToDrawError("there is nothing to draw: the run was too short for rates; use more draws")
     ax = new_axes(ax, 8.0, 3.2)
-    for number, part in enumerate(learned):
-        rate = part["mutation_rate_along_run"]
-        at = part["block_length"] * (np.arange(len(rate)) + 0.5)
+    for number, replicate in enumerate(learned):
+        rate = replicate["mutation_rate_along_run"]
+        at = replicate["block_length"] * (np.arange(len(rate)) + 0.5)
         ax.plot(at, rate, color=SERIES[number % len(SERIES)], linewidth=1.2, label=f"replicate {number + 1}")
     ax.set(xlabel="iteration of each chain, warm-up included", ylabel="mutation rate")
     ax.set_ylim(bottom=0)
@@ -163,9 +164,9 @@ def plot_changes(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     )
     counts = []
     for key in ("changes_proposed", "changes_accepted"):
-        total = np.zeros(max(len(part[key]) for part in learned))
-        for part in learned:
-            total[: len(part[key])] += part[key]
+        total = np.zeros(max(len(replicate[key]) for replicate in learned))
+        for replicate in learned:
+            total[: len(replicate[key])] += replicate[key]
         counts.append(total)
     iterations = max(counts[0].sum(), 1)
     ax = new_axes(ax, 6.4, 3.6)
@@ -206,14 +207,14 @@ def plot_ladder(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     learned = learned_by_replicate(posterior, "temperatures", "ParallelTempering() or SequentialMonteCarlo()")
     ax = new_axes(ax, 6.4, 3.6)
     particles = has_particles(posterior)
-    for number, part in enumerate(learned):
-        temperature = part["temperatures"]
+    for number, replicate in enumerate(learned):
+        temperature = replicate["temperatures"]
         ax.plot(
             np.arange(1, len(temperature) + 1), temperature, color=BLUE, linewidth=1.2, alpha=0.8, zorder=3,
             marker="" if particles else "o", markersize=5, label="inverse temperature" if number == 0 else None,
         )  # fmt: skip
         if particles:
-            distinct = part["distinct_particles"]
+            distinct = replicate["distinct_particles"]
             share = distinct / distinct[0] if distinct[0] > 1 else distinct
             ax.plot(
                 np.arange(1, len(share) + 1), share, color=ORANGE, linewidth=1.2, alpha=0.8, linestyle=(0, (4, 2)),
@@ -223,7 +224,7 @@ def plot_ladder(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
         ax.set_xlabel("step")
         whole_numbers(ax)
     else:
-        rates = np.array([part["swap_rates"] for part in learned])
+        rates = np.array([replicate["swap_rates"] for replicate in learned])
         middle = np.arange(rates.shape[1]) + 1.5
         ax.bar(
             middle,

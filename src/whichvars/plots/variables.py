@@ -34,6 +34,7 @@ from whichvars.plots.questions import (
     percent,
     quantile,
 )
+from whichvars.posterior.conditions import prior_sizes
 from whichvars.posterior.fits import fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
@@ -264,14 +265,14 @@ def _signs(problem: Problem, members: list[tuple[int, ...]]) -> dict[tuple[int, 
     owner = np.repeat(np.arange(problem.p), widths)
     # descending weights, so that models keep their order
     kept = KeptModels.of({m: float(len(members) - i) for i, m in enumerate(members)})
-    found = {}
+    signs = {}
     with one_blas_thread():
         for fit in fits(problem, kept):
             for model, columns, b in zip(fit.models.tolist(), fit.columns, fit.b):
                 for column, value in zip(columns, b):
                     j = int(owner[column])
-                    found[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
-    return found
+                    signs[model, j] = 2 if widths[j] > 1 else (1 if value >= 0 else -1)
+    return signs
 
 
 def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
@@ -290,7 +291,10 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     posterior_mass = posterior.sizes
     error = 2 * posterior.mean_size_mcse
     exactly = f" ± {np.ceil(100 * error) / 100:.2f}" if error > 0 else ""
-    prior = posterior.problem.model_prior.size_distribution(posterior.problem.p, posterior.problem.max_size)
+    prior = prior_sizes(posterior)
+    known = bool(np.isfinite(prior).all())
+    if not known:
+        prior = posterior_mass
     last = quantile(posterior_mass, 0.9995)
     first = min(quantile(posterior_mass, 0.0005), quantile(prior, 0.005))
     last = max(last, min(quantile(prior, 0.995), 2 * last + 10))  # the tail of a prior may be long
@@ -305,15 +309,9 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     _size_errors(ax, posterior, size)
     mean = float(prior @ np.arange(len(prior)))
     marks = "o" if len(size) <= 60 else ""
-    ax.plot(
-        size,
-        prior[size],
-        color=ORANGE,
-        linewidth=1.5,
-        marker=marks,
-        markersize=4,
-        label=f"prior, mean {mean:.2f}",
-    )
+    if known:
+        label = f"prior, mean {mean:.2f}"
+        ax.plot(size, prior[size], color=ORANGE, linewidth=1.5, marker=marks, markersize=4, label=label)
     ax.set(xlabel="number of variables in the model", ylabel="probability", xlim=(first - 0.7, last + 0.7))
     ax.set_ylim(bottom=0)
     whole_numbers(ax)

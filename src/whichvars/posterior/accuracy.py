@@ -92,10 +92,10 @@ def predicted_rows(posterior: "Posterior", X: Any, y: Any, offset: Any, trials: 
         mean = predict_family(problem, kept, X, offset, None, "mean", None, False).mean
         values, number = read_new_response(family, problem.classes, y, len(mean), trials)
         density, weight = log_predictive_of_family(problem, kept, X, y, offset, trials), np.ones(len(mean))
-    return Predicted(values, number, weight, mean, density, _variance(problem, kept, mean, number))
+    return Predicted(values, number, weight, mean, density, family_variance(problem, kept, mean, number))
 
 
-def _variance(problem: Problem, kept: KeptModels, mean: np.ndarray, trials: np.ndarray) -> np.ndarray:
+def family_variance(problem: Problem, kept: KeptModels, mean: np.ndarray, trials: np.ndarray) -> np.ndarray:
     """V of responses with these means (of one trial)."""
     if problem.family.name in ("logistic", "probit"):
         return trials * mean * (1 - mean)
@@ -110,17 +110,17 @@ def score_table(posterior: "Posterior", X: Any, y: Any, offset: Any, trials: Any
     name = posterior.problem.family.name
     rows = predicted_rows(posterior, X, y, offset, trials)
     w, whole = rows.weight, float(rows.weight.sum())
-    found = {"log_score": float(rows.log_density.sum()) / whole}
+    scores = {"log_score": float(rows.log_density.sum()) / whole}
     if name in ("logistic", "probit"):
         failures = rows.trials - rows.y
         squares = rows.y * (1 - rows.mean) ** 2 + failures * rows.mean**2
-        found["brier"] = float(w @ squares / (w @ rows.trials))
-        found["auc"] = area_under_curve(rows.mean, w * rows.y, w * failures)
+        scores["brier"] = float(w @ squares / (w @ rows.trials))
+        scores["auc"] = area_under_curve(rows.mean, w * rows.y, w * failures)
     else:
-        found["rmse"] = float(np.sqrt(w @ (rows.y - rows.mean) ** 2 / whole))
+        scores["rmse"] = float(np.sqrt(w @ (rows.y - rows.mean) ** 2 / whole))
     if name in ("poisson", "negative-binomial"):
-        found["pearson"] = float(w @ ((rows.y - rows.mean) ** 2 / rows.variance) / whole)
-    return pd.Series(found, name="score")
+        scores["pearson"] = float(w @ ((rows.y - rows.mean) ** 2 / rows.variance) / whole)
+    return pd.Series(scores, name="score")
 
 
 def area_under_curve(mean: np.ndarray, successes: np.ndarray, failures: np.ndarray) -> float:
@@ -152,25 +152,35 @@ def calibration_table(rows: Predicted, bins: int) -> pd.DataFrame:
     if not (whole and bins >= 1):
         raise DataError(f"bins must be a whole number of at least 1, not {bins!r}")
     order = np.argsort(rows.mean, kind="stable")
-    found = []
-    for part in np.array_split(order, min(int(bins), n)):
-        w = rows.weight[part]
-        number = float(w @ rows.trials[part])
-        predicted = float(w @ (rows.trials[part] * rows.mean[part])) / number
-        error = ndtri(0.95) * np.sqrt(float(w**2 @ rows.variance[part])) / number
-        found.append(
+    lines = []
+    for members in np.array_split(order, min(int(bins), n)):
+        w = rows.weight[members]
+        number = float(w @ rows.trials[members])
+        predicted = float(w @ (rows.trials[members] * rows.mean[members])) / number
+        error = ndtri(0.95) * np.sqrt(float(w**2 @ rows.variance[members])) / number
+        lines.append(
             {
-                "rows": len(part),
+                "rows": len(members),
                 "predicted": predicted,
-                "observed": float(w @ rows.y[part]) / number,
+                "observed": float(w @ rows.y[members]) / number,
                 "lower": max(predicted - error, 0.0),
                 "upper": predicted + error,
             }
         )
-    table = pd.DataFrame(found, index=pd.RangeIndex(1, len(found) + 1, name="bin"))
+    table = pd.DataFrame(lines, index=pd.RangeIndex(1, len(lines) + 1, name="bin"))
     if (rows.y <= rows.trials).all() and rows.mean.max() <= 1:
         table["upper"] = np.minimum(table["upper"], 1.0)
     return table
+
+
+def fitted_means(problem: Problem, kept: KeptModels) -> np.ndarray:
+    """Expectations of the problem's own responses (of one trial), averaged over models, (n,), if the family is not Gaussian."""
+    parts = components(problem, kept, *own_lines(problem, kept))
+    step, mean = parts.rows_at_once(), np.zeros(problem.n)
+    for first in range(0, problem.n, step):
+        rows = slice(first, first + step)
+        mean[rows] = moments_of_mean(problem.family, *parts.at(rows))[0] @ parts.weight
+    return mean
 
 
 def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
@@ -182,13 +192,9 @@ def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
     heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), ENOUGH_MASS))][:MOST_MODELS]
     some = kept.some(heavy)
     some = KeptModels(some.members, some.start, some.weight / some.weight.sum())
-    parts = components(problem, some, *own_lines(problem, some))
-    step, mean = parts.rows_at_once(), np.zeros(problem.n)
-    for first in range(0, problem.n, step):
-        rows = slice(first, first + step)
-        mean[rows] = moments_of_mean(family, *parts.at(rows))[0] @ parts.weight
+    mean = fitted_means(problem, some)
     trials = fit.trials if isinstance(family, Logistic) else np.ones(problem.n)
-    variance = np.maximum(_variance(problem, some, mean, trials), 1e-300)
+    variance = np.maximum(family_variance(problem, some, mean, trials), 1e-300)
     widths = np.diff(problem.offsets)[some.members]
     size = float(np.repeat(some.weight, np.diff(some.start)) @ widths)
     left = max(problem.n - len(fit.flat) - size, 1.0)

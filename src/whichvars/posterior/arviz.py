@@ -105,7 +105,10 @@ def _rows(posterior: "Posterior") -> np.ndarray:
         rows = np.flatnonzero(trace["replicate"] == replicate)
         order = np.lexsort((trace["chain"].to_numpy()[rows], trace["iteration"].to_numpy()[rows]))
         by_replicate.append(rows[order])
-    shortest = min(map(len, by_replicate))
+    shortest = min(map(len, by_replicate), default=0)
+    replicates = posterior.replicate_pips
+    if posterior.condition is not None and (replicates is None or len(by_replicate) < len(replicates)):
+        raise DataError("a replicate has no recorded draws that satisfy the condition; use more draws")
     if shortest == 0:
         raise DataError("the record of this run is empty; use more draws")
     return np.stack([rows[:shortest] for rows in by_replicate])

@@ -167,13 +167,13 @@ def _by_chain(trace: pd.DataFrame, column: str) -> list[list[np.ndarray]]:
     replicate, chain = trace["replicate"].to_numpy(), trace["chain"].to_numpy()
     order = np.lexsort((chain, replicate))
     replicate, chain, values = replicate[order], chain[order], trace[column].to_numpy(float)[order]
-    found: dict[int, list[np.ndarray]] = {}
+    by_replicate: dict[int, list[np.ndarray]] = {}
     ends = np.flatnonzero((np.diff(replicate) != 0) | (np.diff(chain) != 0)) + 1
     first = 0
     for end in [*ends.tolist(), len(values)]:
-        found.setdefault(int(replicate[first]), []).append(values[first:end])
+        by_replicate.setdefault(int(replicate[first]), []).append(values[first:end])
         first = end
-    return list(found.values())
+    return list(by_replicate.values())
 
 
 def _means(values: np.ndarray, batches: int) -> np.ndarray:

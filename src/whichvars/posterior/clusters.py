@@ -43,7 +43,7 @@ def cluster_table(
     ).tocsc()
     by_models = by_variable.T @ kept.weight
     pip = by_models if pip is None else pip
-    free, found = by_models > 0, []
+    free, clusters = by_models > 0, []
     for lead in np.argsort(-pip, kind="stable"):
         if pip[lead] < LEADING:
             break
@@ -57,18 +57,18 @@ def cluster_table(
         if probability >= level:
             free[cluster] = False
             any_in = np.logical_or.reduce([kept.having(j) for j in cluster])
-            found.append((cluster, probability, kept.error(any_in.astype(float))))
+            clusters.append((cluster, probability, kept.error(any_in.astype(float))))
     return pd.DataFrame(
         {
-            "lead": [problem.names[c[0]] for c, *_ in found],
-            "size": np.array([len(c) for c, *_ in found], int),
-            "probability": np.array([probability for _, probability, _ in found], float),
-            "mcse": np.array([error for *_, error in found], float),
-            "expected": np.array([pip[c].sum() for c, *_ in found], float),
-            "purity": np.array([_purity(problem, c) for c, *_ in found], float),
-            "variables": [[problem.names[j] for j in c] for c, *_ in found],
+            "lead": [problem.names[c[0]] for c, *_ in clusters],
+            "size": np.array([len(c) for c, *_ in clusters], int),
+            "probability": np.array([probability for _, probability, _ in clusters], float),
+            "mcse": np.array([error for *_, error in clusters], float),
+            "expected": np.array([pip[c].sum() for c, *_ in clusters], float),
+            "purity": np.array([_purity(problem, c) for c, *_ in clusters], float),
+            "variables": [[problem.names[j] for j in c] for c, *_ in clusters],
         },
-        index=pd.RangeIndex(1, len(found) + 1, name="cluster"),
+        index=pd.RangeIndex(1, len(clusters) + 1, name="cluster"),
     )
 
 

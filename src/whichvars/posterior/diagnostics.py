@@ -90,9 +90,19 @@ def _missing_replicates(posterior: "Posterior") -> list[str]:
 
 
 def _too_few_left(posterior: "Posterior") -> list[str]:
-    left = posterior.reweighting_ess
+    left, condition = posterior.reweighting_ess, posterior.condition
+    if condition is not None and not condition.enough and posterior.models.exact:
+        return [
+            "the condition is so improbable that few of the models that satisfy it were kept. Run exact() on a problem with "
+            "always_include=… or without the columns"
+        ]
     if left is None or left >= ENOUGH:
         return []
+    if condition is not None:
+        return [
+            f"only {left:,.0f} effective draws satisfy the condition, fewer than {ENOUGH:.0f}. Sample a problem with always_include=… or "
+            "without the columns"
+        ]
     return [
         f"only {left:,.0f} effective draws are left under these priors, fewer than {ENOUGH:.0f}. Sample under these priors"
     ]
@@ -110,6 +120,8 @@ def _large_errors(posterior: "Posterior", acceptable: float) -> list[str]:
         "use more draws, or a larger budget: four times as many halve it"
         if posterior.reweighting_ess is None
         else "sample under these priors"
+        if posterior.condition is None
+        else "sample a problem with always_include=… or without the columns"
     )
     return [
         f"inclusion probabilities are not accurate yet: that of {posterior.problem.names[j]!r} has a Monte Carlo error of "
@@ -276,7 +288,7 @@ WHOLE = {SIZE: "size", LOG_POSTERIOR: "log_posterior"}
 
 def _whole_row(posterior: "Posterior", name: str, column: str) -> dict[str, Any] | None:
     """Model size or log posterior, from the thinned record."""
-    if posterior.trace is None or "weight" in posterior.trace:
+    if posterior.trace is None or "weight" in posterior.trace or posterior.condition is not None:
         return None
     mean, ess, r_hat = record_statistics(posterior.trace, column)
     by_replicate = posterior.trace.groupby("replicate")[column].mean()
@@ -308,13 +320,13 @@ def effective_draws(top: pd.DataFrame, table: pd.DataFrame) -> float:
 def never_in(posterior: "Posterior") -> np.ndarray:
     """Variables that no draw had, (p,) bool."""
     seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
-    return np.zeros(len(seen), bool) if posterior.models.exact else seen == 0
+    return np.zeros(len(seen), bool) if posterior.models.exact else (seen == 0) & (posterior.mcse != 0)
 
 
 def always_in(posterior: "Posterior") -> np.ndarray:
     """Variables that every draw had, (p,) bool."""
     seen = posterior.pip if posterior.frequencies is None else posterior.frequencies
-    return np.zeros(len(seen), bool) if posterior.models.exact else seen == 1
+    return np.zeros(len(seen), bool) if posterior.models.exact else (seen == 1) & (posterior.mcse != 0)
 
 
 def notes(posterior: "Posterior", draws: float) -> list[str]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whichvars.posterior.conditions import Condition, condition_words
 from whichvars.posterior.diagnostics import (
     LOG_POSTERIOR,
     SIZE,
@@ -42,7 +43,10 @@ def trust(posterior: "Posterior") -> list[str]:
 
 
 def _what(posterior: "Posterior") -> str:
-    problem, pip = posterior.problem, posterior.pip
+    problem, pip, condition = posterior.problem, posterior.pip, posterior.condition
+    if condition is not None and condition.one_model:
+        known = _how_probable(condition) if np.isfinite(condition.probability) else ""
+        return f"This is the posterior given {condition_words(condition)}{known}."
     order = np.argsort(-pip, kind="stable")
     likely = [problem.names[j] for j in order if pip[j] >= 0.5]
     text = f"{count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
@@ -50,10 +54,14 @@ def _what(posterior: "Posterior") -> str:
     sizes = np.cumsum(posterior.sizes)
     low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
     spread = f"{low}" if low == high else f"{low} to {high}"
+    if condition is not None:
+        text = f"Given {condition_words(condition)}, {text}"
     return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
 
 
 def _exactly(posterior: "Posterior") -> str:
+    if posterior.condition is not None:
+        return "Given the condition, there is no Monte Carlo error."
     if posterior.reweighting_ess is not None:
         return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
     rest = " but for importance sampling's noise" if posterior.warnings else ", without Monte Carlo error"
@@ -67,12 +75,23 @@ def _how(posterior: "Posterior") -> list[str]:
     lines = [f"{name} made {posterior.iterations:,} iterations{runs}{STOPPED.get(posterior.stopped, '')}."]
     if posterior.chosen:
         lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
-    if posterior.reweighting_ess is not None:
+    if posterior.reweighting_ess is not None and posterior.condition is not None:
+        lines.append(
+            f"Of the draws, {posterior.reweighting_ess:,.0f} effective ones satisfy the condition{_how_probable(posterior.condition)}."
+        )
+    elif posterior.reweighting_ess is not None:
         lines.append(
             "The draws were made under other priors and given new weights; "
             f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
         )
     return lines
+
+
+def _how_probable(condition: Condition) -> str:
+    if not np.isfinite(condition.probability):
+        return ""
+    error = f" ± {2 * condition.mcse:.1g}" if condition.mcse > 0 else ""
+    return f", whose probability is {condition.probability:.3g}{error}"
 
 
 STOPPED = {

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from whichvars.posterior.arviz import to_arviz
-from whichvars.posterior.methods import methods_paragraph
+from whichvars.posterior.bibliography import bibtex
+from whichvars.posterior.methods import methods_paragraph, references
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -53,9 +54,30 @@ class Exports:
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).methods())
-        We used Bayesian variable selection in normal linear regression, ...
+        We used Bayesian variable selection in normal linear regression of log_crime, ...
         """
         return methods_paragraph(cast("Posterior", self))
+
+    def bibtex(self, path: Any = None) -> str:
+        """The references of ``methods`` as BibTeX entries, with one for the package itself.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write them to, if wanted; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.HyperG()))
+        >>> [line for line in posterior.bibtex().splitlines() if line.startswith("@")]
+        ['@software{whichvars,', '@article{liang2008,', '@article{ley2009,']
+        """
+        text = bibtex(references(cast("Posterior", self)))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     def to_arviz(self, variables: Any = None) -> Any:
         """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (ArviZ 1.x), with the extra ``arviz``.

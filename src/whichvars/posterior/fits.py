@@ -41,10 +41,10 @@ from whichvars._kernels.likelihood import SHRINKAGE
 from whichvars.errors import DataError, DataWarning
 from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
 from whichvars.problem.fitting import candidates_at
-from whichvars.problem.mixtures import nodes_between, where_large
+from whichvars.problem.mixtures import Parameters, nodes_between, where_large
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
-from whichvars.problem.target import MIXTURES
+from whichvars.problem.target import MIXTURES, mixture_law
 
 # mean variance of the linear predictors of a model above which its estimates say nothing, and the share of such models that is mentioned
 NOTHING_KNOWN, NOTICEABLE = 1e4, 0.01
@@ -56,7 +56,9 @@ HELD_BYTES = 256 << 20
 # exp(−exp(·))), and STEP_IN_SDS / √drop standard deviations of a normal density as sharp as the peak. `drop` is DROP plus the
 # logarithm of the total weight of all models of no larger weight: models of small weight need less accuracy.
 DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
-STEP_TIMES_DROP = {"hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0}
+STEP_TIMES_DROP = {
+    "hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0, "cch": 7.0, "beta-prime": 9.0, "robust": 9.0, "intrinsic": 9.0,
+}  # fmt: skip
 # 4.4 for the normal density itself, whose Fourier transform is exp(−drop) at 2π over the step
 STEP_IN_SDS = 3.4
 # Models use the same number of nodes if there are at most FEW_MODELS of them, or if the numbers they need differ by at most
@@ -327,8 +329,8 @@ def _shrinkage_nodes(
     """Values of g/(1 + g) and their posterior weights for models of k columns with 1 − R² = residual, in batches of models
     that need about the same number of values: their indices (m,), values and weights (m, J)."""
     slab = problem.target(0).slab
-    kind, a = MIXTURES[type(problem.slab)], getattr(problem.slab, "a", 3.0)
-    law = (kind, slab.nu, slab.rows, a, int(k))
+    kind, n, a = mixture_law(problem.slab, slab.rows, problem.n - problem.nu)
+    law = (kind, slab.nu, n, a, int(k))
     u = -np.log(residual)
     low, high, sd = (np.empty_like(u) for _ in range(3))
     for level in np.unique(drop):
@@ -348,7 +350,7 @@ def _shrinkage_nodes(
 
 
 def _spans(
-    law: tuple[str, float, float, float, int], u: np.ndarray, drop: float
+    law: tuple[str, float, float, Parameters, int], u: np.ndarray, drop: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The ends of the rule, and the standard deviation of a normal density as sharp as the peak, for each model, (m,). If
     there are many models, they are computed on a grid of u, and the most conservative of the two neighbours is used."""

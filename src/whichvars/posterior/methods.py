@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whichvars.posterior.conditions import condition_words
+from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
 from whichvars.problem.families import Gaussian, NegativeBinomial
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.model_priors import BetaBinomial, FixedInclusion, ModelPrior
+from whichvars.problem.model_priors import (
+    BetaBinomial,
+    Complexity,
+    FixedInclusion,
+    ModelPrior,
+    PoissonSize,
+    SizeDistribution,
+)
 from whichvars.problem.priors import BIC, GPrior, IndependentNormal, InverseGamma, KnownVariance
 from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
@@ -19,9 +28,15 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
 
+# most names of columns that are listed
+MOST_NAMES = 5
 SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
+)
+CASTILLO = (
+    "Castillo, I., Schmidt-Hieber, J. and van der Vaart, A. (2015). Bayesian linear regression with sparse priors. Annals of Statistics 43, "
+    "1986–2018."
 )
 CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
 
@@ -42,6 +57,14 @@ def _find(name: str) -> Any:
         if cls == name:
             return getattr(importlib.import_module(f"whichvars.samplers.{module}"), cls)
     return None
+
+
+def references(posterior: "Posterior") -> list[str]:
+    """The references of the methods paragraph."""
+    return [
+        line.removeprefix("- ")
+        for line in methods_paragraph(posterior).partition("\n\nReferences\n")[2].splitlines()
+    ]
 
 
 def methods_paragraph(posterior: "Posterior") -> str:
@@ -95,11 +118,40 @@ def data_words(problem: Problem) -> str:
     if not isinstance(family, Gaussian):
         of = f" of {outcome(problem)}" if outcome(problem) else ""
         effects = f" Coefficients are changes of the {family.link}{of}."
+    response = f" of {problem.response}" if problem.response else ""
     return (
-        f"We used Bayesian variable selection in {kind} regression, averaging over all models{most} that can be "
+        f"We used Bayesian variable selection in {kind} regression{response}, averaging over all models{most} that can be "
         f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
-        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}.{effects}"
+        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}.{_details(problem)}{effects}"
     )
+
+
+def _details(problem: Problem) -> str:
+    """Rows and columns that were left out, weights, and groups of columns, as far as there are any."""
+    found = []
+    if problem.rows_left_out:
+        found.append(
+            f"{count(problem.rows_left_out, 'row')} of weight 0 {_was(problem.rows_left_out)} left out."
+        )
+    if problem.weighted:
+        what = "precisions" if isinstance(problem.family, Gaussian) else "log likelihoods"
+        found.append(f"Rows had weights, which multiply their {what}.")
+    if problem.excluded:
+        names = ", ".join(list(problem.excluded)[:MOST_NAMES]) + ", …" * (len(problem.excluded) > MOST_NAMES)
+        found.append(
+            f"{count(len(problem.excluded), 'column')} without information of {'its' if len(problem.excluded) == 1 else 'their'} own "
+            f"({names}) {_was(len(problem.excluded))} left out."
+        )
+    widths = np.diff(problem.offsets)
+    if (widths > 1).any():
+        groups, first = int((widths > 1).sum()), problem.names[int(np.argmax(widths > 1))]
+        what = f"The variable {first}" if groups == 1 else f"{groups:,} variables, such as {first},"
+        found.append(f"{what} consisted of several columns that were in the model together or not at all.")
+    return "".join(f" {sentence}" for sentence in found)
+
+
+def _was(n: int) -> str:
+    return "was" if n == 1 else "were"
 
 
 def prior_words(problem: Problem) -> tuple[str, list[str]]:
@@ -124,6 +176,24 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             "Each variable was in the model with a common probability that had a "
             f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {expected:.3g} variables.",
             [SIZE],
+        )
+    equally = "and all models with the same number of variables were equally probable"
+    if isinstance(prior, PoissonSize):
+        return (
+            f"The number of variables in the model had a Poisson prior with mean {prior.size:g}, cut off at {p:,}, {equally}.",
+            [],
+        )
+    if isinstance(prior, Complexity):
+        factor = "" if prior.c == 1 else f" {prior.c:g}^(−k)"
+        return (
+            f"The prior probability of k variables in the model was proportional to p^(−{prior.a:g}k){factor} with p = {p:,} (complexity "
+            f"prior; the expected model size is {expected:.3g} variables), {equally}.",
+            [CASTILLO],
+        )
+    if isinstance(prior, SizeDistribution):
+        return (
+            f"The number of variables in the model had a prior distribution with mean {expected:.3g}, {equally}.",
+            [],
         )
     if isinstance(prior, FixedInclusion) and not isinstance(prior.h, tuple):
         h = float(prior.inclusion(p)[0])
@@ -166,6 +236,10 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
         if posterior.reweighting_ess is not None
         else ""
     )
+    if posterior.condition is not None:
+        again = f" All results are given {condition_words(posterior.condition)}."
+    if posterior.condition is not None and posterior.condition.one_model:
+        return f"Only one model was used.{again}", []
     if posterior.models.exact:
         return (
             f"Posterior probabilities are exact: all {posterior.iterations:,} models were enumerated.{again}",

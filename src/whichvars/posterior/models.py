@@ -94,7 +94,11 @@ class KeptModels:
         return KeptModels(self.members, self.start, self.weight)
 
     def reweighted(self, ratio: np.ndarray) -> "KeptModels":
-        """The models with weights in proportion to weight · ratio, (models,); those without any are left out."""
+        """The models with weights in proportion to weight · ratio, (models,); those without any are left out.
+
+        An average under the new weights is a ratio of two sums, whose error is that of the sum of values less their average. So that
+        weights by replicate show this error for any values, each replicate's are completed to sum to one by the new weights themselves.
+        """
         left = np.flatnonzero((ratio > 0) & (self.weight > 0))
         sizes = np.diff(self.start)
         inside = np.zeros(len(self), bool)
@@ -102,7 +106,10 @@ class KeptModels:
         start = np.concatenate([[0], np.cumsum(sizes[left])])
         weight = self.weight[left] * ratio[left]
         total = weight.sum()
-        new = None if self.by_replicate is None else self.by_replicate[:, left] * ratio[left] / total
+        new = None
+        if self.by_replicate is not None:
+            new = self.by_replicate[:, left] * ratio[left] / total
+            new += (1 - new.sum(axis=1, keepdims=True)) * weight / total
         return KeptModels(self.members[np.repeat(inside, sizes)], start, weight / total, new)
 
 

@@ -26,6 +26,7 @@ from whichvars.posterior.family_words import first_order_change
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import draw, models_of, predict
 from whichvars.posterior.scores import leave_one_out, log_predictive
+from whichvars.posterior.shrinkage import shrinkage_summary
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
@@ -296,6 +297,30 @@ class Observations:
                 "calibration() is for probabilities and rates; of a Gaussian response see the column pit of loo()"
             )
         return calibration_table(predicted_rows(cast("Posterior", self), X, y, offset, trials), bins)
+
+    def shrinkage(self, interval: float = 0.9) -> pd.Series:
+        """The shrinkage factor g/(1 + g), by which g-priors and their mixtures multiply least-squares estimates, averaged over models.
+
+        Parameters
+        ----------
+        interval : float
+            Probability of the credible interval.
+
+        Returns
+        -------
+        Series
+            `mean`, with its Monte Carlo error `mcse`; `sd`, `median`, and the ends `lower` and `upper` of an equal-tailed interval. Given that the model is not
+            the null model, which has no coefficients. Under ``GPrior`` it is known, and under ``LocalEmpiricalBayes`` it varies between models alone.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> wv.exact(wv.Problem(data.X, data.y, slab=wv.HyperG())).shrinkage().round(3).to_dict()
+        {'mean': 0.938, 'mcse': 0.0, 'sd': 0.035, 'median': 0.945, 'lower': 0.871, 'upper': 0.981}
+        """
+        check_level(interval)
+        return shrinkage_summary(self.problem, self.kept, interval, self.models.exact)
 
     @cached_property
     def pearson(self) -> Pearson | None:

@@ -1,11 +1,12 @@
 """``Posterior``: inclusion probabilities with their Monte Carlo errors, model sizes and the best models.
 
-The class is divided into four files: its fields and the most common methods are here, predictions and how good they are in
-``observations``, other methods that need the kept models in ``questions``, and conversions to other formats in ``exports``. Long
-calculations are in modules of functions.
+The class is divided into six files: its fields and the most common methods are here, predictions and how good they are in
+``observations``, comparisons of the model with the data in ``checking``, methods about models that are named in ``single_models``, other methods that need the kept models in ``questions``,
+and conversions to other formats in ``exports``. Long calculations are in modules of functions.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -17,8 +18,10 @@ from scipy import sparse
 from whichvars.data import storage
 from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
+from whichvars.posterior.checking import Checking
 from whichvars.posterior.checks import Comparison
 from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
+from whichvars.posterior.conditions import Condition, prior_sizes
 from whichvars.posterior.diagnostics import diagnostic_table, doubts
 from whichvars.posterior.explaining import explain
 from whichvars.posterior.exports import Exports
@@ -27,7 +30,15 @@ from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
-from whichvars.posterior.tables import html, latex, model_table, summary_table, terminal
+from whichvars.posterior.single_models import SingleModels
+from whichvars.posterior.tables import (
+    html,
+    latex,
+    model_table,
+    summary_table,
+    terminal,
+    with_coefficients,
+)
 from whichvars.problem import saving
 from whichvars.problem.problem import Problem
 
@@ -53,7 +64,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Posterior(Observations, Questions, Exports):
+class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     """The posterior distribution of a ``Problem``, made by ``exact`` or ``sample``. It is immutable."""
 
     problem: Problem
@@ -95,7 +106,9 @@ class Posterior(Observations, Questions, Exports):
     )  # what `sample` was asked for: draws, warmup, replicates, seed, start, target_mcse, budget
     chosen: str = ""  # why "auto" chose this sampler
     stopped: str = ""  # why it stopped: "draws", "target_mcse", "budget", "interrupted"; exact: ""
-    reweighting_ess: float | None = None  # effective draws left by `reweight`; None if not reweighted
+    # effective draws left by `reweight` or `given`; None if the models have the weights of the run
+    reweighting_ess: float | None = None
+    condition: Condition | None = None  # what ``given`` or ``model`` assumed
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:
@@ -120,8 +133,8 @@ class Posterior(Observations, Questions, Exports):
     @cached_property
     def model_size(self) -> pd.DataFrame:
         """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
-        exact, NaN with a single replicate), and `prior`."""
-        prior = self.problem.model_prior.size_distribution(self.problem.p, self.problem.max_size)
+        exact, NaN with a single replicate), and `prior`, which is NaN for a condition under heredity."""
+        prior = prior_sizes(self)
         error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
         frame = pd.DataFrame(
             {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
@@ -183,13 +196,14 @@ class Posterior(Observations, Questions, Exports):
 
         Returns
         -------
-        DataFrame, shape (p, 6) or (p, 3)
+        DataFrame, shape (p, 6) or (p, 3), with one column more given a condition
             `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo standard error (0 if exact, NaN if
             the variable never moved: see ``diagnostics``); `mean` and `sd` of the coefficient averaged over models,
             in the user's units; `sign_probability`, the probability that the coefficient, given that the variable is in,
             has the more probable of the two signs: near 1 the sign is certain, near one half it is unknown; `ess`,
             the effective sample size of `pip`. A group of several columns has no single coefficient, so that these are
-            NaN; ``coefficients()`` has one row for each column.
+            NaN; ``coefficients()`` has one row for each column. After ``given`` and ``model`` also `pip_before`, the inclusion
+            probability without the condition.
 
         Examples
         --------
@@ -220,9 +234,12 @@ class Posterior(Observations, Questions, Exports):
         return model_table(self, n)
 
     def coefficients(
-        self, interval: float | None = 0.95, scale: Literal["odds_ratio", "rate_ratio"] | None = None
+        self,
+        interval: float | None = 0.95,
+        scale: Literal["odds_ratio", "rate_ratio"] | None = None,
+        estimator: Literal["BMA", "HPM", "MPM", "BPM"] = "BMA",
     ) -> pd.DataFrame:
-        r"""Coefficients averaged over models, in the units of the user's columns and response.
+        r"""Coefficients averaged over models, or those of one model, in the units of the user's columns and response.
 
         With w_γ the weight of model γ among ``kept`` (its probability, if exact), and the posterior of β in each model (a t
         distribution, or for mixtures of g an average of t distributions over g; see the table in the module ``fits``),
@@ -240,6 +257,9 @@ class Posterior(Observations, Questions, Exports):
             Probability of the credible interval; None leaves out the last three columns, which take longer.
         scale : "odds_ratio", "rate_ratio" or None
             Exponentiate the coefficients of logistic regression, or those of counts: see ``ratio_table``.
+        estimator : "BMA", "HPM", "MPM" or "BPM"
+            The average over models; or the coefficients given one model, which ``which_model`` names. `pip` is then 1 for the variables
+            in that model and 0 for the others, and there is no Monte Carlo error.
 
         Returns
         -------
@@ -261,6 +281,8 @@ class Posterior(Observations, Questions, Exports):
         """
         check_level(interval)
         check_ratio(scale, self.problem.family)
+        if estimator != "BMA":
+            return self.model(self.which_model(estimator)).coefficients(interval, scale)
         table = coefficient_table(self.problem, self.kept, self.pip, interval, self.models.exact)
         return table if scale is None else ratio_table(table)
 
@@ -360,27 +382,50 @@ class Posterior(Observations, Questions, Exports):
 
     # --- printing
 
-    def to_latex(self, rows: int | None = 20, caption: str | None = None, label: str | None = None) -> str:
-        r"""The summary as a LaTeX table (package booktabs).
+    def to_latex(
+        self,
+        rows: int | None = 20,
+        caption: str | None = None,
+        label: str | None = None,
+        columns: Sequence[str] | None = None,
+        digits: int | None = None,
+        models: bool = False,
+    ) -> str:
+        r"""The summary, or the best models, as a LaTeX table (package booktabs).
 
         Parameters
         ----------
         rows : int or None
-            The most probable so many variables; None takes all.
+            The most probable so many variables or models; None takes all (of the models, those that were kept).
         caption, label : str
             Put it into a ``table`` environment with these; without them it is a bare ``tabular``.
+        columns : sequence of str
+            Columns of ``summary()`` and ``coefficients()``, or of ``top_models()``, in this order. The default is those of the summary without
+            those that carry no information.
+        digits : int
+            Decimals of probabilities, and significant digits of all other numbers. By default each column has its own.
+        models : bool
+            The best models instead of the variables.
 
         Examples
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
-        >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).to_latex(rows=1))
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> print(posterior.to_latex(rows=1))
         \begin{tabular}{lrrrr}
         \toprule
         Variable & PIP & Mean & SD & P(sign) \\
         ...
+        >>> print(posterior.to_latex(rows=1, columns=["pip", "mean_included", "lower", "upper"], digits=2).splitlines()[4])
+        Ineq & 0.99 & 1.4 & 0.72 & 2.1 \\
         """
-        return latex(self, self._full_summary.head(len(self.pip) if rows is None else rows), caption, label)
+        if models:
+            table = self.top_models(len(self.models.members) if rows is None else rows)
+        else:
+            table = with_coefficients(self, self._full_summary, columns)
+            table = table.head(len(self.pip) if rows is None else rows)
+        return latex(self, table, caption, label, columns, digits)
 
     def __repr__(self) -> str:
         return terminal(self, self._short_summary())
@@ -397,4 +442,4 @@ class Posterior(Observations, Questions, Exports):
 
 
 # the classes that a saved posterior is made of
-STORED = (Posterior, Models, KeptModels, Comparison, *saving.CLASSES)
+STORED = (Posterior, Models, KeptModels, Comparison, Condition, *saving.CLASSES)

@@ -51,26 +51,38 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
     the indices of the C columns, which are those of the kept models. Columns are matched by name if both have names, and
     by position otherwise. Missing genotypes are replaced by the mean."""
     columns = columns_of(problem, np.unique(kept.members))
-    wanted = [*problem.flat.z_index, *(problem._column_index[i] for i in columns)]
+    means = np.concatenate([problem.flat.z_mean, problem.flat.x_mean[columns]])
+    X, covariates = _beside(problem, X)
     held = open_columns(X, None)
     table = read_columns(X) if held is None else None
     names, has_names = (table.names, table.has_names) if table else (held.names, held.has_names)  # type: ignore[union-attr]
-    if has_names and problem.has_names:
+    of_X = len(problem.all_columns) - len(problem.covariate_names)
+    needed = [i for i in problem.flat.z_index if covariates is None or i < of_X]
+    wanted = [*needed, *(problem._column_index[i] for i in columns)]
+    by_name = has_names and problem.has_names
+    if by_name:
         place = {name: i for i, name in enumerate(names)}
-        missing = [problem.all_columns[i] for i in [*problem.flat.z_index, *problem._column_index] if problem.all_columns[i] not in place]  # fmt: skip
+        missing = [problem.all_columns[i] for i in [*needed, *problem._column_index] if problem.all_columns[i] not in place]  # fmt: skip
         if missing:
             rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            pair = "; give (X, covariates)" if set(missing) & set(problem.covariate_names) else ""
             raise DataError(
-                f"X lacks columns the problem was made with: {', '.join(map(repr, missing[:3]))}{rest}"
+                f"X lacks columns the problem was made with: {', '.join(map(repr, missing[:3]))}{rest}{pair}"
             )
         wanted = [place[problem.all_columns[i]] for i in wanted]
-    elif len(names) != len(problem.all_columns):
+    elif len(names) != of_X + (0 if covariates is not None else len(problem.covariate_names)):
+        beside = " and covariates; give (X, covariates)" if problem.covariate_names else ""
         raise DataError(
-            f"X has {len(names)} columns but the problem was made with {len(problem.all_columns)}; "
+            f"X has {len(names)} columns but the problem was made with {of_X}{beside}; "
             "give the same columns in the same order, or frames with names"
         )
     values = table.values[:, wanted] if table else held.raw(wanted)  # type: ignore[union-attr]
-    values = values - np.concatenate([problem.flat.z_mean, problem.flat.x_mean[columns]])
+    if covariates is not None:
+        if len(covariates) != len(values):
+            raise DataError(f"X has {len(values)} rows but covariates has {len(covariates)}")
+        z = covariates[:, [i - of_X for i in problem.flat.z_index if i >= of_X]]
+        values = np.column_stack([values[:, : len(needed)], z, values[:, len(needed) :]])
+    values = values - means
     if held is not None:
         unseen = np.isnan(values)
         if unseen.any():
@@ -83,6 +95,27 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
         values[unseen] = 0.0
     q = len(problem.flat.z_index)
     return values[:, :q], values[:, q:], columns
+
+
+def _beside(problem: Problem, X: Any) -> tuple[Any, np.ndarray | None]:
+    """X and the values of the covariates, in the problem's order, of ``(X, covariates)``; None if X is not such a pair."""
+    if not (problem.covariate_names and isinstance(X, tuple) and len(X) == 2):
+        return X, None
+    table = read_columns(X[1], "covariates")
+    expected = list(problem.covariate_names)
+    missing = [name for name in expected if name not in table.names]
+    if not missing:
+        return X[0], table.values[:, [table.names.index(name) for name in expected]]
+    if table.has_names:
+        raise DataError(
+            f"covariates lacks columns the problem was made with: {', '.join(map(repr, missing))}"
+        )
+    if len(table.names) != len(expected):
+        raise DataError(
+            f"covariates has {len(table.names)} columns but the problem was made with {len(expected)}; give the same columns "
+            "in the same order, or a frame with names"
+        )
+    return X[0], table.values
 
 
 def predict(
@@ -112,13 +145,13 @@ def predict(
     widest = max(fit.columns.size for fit in batches)
     step = max(1, ROWS_BYTES // (8 * max(2 * components, 3 * widest, 1)))
     for first in range(0, n, step):
-        part = slice(first, first + step)
-        weight, location, scale, degrees = _components(problem, batches, lines.some(part))
-        mean[part] = location @ weight
+        rows = slice(first, first + step)
+        weight, location, scale, degrees = _components(problem, batches, lines.some(rows))
+        mean[rows] = location @ weight
         factor = np.array([t_variance(d) for d in np.unique(degrees)])
         variance = scale**2 * factor[np.unique(degrees, return_inverse=True)[1]]
-        std[part] = np.sqrt((variance + (location - mean[part, None]) ** 2) @ weight)
-        mean[part] += lines.centre[part]
+        std[rows] = np.sqrt((variance + (location - mean[rows, None]) ** 2) @ weight)
+        mean[rows] += lines.centre[rows]
         if interval is not None:
             heavy = heaviest(weight)
             weight, degrees = weight[heavy] / weight[heavy].sum(), degrees[heavy]

@@ -1,6 +1,7 @@
 """Questions about the models behind a posterior: several variables at once, other priors, conditions, stand-ins."""
 
 import warnings
+from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -11,15 +12,17 @@ from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
 from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
     carry_over,
-    conditional_table,
+    conditional,
     read_draws,
     sensitivity_table,
     thin_warning,
 )
+from whichvars.problem.arguments import check_choice
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
@@ -115,44 +118,109 @@ class Questions:
         Returns
         -------
         Series
-            Probabilities `both`, `first_only`, `second_only`, `neither`; `jointness`, both / (both +
-            first_only + second_only), between 0 (never together) and 1 (never apart), of Ley and Steel (2007,
-            Journal of Macroeconomics 29, 476–493); `log_odds_ratio`, log(both · neither / (first_only ·
-            second_only)), of Doppelhofer and Weeks (2009, Journal of Applied Econometrics 24, 209–244):
-            negative for substitutes, positive for complements. Then the Monte Carlo error of each of them, under its name
-            with ``_mcse``: 0 if exact, NaN with a single replicate.
+            Probabilities `both`, `first_only`, `second_only`, `neither`. Then the published measures of jointness, whose formulas are in the module
+            ``jointness``: `jointness` and `jointness_odds` of Ley and Steel (2007), `log_odds_ratio` of Doppelhofer and Weeks (2009), `strachan`
+            of Strachan (2009), and `yule_q`, the modified Yule's Q of Hofmarcher et al. (2018). The last three are negative for substitutes and positive
+            for complements. Then the Monte Carlo error of each of them, under its name with ``_mcse``: 0 if exact, NaN with a single replicate.
 
         Examples
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-        >>> bool(posterior.jointness("Po1", "Po2")["log_odds_ratio"] < 0)
-        True
+        >>> posterior.jointness("Po1", "Po2")[["both", "log_odds_ratio", "yule_q"]].round(2).tolist()
+        [0.1, -8.18, -0.86]
         """
-        first, second = self._having(a)[0], self._having(b)[0]
-        cells = {
-            "both": first & second,
-            "first_only": first & ~second,
-            "second_only": second & ~first,
-            "neither": ~(first | second),
-        }
-        probabilities = {name: np.float64(self.kept.weight @ good) for name, good in cells.items()}
-        both, only_first, only_second, neither = probabilities.values()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            joint = both / (both + only_first + only_second)
-            odds = np.log(both) + np.log(neither) - np.log(only_first) - np.log(only_second)
-            # to first order, both are averages over models
-            of_joint = (cells["both"] - joint * ~cells["neither"]) / (1 - neither)
-            of_odds = sum(
-                sign * (cells[name] / probabilities[name])
-                for name, sign in zip(cells, (1.0, -1.0, -1.0, 1.0))
-            )
-            errors = {name: self._error(good) for name, good in cells.items()}
-            errors |= {"jointness": self._error(of_joint), "log_odds_ratio": self._error(np.asarray(of_odds))}
-        values = {name: float(value) for name, value in probabilities.items()}
-        values |= {"jointness": float(joint), "log_odds_ratio": float(odds)}
-        return pd.Series(values | {f"{name}_mcse": error for name, error in errors.items()}, name=f"{a}, {b}")
+        (first,), (second,) = (find_columns(it, self.problem.names, "names") for it in (a, b))
+        table = pair_table(self.kept, [first], [second], self.problem.names, self.models.exact)
+        return table.iloc[0].rename(f"{a}, {b}")
+
+    def joint_pairs(self, variables: Any = None) -> pd.DataFrame:
+        """Joint inclusion of all pairs of some variables: which are in together, and which exclude one another.
+
+        Parameters
+        ----------
+        variables : names
+            The default is those with an inclusion probability of at least 0.1, at most 20.
+
+        Returns
+        -------
+        DataFrame, one row for each pair of variables
+            With the columns of ``jointness``, sorted by `yule_q`: pairs that are in together come first, pairs of which one stands in for the other
+            come last.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> pairs = posterior.joint_pairs()
+        >>> pairs.index[0], pairs.index[-1]
+        (('Ed', 'Ineq'), ('Po1', 'Po2'))
+        """
+        chosen = self._choose(variables, 2)
+        first, second = zip(*combinations(chosen, 2))
+        table = pair_table(self.kept, first, second, self.problem.names, self.models.exact)
+        return table.sort_values("yule_q", ascending=False, kind="stable")
+
+    def joint_inclusion(
+        self, variables: Any = None, measure: str = "probability", return_mcse: bool = False
+    ) -> Any:
+        """Matrix of the probabilities that two variables are in the model together, or of a measure of jointness.
+
+        Parameters
+        ----------
+        variables : names
+            The default is those with an inclusion probability of at least 0.1, at most 20.
+        measure : "probability", "jointness", "jointness_odds", "log_odds_ratio", "strachan" or "yule_q"
+            The probability that both are in, or one of the measures of ``jointness``.
+        return_mcse : bool
+            Return the matrix of Monte Carlo errors too: 0 if exact, NaN with a single replicate.
+
+        Returns
+        -------
+        DataFrame, one row and one column for each variable; with `return_mcse` a pair of them
+            On the diagonal there are the shares of the kept models that have the variable if `measure` is "probability", and NaN otherwise.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
+        >>> posterior.joint_inclusion(["Ed", "Po1", "Po2"]).round(2)
+               Ed   Po1   Po2
+        Ed   0.95  0.64  0.40
+        Po1  0.64  0.67  0.10
+        Po2  0.40  0.10  0.43
+        """
+        column = "both" if measure == "probability" else measure
+        check_choice(measure, ("probability", *MEASURES), "measure")
+        chosen = self._choose(variables, 1)
+        first, second = zip(*combinations_with_replacement(chosen, 2))
+        names = self.problem.names
+        table = pair_table(self.kept, first, second, names, self.models.exact)
+        labels = pd.Index([names[j] for j in chosen])
+        place = {j: k for k, j in enumerate(chosen)}
+        rows, columns = [place[j] for j in first], [place[j] for j in second]
+        found = []
+        for name in (column, f"{column}_mcse"):
+            matrix = np.full((len(chosen), len(chosen)), np.nan)
+            matrix[rows, columns] = matrix[columns, rows] = table[name]
+            if measure != "probability":
+                np.fill_diagonal(matrix, np.nan)
+            found.append(pd.DataFrame(matrix, labels, labels))
+        return tuple(found) if return_mcse else found[0]
+
+    def _choose(self, variables: Any, least: int) -> list[int]:
+        """The variables named, or the most probable ones, at least so many."""
+        if variables is None:
+            order = np.argsort(-self.pip, kind="stable")[:20]
+            chosen = sorted(int(j) for k, j in enumerate(order) if self.pip[j] >= 0.1 or k < least)
+        else:
+            chosen = find_columns(variables, self.problem.names, "variables")
+        if len(chosen) < least:
+            raise DataError(f"variables: name at least {least}, as there are no pairs of fewer than two")
+        return chosen
 
     def _having(self, names: Any) -> list[np.ndarray]:
         """For each of the variables, whether each kept model has it."""
@@ -246,8 +314,11 @@ class Questions:
             chosen = find_columns(variables, self.problem.names, "variables")
         return sensitivity_table(self.problem, self._draws(), g, prior_size, chosen)
 
-    def given(self, include: Any = None, exclude: Any = None) -> pd.DataFrame:
-        """Inclusion probabilities given that some variables are in and others are out.
+    def given(self, include: Any = None, exclude: Any = None) -> "Posterior":
+        """The posterior given that some variables are in and others are out.
+
+        The kept models that satisfy the condition are given weights that sum to one. If the posterior is exact, so is the result; otherwise
+        it rests on the draws that satisfy the condition.
 
         Parameters
         ----------
@@ -256,31 +327,42 @@ class Questions:
 
         Returns
         -------
-        DataFrame, one row for each variable, most probable first
-            `pip` given the condition, its Monte Carlo error `mcse`, its effective sample size `ess`, and
-            `pip_before`, without the condition. ``.attrs["probability"]`` is the probability of the condition,
-            ``.attrs["probability_mcse"]`` its Monte Carlo error. With
-            fewer than 100 draws that satisfy it, a ``ConvergenceWarning`` asks for a run of its own.
+        Posterior
+            With everything that a posterior has: tables, coefficients, predictions and plots, with their Monte Carlo errors.
+            ``summary()`` has a column `pip_before` with the inclusion probabilities without the condition. ``condition`` says what was assumed, and
+            ``condition.probability`` how probable that is, with its Monte Carlo error ``condition.mcse``. With fewer than 100 draws that satisfy
+            the condition, a ``ConvergenceWarning`` asks for a run of its own, ``converged`` is False and ``explain`` says so.
 
         Examples
         --------
         >>> import whichvars as wv
         >>> data = wv.datasets.load_uscrime()
         >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47)))
-        >>> posterior.given(exclude="Po1").loc[["Po2"]].round(3)
-                    pip  mcse  ess  pip_before
+        >>> without = posterior.given(exclude="Po1")
+        >>> without.summary().loc[["Po2"], ["pip", "pip_before"]].round(3)
+                    pip  pip_before
         variable
-        Po2       0.998   0.0  inf       0.428
+        Po2       0.998       0.428
+        >>> round(without.condition.probability, 3)
+        0.33
         """
-        table, ess = conditional_table(cast("Posterior", self), include, exclude)
-        if ess < ENOUGH:
+        new = conditional(cast("Posterior", self), include, exclude)
+        assert new.reweighting_ess is not None
+        if new.reweighting_ess < ENOUGH:
             warnings.warn(
-                f"only {ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
+                f"only {new.reweighting_ess:.0f} draws satisfy the condition, fewer than {ENOUGH:.0f}: the result is rough. Run sample() "
                 "on a problem with always_include=… or without the columns instead",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return table
+        elif new.condition is not None and not new.condition.enough:
+            warnings.warn(
+                "the condition is so improbable that few of the models that satisfy it were kept. Run exact() on a problem with "
+                "always_include=… or without the columns instead",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return new
 
     # --- stand-ins
 

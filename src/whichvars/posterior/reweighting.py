@@ -28,18 +28,19 @@ from scipy import sparse
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
+from whichvars.posterior.conditions import Condition, log_prior_probability
 from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.marginals import log_marginals, log_priors
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.model_priors import BetaBinomial, FixedInclusion
+from whichvars.problem.model_priors import Complexity, FixedInclusion, PoissonSize, SizeDistribution
 from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
-    from whichvars.posterior.posterior import Posterior
+    from whichvars.posterior.posterior import Models, Posterior
 
 
 # smallest frequency of a model; below, digits are lost
@@ -54,6 +55,18 @@ DROPPED = 1e-12
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 A_FACTORS = (0.75, 1.0, 4 / 3)
 SIZE_FACTORS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0)
+
+
+# what is known of a run's own weights alone
+NOT_KNOWN: dict[str, Any] = {
+    "replicate_variances": None,
+    "comparison": None,
+    "found": (),
+    "frequencies": None,
+    "frequency_mcse": None,
+    "rao_blackwell": None,
+    "rao_blackwell_mcse": None,
+}
 
 
 class Draws(NamedTuple):
@@ -76,7 +89,7 @@ class Record(NamedTuple):
 class Reweighted(NamedTuple):
     """The models under new weights."""
 
-    models: KeptModels  # those with positive weight; rows of `by_replicate` need not sum to one
+    models: KeptModels  # those with positive weight
     record: Record | None  # with weights v, which sum to one; None if exact
     ess: float  # effective draws; infinite if exact
     enough: bool
@@ -97,7 +110,8 @@ def read_draws(
         return Draws(kept, np.inf, DROPPED if len(kept) < models else 0.0)
     if kept.by_replicate is None:  # from an older version, without weights by replicate
         kept = of_record(trace, rows)
-    return Draws(kept, float(len(trace)) if number is None else number, 0.0, read_record(trace, rows))
+    record = read_record(trace, rows) if len(trace) else None
+    return Draws(kept, float(len(trace)) if number is None else number, 0.0, record)
 
 
 def read_record(trace: pd.DataFrame, rows: sparse.csr_array) -> Record:
@@ -163,13 +177,12 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
         return pip, np.zeros(p), np.zeros((0, p))
     if models.by_replicate is None:
         return pip, np.full(p, np.nan), np.zeros((0, p))
-    sums, masses = np.array([pips(w) for w in models.by_replicate]), models.by_replicate.sum(axis=1)[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(masses > 0, sums / masses, pip)
+    sums = np.array([pips(w) for w in models.by_replicate])
+    means = np.clip(sums, 0.0, 1.0)
     if len(models.by_replicate) < 2:
         mcse = np.full(p, np.nan) if new.record is None else scatter_of_batches(new.record, pip)
     else:
-        mcse = moderated(standard_error(sums - masses * pip), pip, len(models.by_replicate) - 1)
+        mcse = moderated(standard_error(sums), pip, len(models.by_replicate) - 1)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
     return pip, np.where(still, np.nan, mcse), means
 
@@ -243,7 +256,13 @@ def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
         if values is not None:
             raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
         return [(own, None)]
-    kind: Any = FixedInclusion if isinstance(prior, FixedInclusion) else BetaBinomial
+    if isinstance(prior, (Complexity, SizeDistribution)):
+        if values is not None:
+            raise DataError(f"prior_size: {prior} is not given by a size")
+        return [(own, None)]
+    kind: Any = type(prior)
+    if isinstance(prior, PoissonSize):
+        own = prior.size
     sizes = [s for s in _grid(values, SIZE_FACTORS, own) if values is not None or s < 0.9 * p]
     return [(s, None if s == own else kind(size=s)) for s in sizes]
 
@@ -314,6 +333,9 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
     if evidence is not None:
         before = np.nan if error is None else error
         evidence, error = evidence + new.log_mean_ratio, float(np.hypot(before, new.log_mean_ratio_error))
+        # the evidence given a condition is relative to the condition's prior probability
+        old, now = (log_prior_probability(it, posterior.condition) for it in (posterior.problem, problem))
+        evidence += old - now
     trace = posterior.trace
     if trace is not None:
         record = KeptModels.of_rows(posterior.trace_models)
@@ -333,17 +355,11 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
         "log_evidence": evidence,
         "log_evidence_mcse": error,
         "replicate_pips": None if exact else means,
-        "replicate_variances": None,
-        "comparison": None,
-        "found": (),
-        "frequencies": None,
-        "frequency_mcse": None,
-        "rao_blackwell": None,
-        "rao_blackwell_mcse": None,
         "trace": trace,
         "reweighting_ess": new.ess,
+        "condition": None if posterior.condition is None else posterior.condition.unknown_before(),
     }
-    return replace(posterior, **changes), new.enough
+    return replace(posterior, **changes, **NOT_KNOWN), new.enough
 
 
 def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarray:
@@ -386,23 +402,82 @@ def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np
     return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
 
 
-def conditional_table(posterior: "Posterior", include: Any, exclude: Any) -> tuple[pd.DataFrame, float]:
-    """The table that ``Posterior.given`` returns, and the number of effective draws that it is based on."""
-    names = posterior.problem.names
-    inside, outside = find_disjoint(include, exclude, names)
+def conditional(posterior: "Posterior", include: Any, exclude: Any) -> "Posterior":
+    """What ``Posterior.given`` returns."""
+    problem, before = posterior.problem, posterior.condition
+    inside, outside = find_disjoint(include, exclude, problem.names)
     draws = posterior._draws()
-    new = change_weights(draws, partial(condition, include=inside, exclude=outside))
-    pip, mcse, _ = inclusion(new, len(names), np.isinf(draws.number))
-    known = inside + outside
+    rule = partial(condition, include=inside, exclude=outside)
+    new = change_weights(draws, rule)
+    exact = np.isinf(draws.number)
+    pip, mcse, means = inclusion(new, problem.p, exact)
+    mcse[inside + outside] = 0.0
+    log_probability, error = new.log_mean_ratio, new.log_mean_ratio_error
+    assumed = _both(before, problem.names, inside, outside)
+    known = np.flatnonzero([name in {*assumed.include, *assumed.exclude} for name in problem.names])
     mcse[known] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ess = np.where(mcse == 0, np.inf, pip * (1 - pip) / mcse**2)
-    table = pd.DataFrame(
-        {"pip": pip, "mcse": mcse, "ess": ess, "pip_before": posterior.pip},
-        index=pd.Index(names, name="variable"),
+    evidence, evidence_error = posterior.log_evidence, posterior.log_evidence_mcse
+    prior = log_prior_probability(problem, assumed)
+    if evidence is not None and np.isfinite(prior):
+        evidence += log_probability + log_prior_probability(problem, before) - prior
+        evidence_error = float(np.hypot(np.nan if evidence_error is None else evidence_error, error))
+    else:
+        evidence = evidence_error = None
+    share = float(np.exp(log_probability))
+    earlier, earlier_error = (1.0, 0.0) if before is None else (before.probability, before.mcse)
+    assumed = replace(
+        assumed,
+        probability=share * earlier,
+        mcse=float(np.hypot(share * error * earlier, share * earlier_error)),
+        pip_before=posterior.pip if before is None else before.pip_before,
+        enough=new.enough,
     )
-    table = table.sort_values("pip", ascending=False, kind="stable")
-    probability = float(np.exp(new.log_mean_ratio))
-    table.attrs["probability"] = probability
-    table.attrs["probability_mcse"] = probability * new.log_mean_ratio_error
-    return table, new.ess
+    trace, rows = posterior.trace, posterior.trace_models
+    if trace is not None and rows is not None:
+        good = np.isfinite(rule(KeptModels.of_rows(rows)))
+        trace, rows = trace.loc[good].reset_index(drop=True), rows[np.flatnonzero(good)]
+    sizes, sizes_mcse = sizes_of(new.models, problem.p)
+    return replace(
+        posterior,
+        pip=pip,
+        mcse=mcse,
+        sizes=sizes,
+        sizes_mcse=None if exact else sizes_mcse,
+        models=_models_satisfying(posterior.models, rule, share),
+        kept=new.models,
+        log_evidence=evidence,
+        log_evidence_mcse=evidence_error,
+        replicate_pips=None if exact else means,
+        trace=trace,
+        trace_models=rows,
+        reweighting_ess=new.ess,
+        condition=assumed,
+        **NOT_KNOWN,
+    )
+
+
+def _both(before: Condition | None, names: list[str], inside: list[int], outside: list[int]) -> Condition:
+    """A condition and an earlier one together; its probability is left open."""
+    include, exclude = ([names[j] for j in variables] for variables in (inside, outside))
+    one_model = False
+    if before is not None:
+        include = [*dict.fromkeys([*before.include, *include])]
+        exclude = [*dict.fromkeys([*before.exclude, *exclude])]
+        one_model = before.one_model
+    return Condition(tuple(include), tuple(exclude), one_model, np.nan, np.nan, np.zeros(0))
+
+
+def _models_satisfying(
+    models: "Models", rule: Callable[[KeptModels], np.ndarray], probability: float
+) -> "Models":
+    """The best models that satisfy a condition of this probability."""
+    good = np.flatnonzero(np.isfinite(rule(KeptModels.listed(models.members))))
+    frequency = np.minimum(models.frequency[good] / probability, 1.0)
+    return replace(
+        models,
+        members=[models.members[i] for i in good],
+        log_marginal=models.log_marginal[good],
+        log_prior=models.log_prior[good],
+        frequency=frequency,
+        mcse=None if models.mcse is None else models.mcse[good] / probability,
+    )

@@ -1,5 +1,6 @@
 """The variables and the best models of a posterior as tables, for the terminal, a notebook and a paper."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape as escape_html
 from typing import TYPE_CHECKING
@@ -7,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from whichvars.errors import DataError
 from whichvars.posterior.coefficients import coefficient_moments, positive_probabilities
+from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.consistency import within_pips
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
@@ -49,6 +52,8 @@ def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
         for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
             columns[name] = np.where(single, values[first], np.nan)
     columns["ess"] = posterior.inclusion_ess.to_numpy()
+    if posterior.condition is not None:
+        columns["pip_before"] = posterior.condition.pip_before
     frame = pd.DataFrame(columns, index=pd.Index(problem.names, name="variable"))
     return frame.sort_values("pip", ascending=False, kind="stable")
 
@@ -103,14 +108,27 @@ def r_squared(problem: Problem, members: tuple[int, ...]) -> float:
     return float(min(1.0, right @ np.linalg.lstsq(gram, right, rcond=1e-12)[0]))
 
 
-def formatted(table: pd.DataFrame, exact: bool) -> pd.DataFrame:
-    """The numbers as text with suitable digits, without columns that carry no information."""
-    forms = {
-        "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
-    }  # fmt: skip
+FORMS = {
+    "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
+    "pip_before": "{:.4f}", "mean_mcse": "{:.2g}", "sd_mcse": "{:.2g}", "mean_included": "{:.4g}", "sd_included": "{:.3g}",
+    "probability_positive": "{:.3f}", "lower": "{:.4g}", "upper": "{:.4g}", "size": "{:.0f}", "probability": "{:.4f}",
+    "log_marginal": "{:.3f}", "bayes_factor": "{:.3g}", "r_squared": "{:.3f}",
+}  # fmt: skip
+PROBABILITIES = ("pip", "pip_before", "sign_probability", "probability_positive", "probability", "r_squared")
+
+
+def formatted(table: pd.DataFrame, exact: bool, digits: int | None = None) -> pd.DataFrame:
+    """The numbers as text with suitable digits, or with as many as are given, without columns that carry no information."""
     shown = [c for c in table.columns if not (exact and c in EXACT_COLUMNS)]
+    forms = dict(FORMS)
+    if digits is not None:
+        forms |= {name: f"{{:.{digits}f}}" if name in PROBABILITIES else f"{{:.{digits}g}}" for name in FORMS}
+        forms |= {name: FORMS[name] for name in ("size", "ess")}
     return pd.DataFrame(
-        {c: [_written(c, forms[c], v) for v in table[c]] for c in shown},
+        {
+            c: list(table[c]) if c == "variables" else [_written(c, forms[c], v) for v in table[c]]
+            for c in shown
+        },
         index=table.index,
     )
 
@@ -153,9 +171,8 @@ def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
 
 def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
-    head = (
-        f"Posterior of {posterior.problem.p:,} variables by {name}: mean model size {posterior.mean_size:.2f}"
-    )
+    given = "" if posterior.condition is None else f", given {condition_words(posterior.condition)}"
+    head = f"Posterior of {posterior.problem.p:,} variables by {name}{given}: mean model size {posterior.mean_size:.2f}"
     if posterior.models.exact:
         return head
     unknown = np.isnan(posterior.mcse).all()
@@ -172,7 +189,10 @@ def heading(posterior: "Posterior") -> str:
 
 
 LATEX_HEADS = {
-    "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS",
+    "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS", "pip_before": "PIP before",
+    "mean_mcse": "MCSE of mean", "sd_mcse": "MCSE of SD", "mean_included": "Mean if in", "sd_included": "SD if in",
+    "probability_positive": "P(positive)", "lower": "Lower", "upper": "Upper", "size": "Size", "probability": "Probability",
+    "log_marginal": "Log marginal", "bayes_factor": "Bayes factor", "r_squared": "$R^2$", "variables": "Variables",
 }  # fmt: skip
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -180,13 +200,56 @@ LATEX_SPECIAL = {
 }  # fmt: skip
 
 
-def latex(posterior: "Posterior", table: pd.DataFrame, caption: str | None, label: str | None) -> str:
+def with_coefficients(
+    posterior: "Posterior", table: pd.DataFrame, columns: Sequence[str] | None
+) -> pd.DataFrame:
+    """The summary with the columns of ``coefficients`` that are asked for; NaN for variables of several columns."""
+    missing = [name for name in columns or () if name not in table]
+    if not missing:
+        return table
+    problem = posterior.problem
+    found = posterior.coefficients(0.95 if {"lower", "upper", "probability_positive"} & {*missing} else None)
+    of_columns = found.iloc[len(found) - len(problem.columns_used) :]
+    single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
+    more = {
+        name: pd.Series(np.where(single, of_columns[name].to_numpy()[first], np.nan), problem.names)
+        for name in missing
+        if name in found
+    }
+    return table.assign(**{name: values.reindex(table.index) for name, values in more.items()})
+
+
+def latex(
+    posterior: "Posterior",
+    table: pd.DataFrame,
+    caption: str | None,
+    label: str | None,
+    columns: Sequence[str] | None = None,
+    digits: int | None = None,
+) -> str:
     """What ``Posterior.to_latex`` returns."""
-    shown = formatted(table, posterior.models.exact)
-    lines = [r"\begin{tabular}{l" + "r" * shown.shape[1] + "}", r"\toprule"]
-    lines += [" & ".join(["Variable", *(LATEX_HEADS[c] for c in shown.columns)]) + r" \\", r"\midrule"]
+    if columns is not None:
+        wrong = [name for name in columns if name not in table]
+        if wrong:
+            raise DataError(
+                f"columns: there is no column {wrong[0]!r}; choose among those of summary(), coefficients() and, with models=True, top_models()"
+            )
+        table = table[list(columns)]
+    if digits is not None and (isinstance(digits, bool) or not isinstance(digits, int) or digits < 1):
+        raise DataError(f"digits must be a whole number of at least 1, not {digits!r}")
+    shown = formatted(table, posterior.models.exact and columns is None, digits)
+    last = shown.columns[-1:] == ["variables"]
+    lines = [
+        r"\begin{tabular}{l" + "r" * (shown.shape[1] - int(last.any())) + "l" * int(last.any()) + "}",
+        r"\toprule",
+    ]
+    of_rows = "Model" if table.index.name == "model" else "Variable"
+    lines += [" & ".join([of_rows, *(LATEX_HEADS[c] for c in shown.columns)]) + r" \\", r"\midrule"]
     for name, row in zip(shown.index, shown.to_numpy().tolist()):
-        cells = ["--" if v == "–" else _number(v) for v in row]
+        cells = [
+            "--" if v == "–" else escape(v) if c == "variables" else _number(v)
+            for c, v in zip(shown.columns, row)
+        ]
         lines.append(" & ".join([escape(str(name)), *cells]) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     if caption is None and label is None:

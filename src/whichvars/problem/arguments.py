@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from whichvars.data.frames import check_unique, find_columns, read_vector
+from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
 from whichvars.problem.model_priors import ModelPrior
@@ -83,6 +83,33 @@ def read_root_weights(weights: Any, n: int) -> np.ndarray:
             f"weights is {vector[bad[0]]:g} in row {bad[0]}, negligible compared with the largest, {vector.max():g}; set it to 0 to leave the row out"
         )
     return np.sqrt(vector)
+
+
+def read_covariates(
+    covariates: Any, column_names: list[str], used: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+    """The names of the covariates and their values in the rows that are used, (n, q)."""
+    if covariates is None:
+        return [], np.zeros((int(used.sum()), 0))
+    table = read_columns(covariates, "covariates")
+    if len(table.values) != len(used):
+        raise DataError(wrong_length("covariates", len(used), len(table.values)))
+    names = table.names if table.has_names else [f"covariate{i}" for i in range(len(table.names))]
+    both = sorted(set(names) & set(column_names))
+    if both:
+        raise DataError(
+            f"{listed(list(map(repr, both)), 3, ', ')}: both X and covariates have a column of this name; a column of X that is in "
+            "every model is named in always_include instead, and need not be given twice"
+        )
+    return names, table.values[used]
+
+
+def refuse_covariates_of_moments(covariates: Any) -> None:
+    if covariates is not None:
+        raise DataError(
+            "X are statistics, which have no rows beside which covariates could be: make the statistics of X and the covariates "
+            "together, and name these in always_include"
+        )
 
 
 def response_name(y: Any) -> str | None:

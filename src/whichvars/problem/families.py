@@ -17,6 +17,7 @@ from whichvars.data.frames import NUMERIC, read_vector
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.arguments import response_name
+from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.priors import (
     BIC,
     CCH,
@@ -300,15 +301,16 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
     if evidence not in EVIDENCE:
         raise DataError(f"evidence must be one of {', '.join(map(repr, EVIDENCE))}, not {evidence!r}")
     if isinstance(family, Gaussian):
-        if isinstance(slab, CCH):
-            raise DataError(
-                f"{slab} is for responses that are not Gaussian; use HyperG, HyperGN or ZellnerSiow"
-            )
         if evidence != "auto":
             raise DataError(
                 f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"
             )
         return
+    if isinstance(slab, (BetaPrime, Robust, Intrinsic)):
+        raise DataError(
+            f"{slab} is for Gaussian responses, as its distribution of g depends on the model; with family={family} use HyperG, HyperGN, "
+            "ZellnerSiow or CCH"
+        )
     if isinstance(slab, LocalEmpiricalBayes) and evidence != "bas":
         raise DataError(
             f'LocalEmpiricalBayes() is available for family={family} with evidence="bas" alone, as its g is estimated from the maximum '

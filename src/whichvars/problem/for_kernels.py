@@ -13,12 +13,16 @@ from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answ
 from whichvars.problem.priors import Slab
 from whichvars.problem.target import as_compiled, with_mixture_rows
 
+# what a problem knows for descriptions alone; files may be older
+NOT_KNOWN_BEFORE: dict[str, Any] = {"response": None, "rows_left_out": 0, "weighted": False}
+
 
 class ForKernels:
     """The part of ``Problem`` that the kernels use. The constructor of ``Problem`` sets all of these attributes."""
 
     n: int
     p: int
+    nu: int
     family: Family
     evidence: str
     slab: Slab
@@ -26,6 +30,9 @@ class ForKernels:
     fit_data: FitData | None
     works: Works
     surrogate_gram: bool  # whether XᵀWX of a surrogate is computed ahead
+    response: str | None  # name of y, if it has one
+    rows_left_out: int  # rows of weight 0
+    weighted: bool  # whether the others have different weights
     _target: Target
     _surrogate: Target | None
     _likelihood: Likelihood | None
@@ -57,7 +64,7 @@ class ForKernels:
             return self._surrogate
         widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
         with self._lock:
-            self._target = with_mixture_rows(self._target, self.slab, capacity + widest)
+            self._target = with_mixture_rows(self._target, self.slab, capacity + widest, self.n - self.nu)
             return self._target
 
     def likelihood(self) -> Likelihood:
@@ -97,6 +104,7 @@ class ForKernels:
             "classes": (),
             "fit_data": None,
             "surrogate_gram": False,
+            **NOT_KNOWN_BEFORE,
         }
         self.__dict__.update(state | {name: value for name, value in before.items() if name not in state})
         self._lock, self.works, self._target = (

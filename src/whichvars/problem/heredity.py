@@ -55,7 +55,7 @@ class ConditionalPrior:
     array([0.25 , 0.5  , 0.125, 0.125])
     """
 
-    prior: ModelPrior
+    prior: FixedInclusion | BetaBinomial
     parents: tuple[tuple[int, ...], ...]
 
     def __repr__(self) -> str:
@@ -334,6 +334,8 @@ def given_parents(prior: ModelPrior, parents: tuple[tuple[int, ...], ...]) -> Co
     >>> round(float(prior.inclusion(3).sum()), 9), prior.prior.h > 1 / 3
     (1.0, True)
     """
+    if not isinstance(prior, (FixedInclusion, BetaBinomial)):
+        raise DataError(f"heredity needs FixedInclusion or BetaBinomial as model_prior, not {prior}")
     plain = ConditionalPrior(prior, parents)
     p, size = len(parents), prior.size
     if size is None:

@@ -12,7 +12,14 @@ priors for Bayesian variable selection", Journal of the American Statistical Ass
 ``hyper-g``       π(g) = (a - 2) / 2 · (1 + g)^(-a/2)
 ``hyper-g/n``     π(g) = (a - 2) / (2 n) · (1 + g/n)^(-a/2)
 ``zellner-siow``  π(g) = (n/2)^(1/2) / Γ(1/2) · g^(-3/2) exp(-n / (2 g))
+``cch``           π(u) ∝ u^(a/2-1) (1-u)^(b/2-1) exp(-s u / 2), u = 1 / (1 + g)
+``beta-prime``    the same with a = 1/2, b = n - k - 3/2 and s = 0
+``robust``        π(g) = (1 + m)^(1/2) / 2 · (1 + g)^(-3/2), g > m
+``intrinsic``     π(g) = m^(1/2) / π · g^(-1) (g - m)^(-1/2), g > m
 ================= ========================================================
+
+The last two have a least value of g, m = (n + 1)/(k + k₀) - 1 and m = n/(k + k₀), k₀ being the number of columns that all models have. Their
+integrals are taken in x = log(g - m), where they are as smooth as those of the others in log g.
 
 **The integral** is taken in x = log g. There the integrand exp f(x) has one mode (f' times its positive
 denominators is a polynomial in g of degree at most three with one change of sign), tails that fall at least
@@ -35,6 +42,8 @@ and on each of them L is replaced by the polynomial of degree 11 that has the ri
 derivatives at four points, the zeros of the Chebyshev polynomial of degree four stretched to reach both ends.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, expit, hyp1f1, log_expit, wrightomega
@@ -52,7 +61,9 @@ __all__ = [
     "where_large",
 ]
 
-KINDS = ("hyper-g", "hyper-g/n", "zellner-siow")
+KINDS = ("hyper-g", "hyper-g/n", "zellner-siow", "cch", "beta-prime", "robust", "intrinsic")
+# what a kind has besides n: a; nothing; a, b and s; nothing; k₀
+Parameters = float | tuple[float, float, float]
 
 Array = NDArray[np.float64]
 
@@ -86,22 +97,47 @@ def _hermite_to_powers() -> Array:
 HERMITE = _hermite_to_powers()
 
 
-def _effective(kind: str, nu: float, n: float, a: float, k: int) -> tuple[float, float]:
+def _effective(kind: str, nu: float, n: float, a: Parameters, k: int) -> tuple[float, Any]:
     """Check the parameters and return n and a as the integrand uses them.
 
-    Hyper-g is hyper-g/n with n = 1, and the Zellner-Siow prior falls like a hyper-g prior with a = 3.
+    Hyper-g is hyper-g/n with n = 1, and beta-prime is a special case of CCH.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if kind != "hyper-g" and not 1 < n < np.inf:
+    if kind not in ("hyper-g", "zellner-siow") and not 1 < n < np.inf:
         raise ValueError(f"need n > 1, got n = {n}")
-    if kind != "zellner-siow" and not 2 < a < np.inf:
+    if kind in ("hyper-g", "hyper-g/n") and not (isinstance(a, (int, float)) and 2 < a < np.inf):
         raise ValueError(f"need a > 2, got a = {a}")
-    if kind == "hyper-g/n" and a > n + 2:
+    if kind == "hyper-g/n" and float(a) > n + 2:  # type: ignore[arg-type]
         raise ValueError(f"need a <= n + 2, got a = {a} and n = {n}")
     if not 1 <= k < nu < np.inf:
         raise ValueError(f"need 1 <= k < nu, got k = {k} and nu = {nu}")
-    return (1.0 if kind == "hyper-g" else float(n)), (3.0 if kind == "zellner-siow" else float(a))
+    if kind == "zellner-siow" and not 0 < n < np.inf:
+        raise ValueError(f"need n > 0, got n = {n}")
+    if kind == "beta-prime" and not n - k >= 2:
+        raise ValueError(f"need n >= k + 2, got n = {n} and k = {k}")
+    if kind in ("robust", "intrinsic") and not (isinstance(a, (int, float)) and 1 <= a < n + 1 - k):
+        raise ValueError(f"need 1 <= a < n + 1 - k, got a = {a}, n = {n} and k = {k}")
+    if kind == "beta-prime":
+        return float(n), (0.5, n - k - 1.5, 0.0)
+    if kind == "cch":
+        return float(n), a
+    return (1.0 if kind == "hyper-g" else float(n)), (3.0 if kind == "zellner-siow" else float(a))  # type: ignore[arg-type]
+
+
+def _tails(kind: str, n: float, a: Any) -> tuple[float, float, float]:
+    """How the density of x falls, besides the Bayes factor: as exp(left · x) and exp(-(right - 2)/2 · x), and a scale of g that is no less than where it
+    begins to fall."""
+    if kind in ("cch", "beta-prime"):
+        return min(a[1] / 2, 1.0), a[0] + 2.0, max(n, a[1] + abs(a[2]))
+    return (0.5 if kind == "intrinsic" else 1.0), (3.0 if kind in ("robust", "intrinsic") else a), n
+
+
+def _least(kind: str, n: float, a: Any, k: int) -> float:
+    """log of the least value of g; -∞ if that is 0."""
+    if kind == "robust":
+        return float(np.log((n + 1) / (k + a) - 1))
+    return float(np.log(n / (k + a))) if kind == "intrinsic" else -np.inf
 
 
 def _log1p_exp(x: Array) -> Array:
@@ -109,30 +145,52 @@ def _log1p_exp(x: Array) -> Array:
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _log_integrand(kind: str, nu: float, n: float, a: float, k: int, u: Array, x: Array) -> Array:
-    """f(x) = log(BF(g) π(g) g) at g = exp(x); the last factor is dg/dx."""
-    log_bf = 0.5 * (nu - k) * _log1p_exp(x) - 0.5 * nu * _log1p_exp(x - u)
+def _log_integrand(kind: str, nu: float, n: float, a: Any, k: int, u: Array, x: Array) -> Array:
+    """f(x) = log(BF(g) π(g) dg/dx) at g = exp(x), or at g = m + exp(x) if m is the least value of g."""
+    least = _least(kind, n, a, k)
+    log_g = x if least == -np.inf else np.logaddexp(least, x)
+    log_bf = 0.5 * (nu - k) * _log1p_exp(log_g) - 0.5 * nu * _log1p_exp(log_g - u)
+    if kind in ("cch", "beta-prime"):
+        return log_bf + _log_cch(a[0], a[1], a[2], x)
+    if kind == "robust":
+        return log_bf + 0.5 * np.log1p(np.exp(least)) - np.log(2.0) - 1.5 * _log1p_exp(log_g) + x
+    if kind == "intrinsic":
+        return log_bf + 0.5 * least - np.log(np.pi) - log_g + 0.5 * x
     if kind == "zellner-siow":
         return log_bf + 0.5 * np.log(0.5 * n / np.pi) - 0.5 * x - 0.5 * n * np.exp(-x)
     return log_bf + np.log(0.5 * (a - 2.0) / n) + x - 0.5 * a * _log1p_exp(x - np.log(n))
 
 
-def posterior_nodes(kind: str, nu: float, n: float, a: float, k: int, u: Array) -> tuple[Array, Array, Array]:
-    """For every element of u [m], u = -log(1 - R²): log BF [m], and FINE nodes x = log g and weights [m, FINE] of the
+def _log_cch(a: float, b: float, s: float, x: Array) -> Array:
+    """log of the density of x = log g under CCH(a, b, s)."""
+    # Kummer's transformation, where the function itself would be a difference of large numbers
+    log_hyper = (
+        np.log(hyp1f1(a / 2, (a + b) / 2, -s / 2))
+        if s <= 0
+        else np.log(hyp1f1(b / 2, (a + b) / 2, s / 2)) - s / 2
+    )
+    return a / 2 * log_expit(-x) + b / 2 * log_expit(x) - s * expit(-x) / 2 - betaln(a / 2, b / 2) - log_hyper
+
+
+def posterior_nodes(
+    kind: str, nu: float, n: float, a: Parameters, k: int, u: Array
+) -> tuple[Array, Array, Array]:
+    """For every element of u [m], u = -log(1 - R²): log BF [m], and FINE nodes of log g and weights [m, FINE] of the
     posterior of g. Parameters are those of :func:`log_bayes_factor`."""
     return nodes_between(kind, nu, n, a, k, u, *where_large(kind, nu, n, a, k, u, DROP), FINE)
 
 
 def where_large(
-    kind: str, nu: float, n: float, a: float, k: int, u: Array, drop: float
+    kind: str, nu: float, n: float, a: Parameters, k: int, u: Array, drop: float
 ) -> tuple[Array, Array]:
-    """The lower and upper ends [m] of the interval of x = log g where the integrand is above exp(-drop) times its maximum."""
+    """The lower and upper ends [m] of the interval of x where the integrand is above exp(-drop) times its maximum."""
     n, a = _effective(kind, nu, n, a, k)
     u = u[:, None]
     # Initial bracket: below g = exp(-3) / (k + a), f' is almost 1 or more; above
     # g = exp(5) max(ν exp(u), n) it is almost -(k + a - 2) / 2.
-    low = np.full_like(u, -np.log(k + a) - 3.0 - 1.1 * drop)
-    high = np.maximum(u + np.log(nu), np.log(n)) + 5.0 + 2.2 * drop / (k + a - 2.0)
+    left, right, scale = _tails(kind, n, a)
+    low = np.full_like(u, -np.log(k + right) - 3.0 - 1.1 * drop / left)
+    high = np.maximum(u + np.log(nu), np.log(scale)) + 5.0 + 2.2 * drop / (k + right - 2.0)
     unit = np.linspace(0.0, 1.0, COARSE)
     for _ in range(ZOOMS):
         f = _log_integrand(kind, nu, n, a, k, u, low + (high - low) * unit)
@@ -145,9 +203,9 @@ def where_large(
 
 
 def nodes_between(
-    kind: str, nu: float, n: float, a: float, k: int, u: Array, low: Array, high: Array, points: int
+    kind: str, nu: float, n: float, a: Parameters, k: int, u: Array, low: Array, high: Array, points: int
 ) -> tuple[Array, Array, Array]:
-    """As :func:`posterior_nodes`, with `points` equally spaced nodes between given ends [m]."""
+    """As :func:`posterior_nodes`, with `points` nodes between given ends [m], equally spaced in x."""
     n, a = _effective(kind, nu, n, a, k)
     u, low, high = u[:, None], low[:, None], high[:, None]
     x = low + (high - low) * np.linspace(0.0, 1.0, points)
@@ -156,10 +214,11 @@ def nodes_between(
     weights = np.exp(f - top)
     total = np.sum(weights, axis=1, keepdims=True)
     log_bf = top + np.log(total * (high - low) / (points - 1))
-    return log_bf[:, 0], x, weights / total
+    least = _least(kind, n, a, k)
+    return log_bf[:, 0], x if least == -np.inf else np.logaddexp(least, x), weights / total
 
 
-def log_bayes_factor(kind: str, nu: float, n: float, a: float, k: int, r2: ArrayLike) -> Array:
+def log_bayes_factor(kind: str, nu: float, n: float, a: Parameters, k: int, r2: ArrayLike) -> Array:
     r"""Log Bayes factor of models with `k` columns against the null model, by quadrature.
 
     Parameters
@@ -167,7 +226,8 @@ def log_bayes_factor(kind: str, nu: float, n: float, a: float, k: int, r2: Array
     kind : one of ``KINDS``.
     nu : ν, the residual degrees of freedom of the null model, more than `k`; n - 1 with an intercept.
     n : the prior's n > 1, the number of observations; not used by hyper-g.
-    a : the prior's a > 2, at most n + 2 for hyper-g/n; not used by Zellner-Siow.
+    a : the prior's a > 2, at most n + 2 for hyper-g/n; (a, b, s) for CCH; the number k₀ of columns that all models have for robust and
+        intrinsic; not used by the others.
     k : number of columns; the Bayes factor of k = 0 is one.
     r2 : coefficients of determination in [0, 1), of any shape.
 
@@ -194,7 +254,7 @@ def log_bayes_factor(kind: str, nu: float, n: float, a: float, k: int, r2: Array
     return posterior_nodes(kind, nu, n, a, k, -np.log1p(-r2.ravel()))[0].reshape(r2.shape)
 
 
-def mixture_nodes(kind: str, nu: float, n: float, a: float, k: int, u: float) -> tuple[Array, Array]:
+def mixture_nodes(kind: str, nu: float, n: float, a: Parameters, k: int, u: float) -> tuple[Array, Array]:
     r"""Nodes and weights for expectations over the posterior of g within one model.
 
     The distribution is :math:`p(g \mid y, \gamma) \propto BF(g) \pi(g)` for a model with `k` columns and
@@ -222,7 +282,7 @@ def _span(nu: float, k: int) -> tuple[float, float, Array]:
     return centre, scale, np.sign(t) * (PER_LOG * np.log1p(np.abs(t)) + PER_UNIT * scale * np.abs(t))
 
 
-def _row(kind: str, nu: float, n: float, a: float, k: int, intervals: int) -> Array:
+def _row(kind: str, nu: float, n: float, a: Parameters, k: int, intervals: int) -> Array:
     """One row [1 + intervals, 14] of the table."""
     centre, scale, ends = _span(nu, k)
     w = np.linspace(ends[0], ends[1], intervals + 1)
@@ -261,7 +321,7 @@ def _row(kind: str, nu: float, n: float, a: float, k: int, intervals: int) -> Ar
     return row
 
 
-def mixture_table(kind: str, nu: float, n: float, a: float, k_from: int, k_to: int) -> Array:
+def mixture_table(kind: str, nu: float, n: float, a: Parameters, k_from: int, k_to: int) -> Array:
     """Tables of log BF over u = -log(1 - R²) for models with k_from, ..., k_to - 1 columns.
 
     Parameters are those of :func:`log_bayes_factor`. A row depends on its k but not on `k_from` and `k_to`,
@@ -306,18 +366,10 @@ def shrinkage_grid(slab: HyperG | HyperGN | ZellnerSiow | CCH, n: int) -> Array:
     x = np.linspace(*GRID_ENDS, round((GRID_ENDS[1] - GRID_ENDS[0]) / GRID_STEP) + 1)
     log_one_plus, share = _log1p_exp(x), expit(-x)
     if isinstance(slab, CCH):
-        a, b, s = slab.a, slab.b, slab.s
-        # Kummer's transformation, where the function itself would be a difference of large numbers
-        log_hyper = (
-            np.log(hyp1f1(a / 2, (a + b) / 2, -s / 2))
-            if s <= 0
-            else np.log(hyp1f1(b / 2, (a + b) / 2, s / 2)) - s / 2
-        )
-        log_prior = (
-            a / 2 * log_expit(-x) + b / 2 * log_expit(x) - s * share / 2 - betaln(a / 2, b / 2) - log_hyper
-        )
+        log_prior = _log_cch(slab.a, slab.b, slab.s, x)
     elif isinstance(slab, ZellnerSiow):
-        log_prior = 0.5 * np.log(0.5 * n / np.pi) - 0.5 * x - 0.5 * n * np.exp(-x)
+        scaled = n * slab.r**2
+        log_prior = 0.5 * np.log(0.5 * scaled / np.pi) - 0.5 * x - 0.5 * scaled * np.exp(-x)
     else:
         scale = 1.0 if isinstance(slab, HyperG) else float(n)
         log_prior = np.log(0.5 * (slab.a - 2.0) / scale) + x - 0.5 * slab.a * _log1p_exp(x - np.log(scale))

@@ -1,7 +1,9 @@
 """Priors on models, that is on which variables are in: p(γ)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from scipy.special import logsumexp
@@ -151,7 +153,132 @@ class BetaBinomial:
         return _draw_exchangeable(self, rng, p, max_size)
 
 
-ModelPrior = FixedInclusion | BetaBinomial
+class BySize:
+    """What priors share under which all models of the same size are equally probable, p(γ) = π(k)/C(p, k)."""
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        raise NotImplementedError
+
+    def inclusion(self, p: int) -> np.ndarray:
+        """Prior inclusion probability of each of p variables, shape (p,)."""
+        return np.full(p, self.size_distribution(p) @ np.arange(p + 1) / p)
+
+    def log_terms(self, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """(log odds of each variable, term by size): log p(γ) is their sum over γ, up to a constant. Shapes
+        (p,), (p + 1,)."""
+        sizes, i = self.log_sizes(p), np.arange(p)
+        return np.zeros(p), sizes - logsumexp(sizes) - _running_sums(np.log((p - i) / (i + 1)))
+
+    def log_constant(self, p: int, max_size: int | None = None) -> float:
+        """What must be added to the sum of ``log_terms`` to give the log of a probability."""
+        return _log_constant(cast(ModelPrior, self), p, max_size)
+
+    def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
+        """Prior probability of each model size 0 … p, shape (p + 1,)."""
+        return _size_distribution(cast(ModelPrior, self), p, max_size).copy()
+
+    def draw(self, rng: np.random.Generator, p: int, max_size: int | None = None) -> np.ndarray:
+        """The variables of one model drawn from the prior, sorted."""
+        return _draw_exchangeable(cast(ModelPrior, self), rng, p, max_size)
+
+
+@dataclass(frozen=True)
+class PoissonSize(BySize):
+    r"""The number of variables in the model has a Poisson distribution, cut off at the number there are: :math:`\pi(k) \propto m^k/k!`.
+
+    Models of the same size are equally probable. The size varies less than under ``BetaBinomial(size=m)``, and about as much as under
+    ``FixedInclusion(size=m)``, which it approaches if there are many variables. With `max_size` of the ``Problem`` it is R's
+    ``BAS::tr.poisson``.
+
+    Parameters
+    ----------
+    size : float
+        m, the expected number of variables before the distribution is cut off.
+
+    Examples
+    --------
+    >>> PoissonSize(size=1).size_distribution(3)
+    array([0.375 , 0.375 , 0.1875, 0.0625])
+    """
+
+    size: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", positive(self.size, "size", self))
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        return _running_sums(np.log(self.size) - np.log(np.arange(1, p + 1)))
+
+
+@dataclass(frozen=True)
+class Complexity(BySize):
+    r"""Complexity prior (Castillo, Schmidt-Hieber and van der Vaart 2015): :math:`\pi(k) \propto c^{-k} p^{-a k}`.
+
+    Every further variable costs a factor of c pᵃ, so that large models are improbable from the outset. It is for very many candidates of
+    which few matter: under it the posterior concentrates on the right variables if p grows with n. If p is small, or many variables
+    matter, it leaves variables out that other priors find.
+
+    Parameters
+    ----------
+    a : float
+        The power of p; 1 is usual, larger values are stricter.
+    c : float
+        A further factor for each variable.
+
+    Examples
+    --------
+    >>> Complexity().size_distribution(100)[:3].round(4).tolist()
+    [0.99, 0.0099, 0.0001]
+    """
+
+    a: float = 1.0
+    c: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "c"):
+            object.__setattr__(self, name, positive(getattr(self, name), name, self))
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
+        return -np.arange(p + 1) * (np.log(self.c) + self.a * np.log(p))
+
+
+@dataclass(frozen=True)
+class SizeDistribution(BySize):
+    r"""Any distribution of the number of variables in the model; models of the same size are equally probable.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        One positive number for each of the sizes 0, 1, 2, …; they need not sum to one. If they end before the number of variables, give the last size as
+        `max_size` of the ``Problem``.
+
+    Examples
+    --------
+    >>> SizeDistribution([1, 2, 1]).size_distribution(2)
+    array([0.25, 0.5 , 0.25])
+    """
+
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        weights = numbers(self.weights, "weights", self)
+        if isinstance(weights, float):
+            raise ArgumentTypeError("SizeDistribution: weights must be a list with one number for each size")
+        object.__setattr__(self, "weights", weights)
+
+    def log_sizes(self, p: int) -> np.ndarray:
+        """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,); −∞ for sizes that were not given."""
+        if len(self.weights) > p + 1:
+            raise DataError(
+                f"SizeDistribution: there are {len(self.weights)} weights, but {p} variables; give at most {p + 1}, for the sizes 0 to {p}"
+            )
+        return np.concatenate([np.log(self.weights), np.full(p + 1 - len(self.weights), -np.inf)])
+
+
+ModelPrior = FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution
 
 
 def _running_sums(steps: np.ndarray) -> np.ndarray:
@@ -166,6 +293,27 @@ def _log_size_weights(prior: ModelPrior, p: int, top: int) -> np.ndarray:
         return _log_symmetric_sums(log_odds, top)
     i = np.arange(top)
     return _running_sums(np.log((p - i) / (i + 1)) + log_odds[0]) + log_size[: top + 1]
+
+
+def log_sizes_given(
+    prior: ModelPrior, p: int, max_size: int | None, inside: Sequence[int], outside: Sequence[int]
+) -> np.ndarray:
+    """log prior probability of all models of each size 0 … p that have the variables `inside` and lack those `outside`, (p + 1,)."""
+    log_odds, log_size = prior.log_terms(p)
+    top = p if max_size is None else min(max_size, p)
+    most = min(top, p - len(outside)) - len(inside)
+    out = np.full(p + 1, -np.inf)
+    if most < 0:
+        return out
+    others = np.delete(log_odds, [*inside, *outside])
+    if (others == others[:1]).all():
+        i = np.arange(most)
+        sums = _running_sums(np.log((len(others) - i) / (i + 1)) + (others[0] if len(others) else 0.0))
+    else:
+        sums = _log_symmetric_sums(others, min(most, _most_of(prior, p)))
+    sizes = len(inside) + np.arange(len(sums))
+    out[sizes] = sums + log_odds[list(inside)].sum() + log_size[sizes] + prior.log_constant(p, max_size)
+    return out
 
 
 def _log_symmetric_sums(log_odds: np.ndarray, top: int) -> np.ndarray:
@@ -183,12 +331,18 @@ def _log_constant(prior: ModelPrior, p: int, max_size: int | None) -> float:
     return float(np.log1p(-prior.inclusion(p)).sum()) if isinstance(prior, FixedInclusion) else 0.0
 
 
+def _most_of(prior: ModelPrior, p: int) -> int:
+    """A size above which models have no mass in floating point: Bernstein's bound, if variables are independent."""
+    if not isinstance(prior, FixedInclusion):
+        return p
+    mean = prior.inclusion(p).sum()
+    return int(mean + 250 + np.sqrt(250**2 + 1500 * mean)) + 1
+
+
 @lru_cache(maxsize=16)
 def _size_distribution(prior: ModelPrior, p: int, max_size: int | None) -> np.ndarray:
     top = p if max_size is None else min(max_size, p)
-    if isinstance(prior, FixedInclusion):  # Bernstein's bound: larger models have no mass in floating point
-        mean = prior.inclusion(p).sum()
-        top = min(top, int(mean + 250 + np.sqrt(250**2 + 1500 * mean)) + 1)
+    top = min(top, _most_of(prior, p))
     weights = _log_size_weights(prior, p, top)
     out = np.zeros(p + 1)
     out[: top + 1] = np.exp(weights - weights.max())
@@ -243,7 +397,17 @@ def check_model_prior(prior: object) -> ModelPrior:
     """`prior`, or a TypeError that names the choices."""
     if not isinstance(prior, ModelPrior):
         raise ArgumentTypeError(
-            f"model_prior must be FixedInclusion(...) or BetaBinomial(...); got {prior!r}. "
+            f"model_prior must be one of {', '.join(kind.__name__ for kind in ModelPrior.__args__)}; got {prior!r}. "
             "Write for example model_prior=BetaBinomial(size=5)"
         )
     return prior
+
+
+def check_sizes(prior: object, p: int, max_size: int) -> None:
+    """DataError if a prior gives no probability to sizes that are possible."""
+    if isinstance(prior, SizeDistribution) and len(prior.weights) < min(p, max_size) + 1:
+        last = len(prior.weights) - 1
+        raise DataError(
+            f"SizeDistribution: there are weights for the sizes 0 to {last}, but models may have {min(p, max_size)} variables; give "
+            f"max_size={last} too"
+        )

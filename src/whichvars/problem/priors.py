@@ -12,6 +12,7 @@ import numpy as np
 
 from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 
 # outside this range a sum or a reciprocal may overflow
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300
@@ -67,6 +68,10 @@ LIANG = (
 ZELLNER = (
     "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
     "distributions. In Bayesian Inference and Decision Techniques, 233–243."
+)
+ZELLNER_SIOW = (
+    "Zellner, A. and Siow, A. (1980). Posterior odds ratios for selected regression hypotheses. In Bayesian Statistics: Proceedings of the "
+    "First International Meeting, 585–603."
 )
 GEORGE = (
     "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
@@ -214,21 +219,36 @@ class HyperGN:
 
 @dataclass(frozen=True)
 class ZellnerSiow:
-    r"""Zellner–Siow (JZS) prior: a g-prior with :math:`g \sim \mathrm{InvGamma}(1/2, n/2)`, a multivariate
+    r"""Zellner–Siow (JZS) prior: a g-prior with :math:`g \sim \mathrm{InvGamma}(1/2, n r^2/2)`, a multivariate
     Cauchy on β.
+
+    Parameters
+    ----------
+    r : float
+        Scale of the Cauchy distribution, in units of the noise standard deviation per standard deviation of a column: 1 is the prior of
+        Zellner and Siow (1980). R's ``BayesFactor::regressionBF`` uses √2/4 ("medium"), ½ ("wide") or √2/2 ("ultrawide").
 
     Examples
     --------
-    >>> ZellnerSiow()
-    ZellnerSiow()
+    >>> ZellnerSiow(), ZellnerSiow(r=0.5)
+    (ZellnerSiow(), ZellnerSiow(r=0.5))
     """
 
+    r: float = 1.0
     code: ClassVar = evidence.MIXTURE  # formula in the kernels
-    references: ClassVar = (LIANG,)
+    references: ClassVar = (ZELLNER_SIOW, LIANG)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "r", positive(self.r, "r", self))
+        if not 0.05 <= self.r <= 100:
+            raise DataError(f"ZellnerSiow: r must lie between 0.05 and 100, not {self.r:g}; 1 is usual")
+
+    def __repr__(self) -> str:
+        return "ZellnerSiow()" if self.r == 1 else f"ZellnerSiow(r={self.r})"
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
-        return "Coefficients had the Zellner–Siow prior."
+        return f"Coefficients had the Zellner–Siow prior{'' if self.r == 1 else f' with scale r = {self.r:.4g}'}."
 
 
 @dataclass(frozen=True)
@@ -237,7 +257,7 @@ class CCH:
 
     .. math:: \pi(u) \propto u^{a/2 - 1} (1 - u)^{b/2 - 1} e^{-s u/2}, \qquad 0 < u < 1.
 
-    ``CCH(a - 2, 2)`` is ``HyperG(a)``. It is R's ``BAS::CCH(alpha, beta, s)``. Only for responses that are not Gaussian.
+    ``CCH(a - 2, 2)`` is ``HyperG(a)``. It is R's ``BAS::CCH(alpha, beta, s)``.
 
     Parameters
     ----------
@@ -312,7 +332,9 @@ class BIC:
         return "Marginal likelihoods were approximated by the Bayesian information criterion."
 
 
-Slab = IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | LocalEmpiricalBayes | BIC
+Slab = (
+    IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | BetaPrime | Robust | Intrinsic | LocalEmpiricalBayes | BIC
+)  # fmt: skip
 
 # --- noise: p(σ²)
 # ------------------------------------------------------------------------------------------------------
@@ -400,7 +422,7 @@ def check_slab_with_noise(slab: Slab, noise: Noise) -> None:
         raise DataError(
             "BIC has no prior on the noise variance; use noise=Jeffreys(), or a slab such as GPrior('n')"
         )
-    if isinstance(slab, (HyperG, HyperGN, ZellnerSiow)) and isinstance(noise, KnownVariance):
+    if slab.code == evidence.MIXTURE and isinstance(noise, KnownVariance):
         raise DataError(
             f"{slab} is available for an unknown noise variance only; with noise={noise} use IndependentNormal, GPrior, "
             "LocalEmpiricalBayes or BIC"

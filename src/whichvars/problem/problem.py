@@ -29,13 +29,16 @@ from whichvars.problem.arguments import (
     check_rows,
     count,
     listed,
+    read_covariates,
     read_root_weights,
+    refuse_covariates_of_moments,
     response_name,
     variable_labels,
     warn_of_excluded,
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.evaluating import NamedModels
 from whichvars.problem.families import (
     Gaussian,
     check_arguments_with_family,
@@ -50,7 +53,6 @@ from whichvars.problem.fitting import (
     with_coordinates,
 )
 from whichvars.problem.flat import flat_basis, flat_part, scaled_response
-from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.from_moments import (
     duplicates_in_gram,
     find_response,
@@ -58,7 +60,7 @@ from whichvars.problem.from_moments import (
     reduce_moments,
 )
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
-from whichvars.problem.model_priors import ModelPrior, check_model_prior, default_model_prior
+from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
     Jeffreys,
@@ -81,7 +83,7 @@ GRAM_BYTES = 512 << 20
 MOST_IN_GRAM = 1024
 
 
-class Problem(ForKernels):
+class Problem(NamedModels):
     r"""The data and the priors of a variable selection problem: which of these variables explain y?
 
     .. math:: y = \alpha 1 + Z\delta + X_\gamma \beta_\gamma + \varepsilon, \qquad
@@ -111,11 +113,11 @@ class Problem(ForKernels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``CCH`` is for these families alone.
-    model_prior : FixedInclusion or BetaBinomial
+        σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
+    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity or SizeDistribution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
@@ -123,6 +125,10 @@ class Problem(ForKernels):
         "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For the independent slab.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
+    covariates : array or DataFrame, shape (n, q)
+        More columns that are in every model, beside X: age, sex and principal components beside genotypes, for instance. They
+        are numbers, and X can have any form but statistics. What is said of `always_include` holds for them too; for new
+        rows, give ``(X, covariates)`` where X is asked for.
     weights : array, shape (n,)
         Precision weights: observation i has variance σ²/w_i. If the family is not Gaussian, they multiply the log likelihoods
         of the rows: a weight of 2 is the same row twice. Rows of weight 0 are left out.
@@ -171,6 +177,9 @@ class Problem(ForKernels):
     (False, True)
     """
 
+    # of problems without them, among them those that earlier versions saved
+    covariate_names: Sequence[str] = ()
+
     def __init__(
         self,
         X: Any,
@@ -184,6 +193,7 @@ class Problem(ForKernels):
         noise: Noise | None = None,
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
+        covariates: Any = None,
         weights: Any = None,
         max_size: int | None = None,
         names: Sequence[str] | None = None,
@@ -207,9 +217,12 @@ class Problem(ForKernels):
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_max_size(max_size)
         self.scale = scale
+        self.response = y if isinstance(y, str) else response_name(y)
+        self.rows_left_out, self.weighted = 0, False
         self.engine: Literal["gram", "columns"] = "gram"
         self.surrogate_gram = False
         if isinstance(X, Moments):
+            refuse_covariates_of_moments(covariates)
             with threadpool_limits(limits=1, user_api="blas"):
                 moments = moments_for_problem(X, weights, names, engine)
                 products, parents = self._read_moments(moments, y, always_include, groups, heredity)
@@ -221,7 +234,8 @@ class Problem(ForKernels):
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")
-        check_same_rows(n, X, y=y, weights=weights, **({} if offset is None else {"offset": offset}))
+        beside = {"offset": offset, "covariates": covariates}
+        check_same_rows(n, X, y=y, weights=weights, **{k: v for k, v in beside.items() if v is not None})
         root_weights = read_root_weights(weights, n)
         used = root_weights > 0
         read = None if isinstance(self.family, Gaussian) else read_rows(self.family, y, offset, used)
@@ -229,12 +243,18 @@ class Problem(ForKernels):
         if not used.all():
             reader.keep_rows(used)
             root_weights = root_weights[used]
+        self.rows_left_out = n - len(root_weights)
+        self.weighted = bool(np.ptp(root_weights) > 0) if len(root_weights) else False
         self.n = len(root_weights)
         check_rows(self.n, " of positive weight" * (not used.all()))
         always, labels = self._read_always(always_include, groups, column_names)
+        self.covariate_names, covariate_values = read_covariates(covariates, column_names, used)
 
         with threadpool_limits(limits=1, user_api="blas"):  # so that results are the same on every machine
-            always_values = reader.take(always, root_weights**2)
+            always_values = np.column_stack([reader.take(always, root_weights**2), covariate_values])
+            # covariates are counted as columns behind those of X
+            always += range(n_columns, n_columns + len(self.covariate_names))
+            self.always_names += self.covariate_names
             basis = flat_basis(always_values, root_weights)
             self.nu = check_degrees(self.n, basis.shape[1], len(always))
             if read is not None and not isinstance(self.family, Gaussian):
@@ -318,7 +338,7 @@ class Problem(ForKernels):
     ) -> Any:
         """Set the names of the columns; returns the parents under heredity."""
         self.columns_used = [column_names[i] for i in self._column_index]
-        self.all_columns, self.has_names = column_names, has_names
+        self.all_columns, self.has_names = [*column_names, *self.covariate_names], has_names
         variables = list(dict.fromkeys(labels[i] for i in candidates))
         self._all_variables = len(variables)
         return read_heredity(heredity, variables, self.names, self.always_names)
@@ -342,6 +362,7 @@ class Problem(ForKernels):
             given if parents is None else given_parents(given, parents)
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
+        check_sizes(given, self.p, self.max_size)
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
@@ -435,6 +456,7 @@ class Problem(ForKernels):
         if model_prior is not None:
             prior = check_model_prior(model_prior)
             prior = without_excluded(prior, self._variable_index, self._all_variables)
+            check_sizes(prior, self.p, self.max_size)
             old = self.model_prior
             new.model_prior = (
                 given_parents(prior, old.parents) if isinstance(old, ConditionalPrior) else prior

@@ -11,7 +11,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
-from whichvars.problem import families, model_priors, priors
+from whichvars.problem import families, mixture_priors, model_priors, priors
 from whichvars.problem.fitting import FitData
 from whichvars.problem.flat import FlatPart
 from whichvars.problem.heredity import ConditionalPrior
@@ -19,7 +19,7 @@ from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
     cls
-    for module in (priors, model_priors, families)
+    for module in (priors, mixture_priors, model_priors, families)
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )

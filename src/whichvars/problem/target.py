@@ -11,9 +11,11 @@ from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
 from whichvars.problem.flat import LARGEST_SQUARE
 from whichvars.problem.heredity import ConditionalPrior
-from whichvars.problem.mixtures import mixture_table
+from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
+from whichvars.problem.mixtures import Parameters, mixture_table
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import (
+    CCH,
     GPrior,
     HyperG,
     HyperGN,
@@ -26,7 +28,10 @@ from whichvars.problem.priors import (
     per_variable,
 )
 
-MIXTURES = {HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow"}
+MIXTURES = {
+    HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow", CCH: "cch", BetaPrime: "beta-prime", Robust: "robust",
+    Intrinsic: "intrinsic",
+}  # fmt: skip
 # yᵀy/(2σ²) above which rounding errors of log marginal likelihoods exceed about 0.001
 SHARPEST = 1e12
 
@@ -123,14 +128,25 @@ def as_compiled(target: Target, offsets: np.ndarray) -> Target:
     )
 
 
-def with_mixture_rows(target: Target, slab: Slab, columns: int) -> Target:
-    """The target, with a table for models of up to `columns` columns if the slab is a mixture of g-priors."""
+def mixture_law(slab: Slab, rows: float, common: int) -> tuple[str, float, Parameters]:
+    """The kind of a mixture of g-priors, its n and its other parameters (see mixtures.py), where all models have `common` columns."""
+    kind = MIXTURES[type(slab)]
+    if isinstance(slab, ZellnerSiow):
+        return kind, rows * slab.r**2, 3.0
+    if isinstance(slab, CCH):
+        return kind, rows, (slab.a, slab.b, slab.s)
+    return kind, rows, slab.a if isinstance(slab, (HyperG, HyperGN)) else float(common)
+
+
+def with_mixture_rows(target: Target, slab: Slab, columns: int, common: int) -> Target:
+    """The target, with a table for models of up to `columns` columns if the slab is a mixture of g-priors. All models have `common` columns
+    besides."""
     kind, table = MIXTURES.get(type(slab)), target.slab.table
     rows = min(columns, target.slab.max_columns) + 1
     if kind is None or len(table) >= rows or target.slab.code == BY_FIT:
         return target
     start = len(table) if table.shape[1] > 1 else 0
-    a = getattr(slab, "a", 3.0)
-    more = mixture_table(kind, target.slab.nu, target.slab.rows, a, start, rows)
+    kind, n, a = mixture_law(slab, target.slab.rows, common)
+    more = mixture_table(kind, target.slab.nu, n, a, start, rows)
     table = np.ascontiguousarray(np.concatenate([table[:start], more]) if start else more)
     return target._replace(slab=target.slab._replace(table=table))

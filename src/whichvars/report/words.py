@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.explaining import trust
 from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.posterior import Posterior
@@ -90,6 +91,11 @@ def stand_ins(posterior: Posterior) -> list[tuple[list[str], float, float]]:
 
 def answer(posterior: Posterior) -> str:
     """The result in a sentence. If it should not be trusted, this is said first, and the numbers are not interpreted."""
+    given = "" if posterior.condition is None else f"Given {condition_words(posterior.condition)}: "
+    return given + _answer(posterior)
+
+
+def _answer(posterior: Posterior) -> str:
     levels, sets, opinion = by_level(posterior), stand_ins(posterior), verdict(posterior)
     if not opinion.sound:
         return f"{opinion.clause}. {_so_far(levels)}."

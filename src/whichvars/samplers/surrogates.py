@@ -123,7 +123,7 @@ def found_neighbourhoods(problem: Problem) -> list[tuple[float, tuple[int, ...]]
     modes = find_modes(view)
     if view is problem:
         return [(mode.log_mass, tuple(mode.members.tolist())) for mode in modes]
-    found = []
+    corrected = []
     capacity, memo = view.first_capacity(), new_memo(0)
     for mode in modes:
         try:
@@ -131,5 +131,5 @@ def found_neighbourhoods(problem: Problem) -> list[tuple[float, tuple[int, ...]]
         except DataError:  # it has no mass
             continue
         correction = float(chain.floats[LOG_MARGINAL] - chain.floats[SURROGATE])
-        found.append((mode.log_mass + correction, tuple(mode.members.tolist())))
-    return sorted(found, reverse=True)
+        corrected.append((mode.log_mass + correction, tuple(mode.members.tolist())))
+    return sorted(corrected, reverse=True)

@@ -43,6 +43,7 @@ from whichvars._kernels.scan.rate_table import ENTRIES, RateTable
 from whichvars.data import storage
 from whichvars.errors import ArgumentTypeError, CheckpointWarning, DataError, OutputError
 from whichvars.problem import saving
+from whichvars.problem.for_kernels import NOT_KNOWN_BEFORE
 from whichvars.problem.problem import Problem
 from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget
 
@@ -99,7 +100,8 @@ def layout() -> str:
 
 def problem_fingerprint(problem: Problem) -> str:
     """SHA-256 of a problem, without the table that is kept for speed and extended as models grow."""
-    state = problem.__getstate__()
+    # what only descriptions need does not make it another problem
+    state = {name: value for name, value in problem.__getstate__().items() if name not in NOT_KNOWN_BEFORE}
     target = state["_target"]
     slab = target.slab._replace(table=np.zeros((0, 0, 0)))
     return storage.digest_of({**state, "_target": target._replace(slab=slab)}, saving.CLASSES)

@@ -115,6 +115,10 @@ def extend(
         raise ArgumentTypeError(f"extend takes a Posterior, not {type(posterior).__name__}")
     if posterior.models.exact:
         raise DataError("this posterior is exact: there is nothing to extend")
+    if posterior.reweighting_ess is not None:
+        raise DataError(
+            "this posterior was made from a run by reweight() or given(), and would not be extended as such; extend that run, and then ask again"
+        )
     directory = posterior.settings.get("checkpoint")
     if directory is None:
         raise DataError(

@@ -132,16 +132,16 @@ def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, f
     """The chains' tables put together: members → log marginal, log prior, share of the draws."""
     floor = max(float(t.threshold[0]) for t in tallies)
     total = max(sum(int(t.ints[NOW]) for t in tallies), 1)
-    found: dict[tuple[int, ...], tuple[float, float, float]] = {}
+    models: dict[tuple[int, ...], tuple[float, float, float]] = {}
     for tally in tallies:
         weights = model_weights(tally).tolist()
         for e, weight in enumerate(weights):
             marginal, prior = tally.model_values[e].tolist()
             if marginal + prior > floor:
                 key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
-                before = found.get(key, (marginal, prior, 0.0))
-                found[key] = (*before[:2], before[2] + weight / total)
-    return found, floor
+                before = models.get(key, (marginal, prior, 0.0))
+                models[key] = (*before[:2], before[2] + weight / total)
+    return models, floor
 
 
 class KnownModels(NamedTuple):
@@ -158,12 +158,12 @@ def known_models(tallies: list[Tally]) -> KnownModels | None:
     With K fixed beforehand, E[share of draws in K] = Σ_K p(y, γ) / p(y): the quotient of the two estimates the evidence.
     Chains that know different models are put together as Σ share / Σ mass.
     """
-    parts = [part for part in map(_longest_stage, tallies) if part is not None]
-    if not parts:
+    chains = [chain for chain in map(_longest_stage, tallies) if chain is not None]
+    if not chains:
         return None
-    share = float(np.mean([part.share for part in parts]))
-    log_mass = float(logsumexp([part.log_mass for part in parts]) - np.log(len(parts)))
-    return KnownModels(log_mass, share, sum(part.draws for part in parts))
+    share = float(np.mean([chain.share for chain in chains]))
+    log_mass = float(logsumexp([chain.log_mass for chain in chains]) - np.log(len(chains)))
+    return KnownModels(log_mass, share, sum(chain.draws for chain in chains))
 
 
 def _longest_stage(tally: Tally) -> KnownModels | None:
@@ -184,21 +184,21 @@ def _longest_stage(tally: Tally) -> KnownModels | None:
 
 def _trace(run: Run, replicate: int) -> pd.DataFrame:
     """Thinned model size and log posterior (up to a constant) by chain."""
-    parts = []
-    for chain, unit in enumerate(run.units):
-        n, thin = int(unit.tally.ints[RECORDS]), int(unit.tally.ints[THIN])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "replicate": replicate,
-                    "chain": chain,
-                    "iteration": thin * np.arange(1, n + 1),
-                    "size": unit.tally.record_size[:n],
-                    "log_posterior": unit.tally.record_values[:n].sum(axis=1),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    tallies = [unit.tally for unit in run.units]
+    lengths = [int(t.ints[RECORDS]) for t in tallies]
+    return pd.DataFrame(
+        {
+            "replicate": np.full(sum(lengths), replicate),
+            "chain": np.repeat(np.arange(len(tallies)), lengths),
+            "iteration": np.concatenate(
+                [int(t.ints[THIN]) * np.arange(1, n + 1) for t, n in zip(tallies, lengths)]
+            ),
+            "size": np.concatenate([t.record_size[:n] for t, n in zip(tallies, lengths)]),
+            "log_posterior": np.concatenate(
+                [t.record_values[:n].sum(axis=1) for t, n in zip(tallies, lengths)]
+            ),
+        }
+    )
 
 
 def _records(run: Run) -> sparse.csr_array:
@@ -270,11 +270,13 @@ def combine_rao_blackwell(
     """PIPs by Rao–Blackwell sums and their Monte Carlo errors; None unless every replicate has them, and most chains
     where these have sums of their own. `moved` says which variables came and went."""
     averages = [e.rao_blackwell for e in estimates]
-    parts = [part for part in averages if part is not None]
-    if len(parts) < len(averages) or chains_are_empty(parts):
+    replicates = [replicate for replicate in averages if replicate is not None]
+    if len(replicates) < len(averages) or chains_are_empty(replicates):
         return None
-    means, variances = (np.array([getattr(part, name) for part in parts]) for name in ("pip", "variance"))
-    return _combine_equally(means, variances, min(part.degrees for part in parts), moved)
+    means, variances = (
+        np.array([getattr(replicate, name) for replicate in replicates]) for name in ("pip", "variance")
+    )
+    return _combine_equally(means, variances, min(replicate.degrees for replicate in replicates), moved)
 
 
 def _combine_equally(
@@ -337,18 +339,23 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
     if averaged is not None:
-        parts = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-        if all(part.visited is not None and part.visited.sum() > 0 for part in parts):
-            degrees = min(part.degrees for part in parts)
-            pip, mcse = _combine_equally(*mix_with_visits(parts), degrees, moved)
+        replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+        if all(replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates):
+            degrees = min(replicate.degrees for replicate in replicates)
+            pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
             # what a replicate says by itself does not depend on the others
-            means, variances = (np.concatenate(x) for x in zip(*(mix_with_visits([part]) for part in parts)))
-        elif parts[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
+            means, variances = (
+                np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
+            )
+        elif replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
             pass  # too few scans to tell how accurate their average is
         elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
             pip, mcse = averaged
-            means, variances = np.array([r.pip for r in parts]), np.array([r.variance for r in parts])
-            degrees = min(part.degrees for part in parts)
+            means, variances = (
+                np.array([r.pip for r in replicates]),
+                np.array([r.variance for r in replicates]),
+            )
+            degrees = min(replicate.degrees for replicate in replicates)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 

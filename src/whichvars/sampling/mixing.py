@@ -11,16 +11,16 @@ LEAST_APART = 2e-3  # difference between two estimates of a PIP that nobody mind
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
-def chains_are_empty(parts: Sequence[RaoBlackwell]) -> bool:
+def chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
     """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves."""
-    weights = [part.weights for part in parts if part.weights is not None]
+    weights = [replicate.weights for replicate in replicates if replicate.weights is not None]
     if not weights:
         return False
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
 
-def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
+def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
     """Each replicate's PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have
     both, and their variances: (replicates, p) each.
 
@@ -36,12 +36,14 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     estimates, less the variance of the shares, is taken for the variance of the variable's conditional probabilities if that is larger.
     And errors are those of ``with_two_more``.
     """
-    visited = [_known(part.visited) for part in parts]
-    shares, spread_of_shares = zip(*(ratio(_known(part.visits), n) for part, n in zip(parts, visited)))
-    if chains_are_empty(parts):
+    visited = [_known(replicate.visited) for replicate in replicates]
+    shares, spread_of_shares = zip(
+        *(ratio(_known(replicate.visits), n) for replicate, n in zip(replicates, visited))
+    )
+    if chains_are_empty(replicates):
         return np.array(shares), np.array([_variance(x, n) for x, n in zip(spread_of_shares, visited)])
-    weights = [_known(part.weights) for part in parts]
-    averages, spread = zip(*(ratio(_known(part.sums), w) for part, w in zip(parts, weights)))
+    weights = [_known(replicate.weights) for replicate in replicates]
+    averages, spread = zip(*(ratio(_known(replicate.sums), w) for replicate, w in zip(replicates, weights)))
     mean = np.mean(averages, axis=0)
     # a share of draws that happens not to vary is no better known than by so many independent draws
     independent = mean * (1 - mean) / sum(n.sum() for n in visited)
@@ -52,7 +54,7 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-    least_share, few = _by_difference(parts, mean, np.mean(shares, axis=0), spread_of_shares)
+    least_share, few = _by_difference(replicates, mean, np.mean(shares, axis=0), spread_of_shares)
     share = np.maximum(share, least_share)
     means = [a + share * (s - a) for a, s in zip(averages, shares)]
     mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
@@ -63,14 +65,16 @@ def mix_with_visits(parts: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarr
 
 
 def _by_difference(
-    parts: Sequence[RaoBlackwell],
+    replicates: Sequence[RaoBlackwell],
     average: np.ndarray,
     share: np.ndarray,
     spread_of_shares: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much shares of draws must count at least by how far they are from averages of few scans, and where scans are few; (p,) each."""
-    one_scan = sum(1 / max(part.scans, 1) for part in parts) / len(parts) ** 2  # replicates count equally
-    draws = sum(float(_known(part.visited).sum()) for part in parts)
+    one_scan = (
+        sum(1 / max(replicate.scans, 1) for replicate in replicates) / len(replicates) ** 2
+    )  # replicates count equally
+    draws = sum(float(_known(replicate.visited).sum()) for replicate in replicates)
     one_draw = share * (1 - share)
     noise = np.maximum(_mean_square(spread_of_shares), one_draw / draws)
     few = (one_draw * one_scan > noise) & (draws * one_scan > DRAWS_PER_SCAN)

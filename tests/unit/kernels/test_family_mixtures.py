@@ -203,7 +203,6 @@ def test_refused_by_name():
     for arguments, words in (
         ({"slab": wv.LocalEmpiricalBayes()}, r'LocalEmpiricalBayes\(\) is available for family=Poisson\(\) with evidence="bas" alone'),
         ({"slab": wv.HyperG(), "family": "negative-binomial"}, r"HyperG\(a=3.0\) and an unknown dispersion cannot both"),
-        ({"slab": wv.CCH(), "family": "gaussian"}, r"CCH\(a=1.0, b=2.0, s=0.0\) is for responses that are not Gaussian"),
         ({"evidence": "bas"}, r"for g-priors, their mixtures and BIC; with slab=IndependentNormal\(g=1.0\)"),
     ):  # fmt: skip
         with pytest.raises(DataError, match=words):

@@ -85,7 +85,7 @@ def test_what_does_not_depend_on_the_family():
     assert "Poisson regression" in posterior.methods()
     assert "noise" not in posterior.methods()
     assert "8 models were looked at" in posterior.explain()
-    assert posterior.given(include="a").loc["a", "pip"] == pytest.approx(1)
+    assert posterior.given(include="a").inclusion_probabilities["a"] == pytest.approx(1)
     both = posterior.sensitivity(g=[0.5, 2.0], prior_size=[1.0, 1.5])
     own = both.loc[(2.0, 1.5)]
     np.testing.assert_allclose(

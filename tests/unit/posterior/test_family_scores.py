@@ -514,5 +514,5 @@ def test_other_priors_and_files(name, tmp_path):
     pd.testing.assert_frame_equal(loaded.loo(), posterior.loo(), check_exact=True)
     pd.testing.assert_frame_equal(loaded.draw(5), posterior.draw(5), check_exact=True)
     assert loaded.explain() == posterior.explain()
-    assert posterior.given(exclude="a").loc["a", "pip"] == 0
+    assert posterior.given(exclude="a").inclusion_probabilities["a"] == 0
     assert len(posterior.sensitivity(g=[1.0, 2.0], prior_size=[1.0])) == 2

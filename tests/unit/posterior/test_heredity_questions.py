@@ -73,9 +73,9 @@ def test_sensitivity_keeps_a_prior_that_differs_between_variables():
 
 def test_children_are_out_without_their_parents():
     posterior = wv.exact(problem())
-    without = posterior.given(exclude="a")["pip"]
+    without = posterior.given(exclude="a").inclusion_probabilities
     assert without["a:b"] == without["a:b:c"] == 0
-    inside = posterior.given(include="a:b:c")["pip"]
+    inside = posterior.given(include="a:b:c").inclusion_probabilities
     assert (inside[["a", "b", "c", "a:b", "b:c"]] > 1 - 1e-12).all()
 
 

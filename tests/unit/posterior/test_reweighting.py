@@ -244,10 +244,10 @@ def test_given_is_bayes_rule(sampled):
     want = share @ reference.masks / share.sum()
     found = exact.given(include="x1", exclude=["x4", 6])
     names = exact.problem.names
-    np.testing.assert_allclose(found.loc[names, "pip"], want, rtol=1e-9, atol=1e-12)
-    assert found.attrs["probability"] == pytest.approx(share.sum(), rel=1e-9)
-    np.testing.assert_array_equal(found.loc[names, "pip_before"], exact.pip)
-    rough = run.given(include="x1", exclude=["x4", 6]).loc[names]
+    np.testing.assert_allclose(found.pip, want, rtol=1e-9, atol=1e-12)
+    assert found.condition.probability == pytest.approx(share.sum(), rel=1e-9)
+    np.testing.assert_array_equal(found.summary().loc[names, "pip_before"], exact.pip)
+    rough = run.given(include="x1", exclude=["x4", 6]).summary(coefficients=False).loc[names]
     free = [j for j in range(8) if j not in (1, 4, 6)]
     score = ((rough["pip"] - want) / rough["mcse"]).iloc[free]
     assert np.abs(score).max() < 4

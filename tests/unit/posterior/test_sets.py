@@ -1,11 +1,15 @@
 """Questions about sets of variables, against sums over all models."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import whichvars as wv
 from support.paired import make_paired, model_priors
 from whichvars.errors import DataError
+from whichvars.posterior.jointness import pair_table
+from whichvars.posterior.models import KeptModels
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,69 @@ def test_jointness(pair):
     np.testing.assert_allclose(found.iloc[:4], [both, one, other, neither], rtol=1e-9)
     assert found["jointness"] == pytest.approx(both / (both + one + other))
     assert found["log_odds_ratio"] == pytest.approx(np.log(both * neither / one / other))
+
+
+def test_published_measures(pair):
+    """Strachan's, and Hofmarcher et al.'s from the definition with pseudo-probabilities of one half."""
+    posterior, reference = pair
+    first, second = reference.masks[:, 0], reference.masks[:, 2]
+    cells = [first & second, first & ~second, second & ~first, ~first & ~second]
+    both, one, other, neither = (reference.probabilities @ c for c in cells)
+    found = posterior.jointness(0, 2)
+    log_odds = np.log(both * neither / one / other)
+    marginals = reference.probabilities @ first, reference.probabilities @ second
+    assert found["strachan"] == pytest.approx(marginals[0] * marginals[1] * log_odds)
+    assert found["jointness_odds"] == pytest.approx(both / (one + other))
+    with_half = [p + 0.5 for p in (both, one, other, neither)]
+    along, across = with_half[0] * with_half[3], with_half[1] * with_half[2]
+    assert found["yule_q"] == pytest.approx((along - across) / (along + across - 0.5))
+
+
+def test_all_pairs(pair):
+    posterior, reference = pair
+    matrix = posterior.joint_inclusion(range(6))
+    inside = reference.masks.astype(float)
+    want = inside.T @ (reference.probabilities[:, None] * inside)
+    np.testing.assert_allclose(matrix, want, rtol=1e-9)
+    table = posterior.joint_pairs(range(6))
+    assert len(table) == 15
+    assert table["yule_q"].is_monotonic_decreasing
+    for (a, b), row in table.iterrows():
+        np.testing.assert_allclose(row, posterior.jointness(a, b), rtol=1e-9, atol=1e-12)
+        q, error = posterior.joint_inclusion([a, b], "yule_q", return_mcse=True)
+        assert q.loc[a, b] == q.loc[b, a] == pytest.approx(row["yule_q"])
+        assert np.isnan(q.loc[a, a])
+        assert error.loc[a, b] == 0
+    with pytest.raises(DataError, match="measure must be"):
+        posterior.joint_inclusion(measure="phi")
+    with pytest.raises(DataError, match="no pairs of fewer than two"):
+        posterior.joint_pairs(["x1"])
+    assert len(posterior.joint_pairs()) >= 1
+
+
+def test_errors_are_derivatives_times_differences_between_replicates():
+    """Of every measure, by moving the weights a little towards those of a replicate."""
+    posterior = wv.sample(
+        make_paired("g-prior", columns=6).problem(), wv.AddDeleteSwap(), draws=4000, seed=3, progress=False
+    )
+    kept, step = posterior.kept, 1e-6
+    now = posterior.jointness(0, 3)
+    names = [name for name in now.index if not name.endswith("_mcse")]
+    moved = []
+    for weight in kept.by_replicate:
+        nearer = replace(kept, weight=(1 - step) * kept.weight + step * weight)
+        moved.append((replace(posterior, kept=nearer).jointness(0, 3)[names] - now[names]) / step)
+    want = np.std(moved, axis=0, ddof=1) / np.sqrt(len(moved))
+    np.testing.assert_allclose(now[[f"{name}_mcse" for name in names]], want, rtol=1e-3)
+
+
+def test_pairs_that_are_never_apart_or_never_together():
+    kept = KeptModels.of({(0, 1): 0.5, (): 0.5})
+    table = pair_table(kept, [0], [1], ["a", "b"], exact=True)
+    assert table["yule_q"].item() == 1
+    apart = pair_table(KeptModels.of({(0,): 0.3, (1,): 0.7}), [0], [1], ["a", "b"], exact=True)
+    assert apart["yule_q"].item() == pytest.approx(-1)
+    assert apart["jointness"].item() == 0
 
 
 def test_a_variable_with_itself(pair):

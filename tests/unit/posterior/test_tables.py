@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ import whichvars as wv
 import whichvars.samplers
 from support.averages import components, moments
 from support.paired import SLABS, make_paired, model_priors
+from whichvars.errors import DataError
 from whichvars.posterior import methods
+from whichvars.posterior.bibliography import bibtex
 from whichvars.posterior.tables import escape
+from whichvars.problem.priors import Slab
 from whichvars.sampling import choosing
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
@@ -117,6 +121,75 @@ def test_latex(run):
     assert whole.count(r" \\") == 42
     exact = wv.exact(make_paired("g-prior").problem()).to_latex()
     assert "MCSE" not in exact
+
+
+def test_latex_with_chosen_columns():
+    posterior = wv.exact(make_paired("g-prior", columns=6, groups=[[0], [1, 4], [2], [3, 5]]).problem())
+    columns = ["pip", "mean_included", "lower", "upper", "mcse"]
+    lines = posterior.to_latex(columns=columns, digits=3).splitlines()
+    assert lines[2] == r"Variable & PIP & Mean if in & Lower & Upper & MCSE \\"
+    table = posterior.coefficients()
+    rows = {line.split(" & ")[0]: line.removesuffix(r" \\").split(" & ")[1:] for line in lines[4:8]}
+    assert rows["v0"][1].strip("$") == f"{table.loc['x0', 'mean_included']:.3g}"
+    assert rows["v0"][0] == f"{posterior.pip[0]:.3f}"
+    assert rows["v0"][3].strip("$") == f"{table.loc['x0', 'upper']:.3g}"
+    assert rows["v1"][1:4] == ["--", "--", "--"]
+    with pytest.raises(DataError, match="there is no column 'odds'"):
+        posterior.to_latex(columns=["odds"])
+    with pytest.raises(DataError, match="digits must be a whole number"):
+        posterior.to_latex(digits=0)
+
+
+def test_latex_of_models():
+    posterior = wv.exact(make_paired("g-prior", columns=3).problem(names=["a_1", "b", "c"]))
+    lines = posterior.to_latex(
+        rows=2, models=True, columns=["probability", "variables"], digits=2
+    ).splitlines()
+    assert lines[0] == r"\begin{tabular}{lrl}"
+    assert lines[2] == r"Model & Probability & Variables \\"
+    best = posterior.top_models(1).iloc[0]
+    assert lines[4] == rf"1 & {best['probability']:.2f} & {escape(best['variables'])} \\"
+    assert "MCSE" not in posterior.to_latex(models=True)
+
+
+def test_every_reference_becomes_an_entry(tmp_path):
+    sources = {r for cls in sampler_classes() for r in cls.references}
+    sources |= {r for slab in Slab.__args__ for r in slab.references}
+    sources |= {methods.SIZE, methods.CHIPMAN, methods.CASTILLO}
+    text = bibtex(sorted(sources))
+    keys = re.findall(r"@(\w+)\{(.+),", text)
+    assert len(keys) == len(sources) + 1
+    assert len({key for _, key in keys}) == len(keys)
+    kinds = [kind for kind, _ in keys]
+    assert kinds.count("article") == sum(bool(re.search(r" \d+, [\d–]+\.$", s)) for s in sources)
+    assert kinds.count("incollection") == 2
+    for source in sources:
+        year = re.search(r"\((\d{4})\)", source)[1]
+        title = source.split(f"({year}). ")[1].split(". ")[0]
+        assert title in text.replace("{", "").replace("}", "")
+    authors = re.findall(r"author = \{(.+)\}", text)
+    assert all(re.fullmatch(r"[^,]+, [^,]+( and [^,]+, [^,]+)*", line) for line in authors)
+    posterior = wv.exact(make_paired("hyper-g").problem())
+    posterior.bibtex(tmp_path / "references.bib")
+    assert (tmp_path / "references.bib").read_text(encoding="utf-8") == posterior.bibtex()
+    assert "@article{liang2008," in posterior.bibtex()
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
+def test_methods_say_what_was_left_out(tmp_path):
+    data = wv.datasets.load_uscrime()
+    X = data.X[["Ed", "Po1", "Po2", "NW"]].assign(one=1.0)
+    problem = wv.Problem(X, data.y, groups={"Po": ["Po1", "Po2"]}, weights=np.r_[0, 0, np.linspace(1, 2, 45)])
+    posterior = wv.exact(problem)
+    posterior.save(tmp_path / "a.npz")
+    for text in (posterior.methods(), wv.Posterior.load(tmp_path / "a.npz").methods()):
+        assert "in normal linear regression of log_crime, averaging" in text
+        assert "2 rows of weight 0 were left out. Rows had weights, which multiply their precisions." in text
+        assert "1 column without information of its own (one) was left out." in text
+        assert "The variable Po consisted of several columns" in text
+    plain = wv.exact(wv.Problem(X[["Ed", "NW"]].to_numpy(), data.y.to_numpy())).methods()
+    assert "regression, averaging" in plain
+    assert "left out" not in plain
 
 
 def test_names_that_mean_something_to_latex():

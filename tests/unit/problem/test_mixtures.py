@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.special import hyp2f1
+from scipy.special import betaln, hyp2f1
+from scipy.stats import beta
 
 from support.kernels import from_python
 from whichvars._kernels.evidence import mixture_log_bayes_factor as mixture_kernel
@@ -21,15 +22,33 @@ from whichvars.problem.mixtures import (
 
 mixture_log_bayes_factor = from_python(mixture_kernel)
 
+# the prior's own parameters: a; a, b and s; k₀
+PARAMETERS = {"cch": (1.5, 30.0, 4.0), "robust": 1.0, "intrinsic": 2.0}
 SETTINGS = [(n, k, r2) for n in (12, 150, 4000) for k in (1, 4) for r2 in (0.0, 0.05, 0.3, 0.8, 0.99)]
 
 
 def reference(kind, nu, n, a, k, r2):
     """log BF and E[g / (1 + g)] by adaptive quadrature in log g, in pieces around the mode."""
 
+    least = {"robust": lambda: (n + 1) / (k + a) - 1, "intrinsic": lambda: n / (k + a)}.get(
+        kind, lambda: 0.0
+    )()
+    b, tilt, constant = n - k - 1.5, 0.0, 0.0
+    if kind in ("cch", "beta-prime"):
+        a, b, tilt = (0.5, b, 0.0) if kind == "beta-prime" else a
+        law = beta(a / 2, b / 2)
+        constant = np.log(law.expect(lambda u: np.exp(-tilt * u / 2))) if tilt else 0.0
+
     def log_f(x):
-        g = np.exp(x)
+        g = least + np.exp(x)
         log_bf = (nu - k) / 2 * np.log1p(g) - nu / 2 * np.log1p(g * (1 - r2))
+        if kind == "robust":
+            return log_bf - np.log(2) + np.log1p(least) / 2 - 1.5 * np.log1p(g) + x
+        if kind == "intrinsic":
+            return log_bf - np.log(np.pi) + np.log(least) / 2 - np.log(g) + x / 2
+        if kind in ("cch", "beta-prime"):  # of u = 1/(1 + g), whose derivative is −u (1 − u) in log g
+            log_pi = -betaln(a / 2, b / 2) - a / 2 * np.log1p(g) + b / 2 * (x - np.log1p(g))
+            return log_bf + log_pi - tilt / (2 * (1 + g)) - constant
         if kind == "hyper-g":
             log_prior = np.log((a - 2) / 2) - a / 2 * np.log1p(g)
         elif kind == "hyper-g/n":
@@ -46,7 +65,9 @@ def reference(kind, nu, n, a, k, r2):
     for low, high in zip(np.maximum(pieces[:-1], -40), pieces[1:]):
         options = {"epsabs": 1e-13, "epsrel": 1e-11}
         total += quad(lambda x: np.exp(log_f(x) - top), low, high, **options)[0]
-        shrinkage += quad(lambda x: np.exp(log_f(x) - top) / (1 + np.exp(-x)), low, high, **options)[0]
+        shrinkage += quad(
+            lambda x: np.exp(log_f(x) - top) * (1 - 1 / (1 + least + np.exp(x))), low, high, **options
+        )[0]
     return top + np.log(total), shrinkage / total
 
 
@@ -56,17 +77,22 @@ def read(table, k, u):
 
 @pytest.fixture(scope="module")
 def tables():
-    return {(kind, n): mixture_table(kind, n - 1.0, n, 3.0, 0, 6) for kind in KINDS for n in (12, 150, 4000)}
+    return {
+        (kind, n): mixture_table(kind, n - 1.0, n, PARAMETERS.get(kind, 3.0), 0, 6)
+        for kind in KINDS
+        for n in (12, 150, 4000)
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n", "k", "r2"), SETTINGS)
 def test_table_direct_and_nodes_agree_with_quad(tables, kind, n, k, r2):
     nu, u = n - 1.0, -np.log1p(-r2)
-    log_bf, shrinkage = reference(kind, nu, n, 3.0, k, r2)
-    assert abs(log_bayes_factor(kind, nu, n, 3.0, k, r2) - log_bf) < 1e-6
+    a = PARAMETERS.get(kind, 3.0)
+    log_bf, shrinkage = reference(kind, nu, n, a, k, r2)
+    assert abs(log_bayes_factor(kind, nu, n, a, k, r2) - log_bf) < 1e-6
     assert abs(read(tables[kind, n], k, u)[0] - log_bf) < 1e-6
-    g, weights = mixture_nodes(kind, nu, n, 3.0, k, u)
+    g, weights = mixture_nodes(kind, nu, n, a, k, u)
     assert abs(weights @ (g / (1 + g)) - shrinkage) < 1e-8
 
 
@@ -75,10 +101,9 @@ def test_table_direct_and_nodes_agree_with_quad(tables, kind, n, k, r2):
     ("nu", "k", "a", "r2"), [(57.3, 40, 2.1, 0.75), (2.0, 1, 3.9, 0.9), (5e3, 900, 2.5, 0.21)]
 )
 def test_odd_parameters_agree_with_quad(kind, nu, k, a, r2):
-    table = np.concatenate(
-        [mixture_table(kind, nu, 50.0, a, 0, 1), mixture_table(kind, nu, 50.0, a, k, k + 1)]
-    )
-    assert abs(read(table, 1, -np.log1p(-r2))[0] - reference(kind, nu, 50.0, a, k, r2)[0]) < 1e-6
+    a, n = PARAMETERS.get(kind, a), 50.0 if KINDS.index(kind) < 4 else nu + 3.0
+    table = np.concatenate([mixture_table(kind, nu, n, a, 0, 1), mixture_table(kind, nu, n, a, k, k + 1)])
+    assert abs(read(table, 1, -np.log1p(-r2))[0] - reference(kind, nu, n, a, k, r2)[0]) < 1e-6
 
 
 @pytest.mark.parametrize("a", [2.2, 3.0, 4.0])
@@ -97,7 +122,12 @@ def problems(draw):
     nu = np.exp(draw(st.floats(np.log(2.0), np.log(1e6))))
     n = draw(st.one_of(st.just(nu + 1.0), st.floats(3.0, 1e6)))
     k = draw(st.integers(1, int(min(max(nu - 1, 1), 2000))))
-    return draw(st.sampled_from(KINDS)), nu, n, draw(st.floats(2.001, 4.0)), k
+    kind, a = draw(st.sampled_from(KINDS)), draw(st.floats(2.001, 4.0))
+    if kind in ("beta-prime", "robust", "intrinsic"):  # n − ν columns are in all models
+        n, a = nu + 3.0, 3.0
+    elif kind == "cch":
+        a = draw(st.floats(0.1, 10)), draw(st.floats(0.5, 1e4)), draw(st.floats(-20, 20))
+    return kind, nu, n, a, k
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,8 +145,9 @@ def test_table_is_direct_and_increases(problem, unit, log10_range):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_grows_without_changing_its_rows(kind):
-    whole = mixture_table(kind, 40.5, 42.0, 3.0, 0, 21)
-    pieces = [mixture_table(kind, 40.5, 42.0, 3.0, low, high) for low, high in [(0, 1), (1, 7), (7, 21)]]
+    a = PARAMETERS.get(kind, 3.0)
+    whole = mixture_table(kind, 40.5, 42.0, a, 0, 21)
+    pieces = [mixture_table(kind, 40.5, 42.0, a, low, high) for low, high in [(0, 1), (1, 7), (7, 21)]]
     assert np.array_equal(whole, np.concatenate(pieces))
 
 
@@ -142,7 +173,7 @@ def test_the_ends(tables):
 @pytest.mark.parametrize(
     ("kind", "nu", "n", "a", "k"),
     [("g", 9, 10, 3, 1), ("hyper-g", 9, 10, 2, 1), ("hyper-g/n", 9, 10, 13, 1), ("hyper-g", 9, 10, 3, 9),
-     ("zellner-siow", 9, 0, 3, 1)],
+     ("zellner-siow", 9, 0, 3, 1), ("beta-prime", 9, 3, 3, 2), ("robust", 9, 10, 8, 3), ("intrinsic", 9, 10, 0, 3)],
 )  # fmt: skip
 def test_wrong_parameters_are_refused(kind, nu, n, a, k):
     for call in (
@@ -161,13 +192,13 @@ def test_r2_of_one_is_refused():
 @pytest.mark.parametrize("kind", KINDS)
 def test_fewer_nodes_give_the_same_averages(kind):
     u = np.array([0.01, 0.5, 3.0])
-    _, x, weight = posterior_nodes(kind, 46.0, 47.0, 3.0, 2, u)
-    law = (kind, 46.0, 47.0, 3.0, 2)
+    law = (kind, 46.0, 47.0, PARAMETERS.get(kind, 3.0), 2)
+    _, x, weight = posterior_nodes(*law, u)
     low, high = where_large(*law, u, 28.0)
-    assert (high - low < 1.05 * (x[:, -1] - x[:, 0])).all()
+    assert (high - low < 1.05 * np.subtract(*where_large(*law, u, 32.0)[::-1])).all()
     points = 1 + int(np.ceil(np.max(high - low) / 0.35))
     _, few, few_weight = nodes_between(*law, u, low, high, points)
-    assert few.shape[1] < 0.7 * x.shape[1]
+    assert few.shape[1] < 0.7 * x.shape[1] or kind == "intrinsic"  # whose density falls slowly to the left
     for power in (1, 2, 5):
         fine = (weight / (1 + np.exp(-x)) ** power).sum(axis=1)
         np.testing.assert_allclose((few_weight / (1 + np.exp(-few)) ** power).sum(axis=1), fine, rtol=1e-9)

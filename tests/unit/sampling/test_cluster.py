@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
-from support.cases import eight_variables
+from support.cases import eight_variables, eight_variables_and_two_classes
 from support.cluster import SOURCE, Processes, cluster
 from unit.sampling.test_sample import assert_same
 from whichvars.cli import main
@@ -122,6 +122,13 @@ def test_a_cluster_gives_the_same_bits(problem: wv.Problem, two: Processes, name
     there = run(problem, SAMPLERS[name], two.address, spread=spread)
     assert_same(there, run(problem, SAMPLERS[name]))
     assert there.cpu_seconds > 0
+
+
+@pytest.mark.parametrize("sampler", [SAMPLERS["hybrid"], wv.AddDeleteSwap(**FEW)], ids=["hybrid", "ads"])
+def test_responses_that_are_not_gaussian(two: Processes, sampler: Any) -> None:
+    """The hybrid fits within its kernel, add/delete/swap comes back for each fit."""
+    problem, short = eight_variables_and_two_classes(), {"draws": 900, "warmup": 300}
+    assert_same(run(problem, sampler, two.address, **short), run(problem, sampler, **short))
 
 
 def test_accuracy_is_looked_at_at_the_same_draws(problem: wv.Problem, two: Processes) -> None:

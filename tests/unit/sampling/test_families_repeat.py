@@ -1,4 +1,5 @@
-"""Runs of responses that are not Gaussian: the same bits from threads, files, checkpoints and a cluster."""
+"""Runs of responses that are not Gaussian: the same bits from threads, files and checkpoints. (On a cluster:
+``test_cluster.py``, where there is one.)"""
 
 from __future__ import annotations
 
@@ -9,10 +10,9 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from support.cluster import cluster
+from support.cases import eight_variables_and_two_classes
 from unit.sampling.test_checkpoint import Killed, assert_same, die_after, extend, resume, run
 from whichvars.sampling import checkpoint as checkpoints
-from whichvars.sampling import cluster as client_side
 
 FEW = {"memo_slots": 1 << 10}
 SAMPLERS: dict[str, Any] = {
@@ -26,15 +26,12 @@ SHORT = {"draws": 900, "warmup": 300}
 
 @pytest.fixture(scope="module")
 def problem() -> wv.Problem:
-    rng = np.random.default_rng(31)
-    X = rng.normal(size=(60, 8))
-    return wv.Problem(X, rng.random(60) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 4])), family="logistic")
+    return eight_variables_and_two_classes()
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SHARE", np.inf)
-    monkeypatch.setattr(client_side, "OVERHEAD_SHARE", np.inf)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -61,12 +58,3 @@ def test_a_posterior_that_was_saved_is_extended_with_the_same_bits(
     assert_same(again, first)
     assert_same(run(again.problem, sampler, draws=1800, warmup=300), longer)
     assert_same(extend(first, draws=900), longer)
-
-
-@pytest.mark.parametrize("name", ["hybrid", "add, delete, swap"])
-def test_a_cluster_gives_the_same_bits(problem: wv.Problem, name: str, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
-    with cluster(tmp_path, 2) as processes:
-        there = wv.DaskExecutor(processes.address, round_seconds=0.01)
-        found = run(problem, SAMPLERS[name], executor=there, threads=None, chunk=300, **SHORT)
-    assert_same(found, run(problem, SAMPLERS[name], **SHORT))

@@ -1,0 +1,94 @@
+r"""The posterior of the shrinkage factor g/(1 + g), under g-priors and their mixtures.
+
+In a model, the posterior mean of the coefficients is the least-squares estimate times E[g/(1 + g)]. Its posterior is averaged over models, and
+within each over g by the same quadrature as that of coefficients (``fits``). The null model has no coefficients to shrink and is left out.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logit
+
+from whichvars._kernels import evidence as codes
+from whichvars.errors import DataError
+from whichvars.posterior.fits import fits
+from whichvars.posterior.models import KeptModels
+from whichvars.problem.families import Gaussian
+from whichvars.problem.problem import Problem
+
+# the grid of log g on which distributions of models are added up, and into how many parts the steps of their quadratures are divided
+EDGES, PARTS = np.linspace(-60.0, 120.0, 18_001), 16
+
+
+def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact: bool) -> pd.Series:
+    """What ``Posterior.shrinkage`` returns."""
+    code = problem.slab.code
+    if not isinstance(problem.family, Gaussian):
+        raise DataError(f"shrinkage() is for Gaussian responses, not for family={problem.family}")
+    if code not in (codes.G_PRIOR, codes.MIXTURE, codes.EMPIRICAL_BAYES):
+        raise DataError(
+            f"{problem.slab} has no shrinkage factor g/(1 + g); it is for g-priors and their mixtures"
+        )
+    values, weights, mass = [], [], np.zeros(len(EDGES) - 1)
+    means, masses = np.zeros(len(kept)), np.zeros(len(kept))
+    for fit in fits(problem, kept):
+        if not fit.columns.shape[1]:
+            continue
+        values.append(fit.q.ravel())
+        weights.append((fit.weight[:, None] * fit.node_weight).ravel())
+        if code == codes.MIXTURE:
+            mass += _histogram(logit(fit.q), fit.node_weight, fit.weight)
+        means[fit.models] = np.einsum("mj,mj->m", fit.node_weight, fit.q)
+        masses[fit.models] = 1.0
+    if not values:
+        raise DataError("all kept models are the null model, which has no coefficients to shrink")
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    whole = weight.sum()
+    mean = float(weight @ value / whole)
+    ends = (1 - interval) / 2, 0.5, (1 + interval) / 2
+    if code == codes.MIXTURE:
+        lower, median, upper = expit(np.interp(ends, np.cumsum(mass) / mass.sum(), EDGES[1:]))
+    else:
+        lower, median, upper = _quantiles(np.array(ends), value, weight)
+    error = 0.0 if exact else float(kept.error((means - mean) * masses)) / whole
+    return pd.Series(
+        {
+            "mean": mean,
+            "mcse": error,
+            "sd": float(np.sqrt(max(weight @ (value - mean) ** 2 / whole, 0.0))),
+            "median": float(median),
+            "lower": float(lower),
+            "upper": float(upper),
+        }
+    )
+
+
+def _quantiles(levels: np.ndarray, value: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Quantiles of a discrete distribution."""
+    order = np.argsort(value, kind="stable")
+    place = np.searchsorted(np.cumsum(weight[order]), levels * weight.sum())
+    return value[order][np.minimum(place, len(value) - 1)]
+
+
+def _histogram(log_g: np.ndarray, node_weight: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Masses of the cells of EDGES: the models' distributions of log g times their weights, (m,).
+
+    Nodes are those of the trapezoid rule, (m, J). Up to a node the distribution has half of its weight and all of the weights before it, less
+    a twelfth of the change of the density (Euler and Maclaurin). Between nodes it is a cubic with the density as its slope.
+    """
+    change = np.gradient(node_weight, axis=1)
+    up_to = np.cumsum(node_weight, axis=1) - node_weight / 2 - change / 12
+    mass = np.zeros(len(EDGES) - 1)
+    before = up_to[:, :-1]
+    for part in range(1, PARTS + 1):
+        t = part / PARTS
+        here = (
+            (1 + 2 * t) * (1 - t) ** 2 * up_to[:, :-1]
+            + t * (1 - t) ** 2 * node_weight[:, :-1]
+            + t**2 * (3 - 2 * t) * up_to[:, 1:]
+            - t**2 * (1 - t) * node_weight[:, 1:]
+        )
+        middle = log_g[:, :-1] + (t - 0.5 / PARTS) * np.diff(log_g, axis=1)
+        cell = np.clip(np.searchsorted(EDGES, middle.ravel()) - 1, 0, len(mass) - 1)
+        mass += np.bincount(cell, (weight[:, None] * (here - before)).ravel(), len(mass))
+        before = here
+    return np.maximum(mass, 0.0)

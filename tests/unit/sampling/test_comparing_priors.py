@@ -1,0 +1,112 @@
+"""The same data under many priors: each row against a problem that was made with its priors."""
+
+import numpy as np
+import pytest
+
+import whichvars as wv
+from support.paired import make_paired
+from whichvars.errors import ArgumentTypeError, DataError
+
+SLABS = [wv.GPrior(13.0), wv.HyperGN(), wv.BIC(), wv.IndependentNormal(2.0)]
+PRIORS = [wv.FixedInclusion(h=0.3), wv.BetaBinomial(1, 1)]
+
+
+def check_rows(table, case, allowed):
+    names = [f"x{j}" for j in range(case.X.shape[1])]
+    for slab in SLABS:
+        for prior in PRIORS:
+            if (str(slab), str(prior)) not in table.index:
+                continue
+            truth = wv.exact(case.problem(slab=slab, model_prior=prior))
+            row = table.loc[(str(slab), str(prior))]
+            off = np.abs(row[names].to_numpy(float) - truth.pip).max()
+            assert off <= allowed(row), (slab, prior)
+            assert row["mean_size"] == pytest.approx(truth.mean_size, abs=10 * allowed(row))
+
+
+def test_exact():
+    case = make_paired("g-prior", n=30, columns=6)
+    base = wv.exact(case.problem(model_prior=wv.FixedInclusion(h=0.3)))
+    table = wv.compare_priors(base, SLABS, PRIORS, range(6))
+    assert len(table) == 8
+    assert table["base"].tolist() == [True] + [False] * 7
+    assert table["how"].value_counts().to_dict() == {"reweighted": 5, "exact": 2, "given": 1}
+    assert set(table[table["how"] == "exact"].index.get_level_values(0)) == {"IndependentNormal(g=2.0)"}
+    assert table["reliable"].all()
+    assert (table["mcse"] == 0).all()
+    check_rows(table, case, lambda row: 1e-7)
+
+
+def test_sampled_with_new_runs_where_needed():
+    case = make_paired("g-prior", n=30, columns=6)
+    base = wv.sample(
+        case.problem(model_prior=wv.FixedInclusion(h=0.3)),
+        wv.AddDeleteSwap(),
+        draws=20_000,
+        seed=2,
+        progress=False,
+    )
+    table = wv.compare_priors(base, SLABS, PRIORS, range(6), sampler=wv.AddDeleteSwap())
+    assert set(table["how"]) == {"given", "reweighted", "new run"}
+    assert (table.loc["IndependentNormal(g=2.0)", "how"] == "new run").all()
+    check_rows(table, case, lambda row: 5 * row["mcse"] + 1e-4)
+    without = wv.compare_priors(base, SLABS, PRIORS, range(6), runs="none")
+    assert set(without["how"]) == {"given", "reweighted"}
+    assert not without.loc["IndependentNormal(g=2.0)", "reliable"].any()
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.errors.ConvergenceWarning")
+def test_far_away_priors_get_a_new_run():
+    """Reweighting from a posterior that never saw large models."""
+    case = make_paired("g-prior", n=60, columns=10, seed=1)
+    base = wv.sample(
+        case.problem(model_prior=wv.FixedInclusion(h=1e-4)),
+        wv.AddDeleteSwap(),
+        draws=4000,
+        seed=2,
+        progress=False,
+    )
+    prior = wv.FixedInclusion(h=0.9)
+    table = wv.compare_priors(base, [case.slab], [prior], range(10), sampler=wv.AddDeleteSwap(), draws=20_000)
+    row = table.iloc[1]
+    assert row["how"] == "new run"
+    truth = wv.exact(case.problem(model_prior=prior))
+    assert np.abs(row[[f"x{j}" for j in range(10)]].to_numpy(float) - truth.pip).max() < 5 * row["mcse"]
+
+
+def test_default_priors_are_those_that_are_possible():
+    case = make_paired("g-prior", columns=4)
+    table = wv.compare_priors(wv.exact(case.problem(noise=wv.KnownVariance(1.0))))
+    assert not any("HyperG" in slab for slab in table.index.get_level_values(0))
+    assert any("BIC" in slab for slab in table.index.get_level_values(0))
+    with pytest.raises(DataError, match="unknown noise variance only"):
+        wv.compare_priors(wv.exact(case.problem(noise=wv.KnownVariance(1.0))), [wv.HyperG()])
+    # g = n is the same prior as its number, and is not compared with itself
+    table = wv.compare_priors(
+        wv.exact(case.problem(slab=wv.GPrior(21.0))), [wv.GPrior("n")], [wv.BetaBinomial(size=2)]
+    )
+    assert len(table) == 1
+
+
+def test_what_is_refused():
+    posterior = wv.exact(make_paired("g-prior", columns=4).problem())
+    with pytest.raises(DataError, match="takes a Posterior"):
+        wv.compare_priors(posterior.problem)
+    with pytest.raises(DataError, match="without a condition"):
+        wv.compare_priors(posterior.given(include=[0]))
+    with pytest.raises(DataError, match="runs must be"):
+        wv.compare_priors(posterior, runs="all")
+    with pytest.raises(ArgumentTypeError, match="slab must be one of"):
+        wv.compare_priors(posterior, ["g"])
+
+
+def test_picture():
+    posterior = wv.exact(make_paired("g-prior", columns=4).problem())
+    table = wv.compare_priors(posterior, variables=range(4))
+    ax = wv.plot_priors(table)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["x0", "x1", "x2", "x3"]
+    drawn = np.concatenate([line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 4])
+    for value in table[["x0", "x1", "x2", "x3"]].to_numpy().ravel():
+        assert np.abs(drawn - value).min() < 1e-12
+    with pytest.raises(ArgumentTypeError, match="compare_priors"):
+        wv.plot_priors(posterior)
