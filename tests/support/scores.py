@@ -128,7 +128,9 @@ def scores(
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE
     # sizes follow inclusion probabilities; where those are not of this truth, take what the models say by themselves
-    sizes = np.array([p.sizes if conditional else sizes_of(p.kept, problem.p)[0] for p in posteriors])
+    sizes = np.array(
+        [p.sizes if conditional else sizes_of(p.kept, problem.p, exact=False)[0] for p in posteriors]
+    )
     allowed = np.bincount(truth.masks.sum(axis=1), truth.log_joint > -np.inf) > 0
     assert np.all(sizes[:, ~allowed] == 0), "models of a size that is not allowed"
     assert np.all(sizes[:, truth.size_distribution == 0] < 1e-12), "models of a size that has no mass"

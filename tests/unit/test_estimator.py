@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
@@ -152,3 +153,23 @@ def test_predict_needs_the_same_columns(crime):
     selector = wv.VariableSelector().fit(crime.X.iloc[:, :5], crime.y)
     with pytest.raises(ValueError, match="feature names"):
         selector.predict(pd.DataFrame(crime.X.iloc[:, 1:6]))
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_matrix])
+def test_sparse_matrices_are_the_same_as_dense_ones(form):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(80, 5)) * (rng.random((80, 5)) < 0.4)
+    eta = 1.5 * X[:, 1] - X[:, 3]
+    held = form(X)
+    for estimator, y in (
+        (wv.VariableSelector(), eta + rng.normal(size=80)),
+        (wv.VariableSelector(family="poisson"), rng.poisson(np.exp(eta / 2))),
+        (wv.VariableSelectorClassifier(), np.where(eta + rng.normal(size=80) > 0, "yes", "no")),
+    ):
+        dense = clone(estimator).fit(X, y)
+        fitted = clone(estimator).fit(held, y)
+        np.testing.assert_allclose(fitted.inclusion_probabilities_, dense.inclusion_probabilities_, atol=1e-8)
+        np.testing.assert_allclose(fitted.coef_, dense.coef_, atol=1e-7)
+        predict = "predict_proba" if hasattr(fitted, "predict_proba") else "predict"
+        np.testing.assert_allclose(getattr(fitted, predict)(held), getattr(dense, predict)(X), atol=1e-7)
+        assert sparse.issparse(fitted.transform(held))

@@ -4,19 +4,24 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.densities import ROOT_2PI
+from whichvars._kernels.densities import ROOT_2PI, log_density
 from whichvars._kernels.jit import kernel
 from whichvars._kernels.likelihood import (
     DRAWN,
+    ETA,
+    MEAN,
     POINTS_EACH,
     SCRAMBLES,
+    SCRATCH,
     SOBOL_DIMENSIONS,
-    THETA,
     TRIAL,
+    TRIALS,
     WIDTH,
+    less_penalty,
     log_joint,
 )
 from whichvars._kernels.newton import solve_transposed
+from whichvars._kernels.variational import settle
 
 POINTS = SCRAMBLES * POINTS_EACH * 2
 DEGREES = 6  # of freedom of the t distribution that they are drawn from; as many as there are dimensions, if that is more
@@ -101,14 +106,47 @@ def log_gamma_ratio(n, d):
 
 
 @kernel
+def _fill_change(work):
+    """What DRAWN adds to η, into the row SCRATCH."""
+    rows, columns = work.rows, work.columns
+    for i in range(rows.shape[1]):
+        rows[SCRATCH, i] = 0.0
+    for a in range(work.ints[WIDTH]):
+        x = work.vectors[DRAWN, a]
+        for i in range(rows.shape[1]):
+            rows[SCRATCH, i] += x * columns[a, i]
+
+
+@kernel
+def _log_joint_aside(likelihood, work, sign):
+    """The log of the joint density at MEAN + sign · DRAWN, from the rows ETA and SCRATCH."""
+    rows, vectors = work.rows, work.vectors
+    for a in range(work.ints[WIDTH]):
+        vectors[TRIAL, a] = vectors[MEAN, a] + sign * vectors[DRAWN, a]
+    value = 0.0
+    for i in range(rows.shape[1]):
+        eta = rows[ETA, i] + sign * rows[SCRATCH, i]
+        value += likelihood.weights[i] * log_density(likelihood.code, likelihood.y[i], rows[TRIALS, i], eta)
+    return less_penalty(likelihood, work, TRIAL, value)
+
+
+@kernel
 def importance(likelihood, work, at_mode):
     r"""log m − log m₁ of the model whose mode was found, and its standard error, from how much the scrambles differ.
 
-    With f the joint density divided by m₁, N the normal density of Laplace's approximation and t that of the points, all in units in
-    which N is standard, m/m₁ = ∫ f is estimated by 1 + mean of (f − N)/t: the mean of N/t is known, and most of the variance is
-    common to both. Where that is nearly 0 or below, the mean of f/t is taken. `at_mode` is the log of the joint density there.
+    With f the joint density divided by m₁, N the normal density of ``variational.py`` and t that of the points, all in units in
+    which N is standard, and e = f/N at its centre, m/m₁ = ∫ f is estimated by e + mean of (f − eN)/t: the mean of N/t is known, and
+    most of the variance is common to both. Where that is nearly 0 or below, the mean of f/t is taken. `at_mode` is the log of the
+    joint density at the mode.
     """
     d, vectors = work.ints[WIDTH], work.vectors
+    shrunk = -at_mode
+    for a in range(d):
+        shrunk += math.log(work.factor[a, a])
+    settle(likelihood, work)
+    for a in range(d):
+        shrunk -= math.log(work.factor[a, a])
+    level = log_joint(likelihood, work, MEAN) + shrunk  # η is now that of MEAN
     half = max(DEGREES, d) // 2
     degrees = 2.0 * half
     key = np.uint64(0x9E3779B97F4A7C15)
@@ -128,13 +166,12 @@ def importance(likelihood, work, at_mode):
                 vectors[DRAWN, a] = x
                 square += x * x
             solve_transposed(work.factor, vectors, DRAWN, d)
+            _fill_change(work)
             log_ratio = constant - 0.5 * square + 0.5 * (degrees + d) * math.log1p(square / degrees)
-            normal = math.exp(log_ratio)
+            normal = math.exp(log_ratio + level)
             for side in range(2):  # the point and the one opposite: terms of odd order cancel
                 sign = 1.0 if side == 0 else -1.0
-                for a in range(d):
-                    vectors[TRIAL, a] = vectors[THETA, a] + sign * vectors[DRAWN, a]
-                joint = math.exp(log_joint(likelihood, work, TRIAL) - at_mode + 0.5 * square + log_ratio)
+                joint = math.exp(_log_joint_aside(likelihood, work, sign) + shrunk + 0.5 * square + log_ratio)
                 if not joint < np.inf:  # nothing can be learnt from an overflow
                     joint = normal
                 total += joint
@@ -144,7 +181,7 @@ def importance(likelihood, work, at_mode):
     total, control = total / POINTS, control / POINTS
     difference = total - control
     spread = max(squares / SCRAMBLES / (4 * POINTS_EACH * POINTS_EACH) - difference * difference, 0.0)
-    estimate = 1.0 + difference
+    estimate = math.exp(level) + difference
     if not estimate > 0.1 * total:
         estimate = total
     return math.log(estimate), math.sqrt(spread / (SCRAMBLES - 1)) / estimate

@@ -48,7 +48,7 @@ MOST_NODES = 400
 NODE_VALUE, NODE_LOG, NODE_CORRECTION, NODE_ERROR = range(4)
 
 # points of importance sampling: SCRAMBLES independent sets of POINTS_EACH points and as many opposite ones
-SCRAMBLES, POINTS_EACH = 8, 16
+SCRAMBLES, POINTS_EACH = 8, 4
 # dimensions of the points that come from Sobol's sequence; further ones are random numbers
 SOBOL_DIMENSIONS = 64
 # most columns of a model for which the second order is computed
@@ -71,7 +71,7 @@ STEP_LENGTH = 2  # between two values of the outer parameter
 N_OUTER = 3
 
 # rows of FitWork.vectors
-THETA, TRIAL, GRADIENT, STEP, DRAWN, CENTRE, LENGTH = range(7)
+THETA, TRIAL, GRADIENT, STEP, DRAWN, CENTRE, LENGTH, MEAN = range(8)
 # rows of FitWork.rows
 ETA, SCORE, CURVATURE, THIRD, FOURTH, LEVERAGE, SCRATCH, TRIALS, OFFSET = range(9)
 
@@ -133,7 +133,7 @@ class FitWork(NamedTuple):
     columns: np.ndarray  # (capacity, n): Jᵀ
     spanning: np.ndarray  # (capacity or 0, n): see Likelihood.metric
     whole: np.ndarray  # (1, N or 0): a stored column with the rows that are left out
-    vectors: np.ndarray  # (7, capacity)
+    vectors: np.ndarray  # (8, capacity)
     factor: np.ndarray  # (capacity, capacity): L, with its diagonal
     prior: np.ndarray  # (capacity, capacity): P, by place in J; rows and columns of the flat part are 0
     rows: np.ndarray  # (9, n)
@@ -154,7 +154,7 @@ def new_fit_work(likelihood: Likelihood, capacity: int) -> FitWork:
         columns=np.zeros((width, n)),
         spanning=np.zeros((spans, n)),
         whole=np.zeros((1, len(likelihood.stored.basis))),
-        vectors=np.zeros((7, width)),
+        vectors=np.zeros((8, width)),
         factor=np.zeros((width, width)),
         prior=np.zeros((width, width)),
         rows=np.zeros((9, n)),
@@ -307,14 +307,20 @@ def fill_predictor(likelihood, work, which):
 @kernel
 def log_joint(likelihood, work, which):
     """log p(y | θ) − ½ βᵀPβ, at the θ in row `which` of ``vectors``; fills the row ETA."""
-    d, q = work.ints[WIDTH], likelihood.flat
-    rows, theta = work.rows, work.vectors
+    rows = work.rows
     fill_predictor(likelihood, work, which)
     value = 0.0
     for i in range(rows.shape[1]):
         value += likelihood.weights[i] * log_density(
             likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i]
         )
+    return less_penalty(likelihood, work, which, value)
+
+
+@kernel
+def less_penalty(likelihood, work, which, value):
+    """`value` − ½ βᵀPβ, at the θ in row `which` of ``vectors``."""
+    d, q, theta = work.ints[WIDTH], likelihood.flat, work.vectors
     scale = work.outer[SCALE]
     for a in range(q, d):
         x = 0.0

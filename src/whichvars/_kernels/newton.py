@@ -41,7 +41,7 @@ FOUND, LOST, TO_INFINITY = range(3)
 
 
 @kernel
-def _expand(likelihood, work, bounded):
+def expand(likelihood, work, bounded):
     """Gradient and factor of H at the current θ and η; with `bounded`, of what H would be if every row had the largest curvature that
     it can have (counts: here or at its own mean), and made positive definite. False where that fails."""
     d, q = work.ints[WIDTH], likelihood.flat
@@ -58,11 +58,11 @@ def _expand(likelihood, work, bounded):
         for b in range(q, d):
             slope -= scale * work.prior[a, b] * vectors[THETA, b]
         vectors[GRADIENT, a] = slope
-    return _factor(work, bounded)
+    return factorise(work, bounded)
 
 
 @kernel
-def _factor(work, bounded):
+def factorise(work, bounded):
     """The factor of H with the curvatures of the rows; False where H is not positive definite."""
     rows, factor, columns = work.rows, work.factor, work.columns
     d, n, scale = work.ints[WIDTH], rows.shape[1], work.outer[SCALE]
@@ -98,7 +98,7 @@ def solve_transposed(factor, vectors, which, d):
 
 
 @kernel
-def _newton_step(work):
+def newton_step(work):
     """H⁻¹ times the gradient, into STEP; returns gᵀH⁻¹g."""
     d, vectors, factor = work.ints[WIDTH], work.vectors, work.factor
     square = 0.0
@@ -137,8 +137,8 @@ def _start(likelihood, work):
             rows[CURVATURE, i] = reference[0, i]
         for a in range(d):
             vectors[GRADIENT, a] = dot(reference, 1, work.columns, a)
-        if _factor(work, False):
-            _newton_step(work)
+        if factorise(work, False):
+            newton_step(work)
             for a in range(d):
                 vectors[THETA, a] = vectors[STEP, a]
             fill_predictor(likelihood, work, THETA)
@@ -193,13 +193,13 @@ def _ascend(likelihood, work):
     ints[FITS] += 1
     decrement = np.inf
     for _ in range(MOST_STEPS):
-        bounded = not _expand(likelihood, work, False)
+        bounded = not expand(likelihood, work, False)
         if bounded:
             if decrement < 1e-6 and not at_the_mode(likelihood):
                 return log_joint(likelihood, work, THETA), TO_INFINITY  # where H vanishes at last
-            if not _expand(likelihood, work, True):
+            if not expand(likelihood, work, True):
                 return value, LOST
-        decrement = _newton_step(work)
+        decrement = newton_step(work)
         flat = decrement < ALMOST and not at_the_mode(likelihood)
         if flat and _largest_move(work) > STILL_MOVING:
             return log_joint(likelihood, work, THETA), TO_INFINITY
@@ -215,9 +215,9 @@ def _ascend(likelihood, work):
         new = _make_step(likelihood, work, value, decrement, bounded)
         if math.isnan(new) and not bounded:  # H is regular, but so small that the step leads nowhere
             log_joint(likelihood, work, THETA)
-            if not _expand(likelihood, work, True):
+            if not expand(likelihood, work, True):
                 return value, LOST
-            decrement = _newton_step(work)
+            decrement = newton_step(work)
             new = _make_step(likelihood, work, value, decrement, True)
         if math.isnan(new):
             return value, LOST

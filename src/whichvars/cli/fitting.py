@@ -288,6 +288,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         family=table.family,
         offset=table.offset,
         slab=parse_slab(options["slab"]),
+        evidence=options["evidence"],
         model_prior=None if size is None else wv.BetaBinomial(size=size),
         always_include=table.inside or None,
         groups=table.groups,
@@ -461,6 +462,7 @@ def verdict(posterior: "Posterior", target: float | None = None) -> str:
             "if that does not help, --sampler tempering crosses between modes."
         )
     if posterior.models.exact:
-        return "The probabilities are exact."
+        noise = posterior.kept.noise is not None
+        return f"The probabilities are exact{' but for the noise of importance sampling' if noise else ''}."
     error = largest_error(posterior)
     return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

@@ -19,16 +19,19 @@ SLABS = {
     "beta-prime": "BetaPrime",
     "robust": "Robust",
     "intrinsic": "Intrinsic",
+    "cch": "CCH",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
 }
 
 
 def parse_slab(text: str) -> "Slab":
-    """A slab from its name and, after a colon, its number.
+    """A slab from its name and, after a colon, its number, or its numbers separated by commas.
 
     >>> parse_slab("g-prior:bric"), parse_slab("independent:100"), parse_slab("bic")
     (GPrior(g='bric'), IndependentNormal(g=100.0), BIC())
+    >>> parse_slab("cch:1,266,0")
+    CCH(a=1.0, b=266.0, s=0.0)
     """
     import whichvars as wv
 
@@ -40,14 +43,18 @@ def parse_slab(text: str) -> "Slab":
     make = getattr(wv, SLABS[name])
     if not colon:
         return make()
-    if not inspect.signature(make).parameters:
-        raise DataError(f"--slab {text!r}: {name} takes no number")
+    values, takes = value.split(","), list(inspect.signature(make).parameters)
+    if len(values) > len(takes):
+        what = f"only {', '.join(takes)}" if len(takes) > 1 else "one number" if takes else "no number"
+        raise DataError(f"--slab {text!r}: {name} takes {what}")
+    return make(*map(_number_or_word, values))
+
+
+def _number_or_word(text: str) -> float | str:
     try:
-        return make(float(value))
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        return make(value)
+        return float(text)
+    except ValueError:
+        return text
 
 
 def make_sampler(name: str) -> Any:

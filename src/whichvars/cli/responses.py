@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from whichvars.data.files import Table
     from whichvars.problem.problem import Problem
 
+EVIDENCE = ("auto", "laplace", "second-order", "importance", "bas")
 FAMILIES = ("auto", "gaussian", "logistic", "probit", "poisson", "negative-binomial")
 COUNTS = ("poisson", "negative-binomial")
 # options that name a column
@@ -30,6 +31,10 @@ def family_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--trials", metavar="COLUMN", help="Column of numbers of trials; the response is the number of successes."),
             click.option("--offset", metavar="COLUMN", help="Column that is added to the linear predictor, without a coefficient."),
+            click.option(
+                "--evidence", type=click.Choice(EVIDENCE), default="auto", show_default=True,
+                help="How marginal likelihoods are computed if the family is not gaussian; bas reproduces the numbers of R's BAS.",
+            ),
             click.option("--exposure", metavar="COLUMN", help="Column such as person-years, whose log is the offset of counts."),
         ]
     ):  # fmt: skip

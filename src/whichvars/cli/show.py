@@ -1,5 +1,6 @@
 """Output in a terminal: tables, words for probabilities, and notes."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def in_options(message: str) -> str:
     """
     for call, option in IN_OPTIONS.items():
         message = message.replace(call, option)
-    return message
+    return re.sub(r"evidence=[\"']([a-z-]+)[\"']", r"--evidence \1", message)
 
 
 def printable(text: str) -> str:
@@ -158,7 +159,7 @@ def included_ratios(posterior: "Posterior") -> "pd.Series | None":
 
 
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
-    if posterior.models.exact:
+    if not posterior.mcse.any():
         return f"{pip:6.1%}"
     return f"{100 * pip:5.1f} {signs(console)[2]} {hundredths(error)}%"
 
@@ -180,7 +181,11 @@ def best_models(console: "Console", posterior: "Posterior", rows: int) -> "Table
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
     for _, model in posterior.top_models(rows).iterrows():
-        error = "" if posterior.models.exact else f" {signs(console)[2]} {hundredths(model['mcse'])}"
+        error = (
+            ""
+            if posterior.models.mcse is None and posterior.models.exact
+            else f" {signs(console)[2]} {hundredths(model['mcse'])}"
+        )
         table.add_row(f"{hundredths(model['probability'])}{error}%", plain(model["variables"] or "none"))
     return table
 

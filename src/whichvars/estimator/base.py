@@ -19,6 +19,9 @@ from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
 from whichvars.sampling.sample import sample
 
+# forms of sparse matrices that are not converted to others
+SPARSE = ("csc", "csr")
+
 
 class AveragedModel(SelectorMixin, BaseEstimator):
     """The base of the estimators. They have their own ``__init__``, as scikit-learn reads the parameters from it."""
@@ -59,9 +62,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             raise DataError(f'formula: {written} has the trials; give family="logistic" without them')
         return Logistic(trials=made.trials)
 
-    def _learn(
-        self, X: np.ndarray, y: Any, family: Family, weights: Any, offset: Any, **others: Any
-    ) -> pd.Series:
+    def _learn(self, X: Any, y: Any, family: Family, weights: Any, offset: Any, **others: Any) -> pd.Series:
         """Set the posterior and the inclusion probabilities; returns the averaged coefficients by name, the intercept first."""
         problem = Problem(
             X,
@@ -124,7 +125,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
                 raise DataError("the formula has an offset, which is computed from X; leave out offset")
             known = self.formula_.offset(X)
             offset = offset if known is None else known
-        rows = validate_data(self, self._encoded(X), reset=False, dtype=np.float64)
+        rows = validate_data(self, self._encoded(X), reset=False, dtype=np.float64, accept_sparse=SPARSE)
         return self.posterior_.predict(rows, offset=offset, **settings)
 
     def transform(self, X: Any) -> Any:
@@ -134,6 +135,11 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> Any:
         return self.formula_.encode(X) if hasattr(self, "formula_") else X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)

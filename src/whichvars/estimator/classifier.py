@@ -13,7 +13,7 @@ from whichvars.data.formula import FormulaData
 from whichvars.data.frames import read_vector
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.estimator.base import AveragedModel
+from whichvars.estimator.base import SPARSE, AveragedModel
 from whichvars.problem.families import Logistic, Probit
 
 
@@ -108,7 +108,8 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
 
         Parameters
         ----------
-        X : array or DataFrame, shape (n, columns)
+        X : array, DataFrame or sparse matrix, shape (n, columns)
+            A sparse matrix is not converted to a dense one.
         y : array, shape (n,)
             Labels of two classes.
         sample_weight : array, shape (n,)
@@ -145,10 +146,10 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
                 raise DataError(
                     "class_weight needs one row for each observation, and rows of cbind(…) have both classes; leave it out"
                 )
-            X = validate_data(self, X, dtype=np.float64, ensure_min_samples=3)
+            X = validate_data(self, X, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3)
             self.classes_ = np.array(made.counted[::-1])
         else:
-            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=3)
+            X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3)
             self.classes_ = _two_classes(y)
             sample_weight = self._weights(y, sample_weight)
         coefficients = self._learn(X, y, family, sample_weight, offset)

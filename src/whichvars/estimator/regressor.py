@@ -11,7 +11,7 @@ from whichvars.data.formula import FormulaData
 from whichvars.data.frames import refuse_words
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.estimator.base import AveragedModel
+from whichvars.estimator.base import SPARSE, AveragedModel
 from whichvars.problem.families import Gaussian, Logistic, Probit
 
 
@@ -109,7 +109,8 @@ class VariableSelector(RegressorMixin, AveragedModel):
 
         Parameters
         ----------
-        X : array or DataFrame, shape (n, columns)
+        X : array, DataFrame or sparse matrix, shape (n, columns)
+            A sparse matrix is not converted to a dense one.
         y : array, shape (n,)
         sample_weight : array, shape (n,)
             Precisions: observation i has variance σ²/w_i. They are not frequencies: doubling a weight is not the same as
@@ -140,7 +141,9 @@ class VariableSelector(RegressorMixin, AveragedModel):
             )
         self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
         refuse_words(y, "y")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, accept_sparse=SPARSE, y_numeric=True, ensure_min_samples=3
+        )
         coefficients = self._learn(X, y, family, sample_weight, offset, noise=self.noise)
         self.intercept_ = float(coefficients.iloc[0])
         self.coef_ = coefficients.to_numpy()[1:]

@@ -144,7 +144,7 @@ def _points_with_errors(
     pip, mcse = posterior.pip[chosen], posterior.mcse[chosen]
     known = np.isfinite(mcse)
     for which, label, fill in (
-        (known, "exact" if posterior.models.exact else ERRORS, BLUE),
+        (known, ERRORS if posterior.mcse.any() else "exact", BLUE),
         (~known, "never moved", "white"),
     ):
         if not which.any():
@@ -233,7 +233,7 @@ def _draw_probabilities(ax: "Axes", models: Models, edges: np.ndarray, foot: flo
     """Draw the probabilities of the models with their errors below the columns, from `foot` on, if the errors are visible;
     returns the new foot."""
     n = len(edges) - 1
-    if models.mcse is None or models.exact:
+    if models.mcse is None:
         return foot
     probability, error = models.frequency[:n], 2 * models.mcse[:n]
     ends = np.clip(probability + error * [[-1], [1]], 0, 1)
@@ -321,7 +321,7 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
 
 
 def _size_errors(ax: "Axes", posterior: Posterior, size: np.ndarray) -> None:
-    if posterior.sizes_mcse is None or posterior.models.exact:
+    if posterior.sizes_mcse is None:
         return
     mass, error = posterior.sizes[size], 2 * posterior.sizes_mcse[size]
     seen = long_enough(error, float(mass.max()))

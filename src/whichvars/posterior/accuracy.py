@@ -224,7 +224,13 @@ def overdispersion_words(problem: Problem, pearson: Pearson | None) -> list[str]
             "is missing. Weights of about "
             f"{1 / pearson.ratio:.2g} for all rows would allow for it"
         ]
+    unknown = getattr(family, "dispersion", None) is None
+    other = (
+        "and for a variable that is missing"
+        if unknown
+        else "or leave the dispersion unknown, NegativeBinomial()"
+    )
     return [
         f"the counts vary {many} as much as this negative binomial distribution allows (Pearson's statistic over its degrees of freedom); "
-        "look for outlying rows, or leave the dispersion unknown, NegativeBinomial()"
+        f"look for outlying rows, {other}"
     ]

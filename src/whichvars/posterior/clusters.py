@@ -35,7 +35,12 @@ LEADING = 0.01
 
 
 def cluster_table(
-    problem: Problem, kept: KeptModels, level: float, correlation: float, pip: np.ndarray | None = None
+    problem: Problem,
+    kept: KeptModels,
+    level: float,
+    correlation: float,
+    pip: np.ndarray | None = None,
+    exact: bool = False,
 ) -> pd.DataFrame:
     """What ``Posterior.clusters`` returns; `pip` are the inclusion probabilities, by default those of `kept`."""
     by_variable = sparse.csr_array(
@@ -57,7 +62,7 @@ def cluster_table(
         if probability >= level:
             free[cluster] = False
             any_in = np.logical_or.reduce([kept.having(j) for j in cluster])
-            clusters.append((cluster, probability, kept.error(any_in.astype(float))))
+            clusters.append((cluster, probability, kept.error(any_in.astype(float), exact)))
     return pd.DataFrame(
         {
             "lead": [problem.names[c[0]] for c, *_ in clusters],

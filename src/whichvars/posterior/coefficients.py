@@ -8,7 +8,7 @@ import pandas as pd
 
 from whichvars.errors import DataError
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, functionals, held_fits
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_cdf, t_variance
 from whichvars.problem.families import Family
 from whichvars.problem.problem import Problem
@@ -22,10 +22,7 @@ def coefficient_table(
     """What ``Posterior.coefficients`` returns."""
     z_index = problem.flat.z_index
     batches = held_fits(problem, kept)
-    moments = coefficient_moments(problem, kept, batches)
-    if exact:
-        none = np.zeros(len(moments.mean_mcse))
-        moments = moments._replace(mean_mcse=none, sd_mcse=none)
+    moments = coefficient_moments(problem, kept, exact, batches)
     names = [INTERCEPT, *(problem.all_columns[i] for i in z_index), *problem.columns_used]
     always, fixed_mean, fixed_sd = np.ones(1 + len(z_index)), moments.fixed_mean, moments.fixed_sd
     table = pd.DataFrame(
@@ -94,12 +91,12 @@ class CoefficientMoments(NamedTuple):
 
 
 def coefficient_moments(
-    problem: Problem, kept: KeptModels, batches: "list[Fits] | Refits | None" = None
+    problem: Problem, kept: KeptModels, exact: bool, batches: "list[Fits] | Refits | None" = None
 ) -> CoefficientMoments:
     """Means and standard deviations of all coefficients; NaN if no kept model has the column. `batches` are the
     models' posteriors, if they have been computed already."""
     moments = _moments(
-        problem, kept, held_fits(problem, kept) if batches is None else batches, _fixed(problem)
+        problem, kept, exact, held_fits(problem, kept) if batches is None else batches, _fixed(problem)
     )
     factor = problem._y_scale / problem.column_units
     units = np.concatenate([np.full(len(moments.fixed_mean), problem._y_scale), factor])
@@ -143,11 +140,11 @@ def _fixed(problem: Problem) -> Functionals:
 
 
 class _Sums:
-    """Sums over models of weight · value by column, with the weights of all replicates together and of each."""
+    """Sums over models of weight · value by column, with the weights of all replicates together and with those that errors are
+    estimated by."""
 
     def __init__(self, kept: KeptModels, columns: int) -> None:
-        replicates = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
-        self.weights = np.vstack([kept.weight, replicates])
+        self.weights = np.vstack([kept.weight, kept.other_weights])
         self.values = np.zeros((len(self.weights), columns))
 
     def add(self, fit: Fits, value: np.ndarray) -> None:
@@ -162,13 +159,13 @@ class _Sums:
 
 
 def _moments(
-    problem: Problem, kept: KeptModels, batches: list[Fits] | Refits, fixed: Functionals
+    problem: Problem, kept: KeptModels, exact: bool, batches: list[Fits] | Refits, fixed: Functionals
 ) -> CoefficientMoments:
     """Means and standard deviations of the columns, also given inclusion, (P,) each, in the problem's units; and of the
     functionals in the user's units. Monte Carlo errors are in the problem's units. Means are computed first, so that
     nothing cancels in the variances.
 
-    Monte Carlo errors are estimated from differences between replicates. A variance E(β − m)² is an average over models
+    Monte Carlo errors are estimated by the kept models' other weights. A variance E(β − m)² is an average over models
     too; to first order, its error does not depend on the estimation of m.
     """
     P, unit = len(problem.columns_used), problem._y_scale
@@ -203,16 +200,16 @@ def _moments(
     with np.errstate(invalid="ignore", divide="ignore"):
         sd_in = np.sqrt(square / mass)
         sd = np.sqrt(square + np.where(mass > 0, mass * (1 - mass) * mean_in**2, 0.0))
-        # E(β − m)² in each replicate: of models with the column, about their mean, and of those without it
+        # E(β − m)² under each of the other weights: of models with the column, about their mean, and of those without it
         centre = np.where(mass > 0, mean_in, 0.0)
         shift = centre - total
         about = squares.values[1:] + masses.values[1:] * shift**2 + (1 - masses.values[1:]) * total**2
         about += 2 * shift * (totals.values[1:] - masses.values[1:] * centre)
-        along_replicates = totals.values[1:] @ fixed.row.T + flat.values[1:] @ fixed.flat.T
-        by_replicate = np.hstack([along_replicates, totals.values[1:]])
+        along_others = totals.values[1:] @ fixed.row.T + flat.values[1:] @ fixed.flat.T
+        means = np.hstack([along_others, totals.values[1:]])
         variances = np.hstack([along_squares.values[1:], about])
         sds = np.concatenate([along_sd, sd])
-        mean_mcse, sd_mcse = standard_error(by_replicate), standard_error(variances) / (2 * sds)
+        mean_mcse, sd_mcse = kept.error_of(means, exact), kept.error_of(variances, exact) / (2 * sds)
         sd_mcse = np.where(sds > 0, sd_mcse, mean_mcse)
     return CoefficientMoments(
         total, sd, mean_in, sd_in, fixed.centre + unit * along_total, unit * along_sd, mean_mcse, sd_mcse

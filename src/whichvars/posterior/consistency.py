@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Models
@@ -105,14 +105,11 @@ def _worst(inside: sparse.csr_array, when_in: np.ndarray, when_out: np.ndarray) 
     return factor
 
 
-def sizes_of(kept: KeptModels, p: int) -> tuple[np.ndarray, np.ndarray]:
+def sizes_of(kept: KeptModels, p: int, exact: bool) -> tuple[np.ndarray, np.ndarray]:
     """Distribution of the model size under the weights of the kept models, (p + 1,), and its Monte Carlo errors."""
     sizes = np.diff(kept.start)
-    if kept.by_replicate is None or len(kept.by_replicate) < 2:
-        error = np.full(p + 1, np.nan)
-    else:
-        error = standard_error(np.array([np.bincount(sizes, w, p + 1) for w in kept.by_replicate]))
-    return np.bincount(sizes, kept.weight, p + 1), error
+    rows = [np.bincount(sizes, w, p + 1) for w in kept.other_weights]
+    return np.bincount(sizes, kept.weight, p + 1), kept.error_of(np.reshape(rows, (-1, p + 1)), exact)
 
 
 def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from whichvars.posterior.diagnostics import (
     never_in,
     renormalised_pips,
 )
-from whichvars.posterior.family_words import about_fits, effects, overdispersion
+from whichvars.posterior.family_words import about_fits, about_noise, effects, overdispersion
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -37,7 +37,7 @@ def trust(posterior: "Posterior") -> list[str]:
         lines = [_verdict(posterior)]
     else:
         lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
-    lines += about_fits(posterior)
+    lines += [*about_fits(posterior), *about_noise(posterior)]
     remarks = (*posterior.warnings, *lost_arithmetic(posterior), *overdispersion(posterior))
     return lines + [f"Note: {remark}." for remark in remarks]
 
@@ -63,8 +63,17 @@ def _exactly(posterior: "Posterior") -> str:
     if posterior.condition is not None:
         return "Given the condition, there is no Monte Carlo error."
     if posterior.reweighting_ess is not None:
-        return "The probabilities were carried over from an exact answer under other priors; there is no Monte Carlo error."
-    rest = " but for importance sampling's noise" if posterior.warnings else ", without Monte Carlo error"
+        rest = (
+            "there is no Monte Carlo error"
+            if posterior.kept.noise is None
+            else "there is no Monte Carlo error but for importance sampling's noise"
+        )
+        return f"The probabilities were carried over from an exact answer under other priors; {rest}."
+    rest = (
+        ", without Monte Carlo error"
+        if posterior.kept.noise is None
+        else " but for importance sampling's noise"
+    )
     return f"All {posterior.iterations:,} models were looked at: the probabilities are exact{rest}."
 
 

@@ -24,7 +24,7 @@ from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.dispersion import dispersion_values
 from whichvars.posterior.family_density import eta_grid, response_quantile
 from whichvars.posterior.fits import along, fits, functionals, held_fits
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import ROWS_BYTES, Prediction, draw_models, read_new
 from whichvars.posterior.t_mixture import TMixture, heaviest
 from whichvars.problem.families import Family, Gaussian
@@ -68,6 +68,7 @@ def predict_family(
     kind: str,
     interval: float | None,
     errors: bool,
+    exact: bool = False,
 ) -> Prediction:
     """Mean, standard deviation and interval of μ ("mean"), of η ("link") or of y ("response") of new rows, under a weighted set of models."""
     family = problem.family
@@ -88,7 +89,7 @@ def predict_family(
         else (np.full(1, np.inf), np.ones((len(kept), 1)))
     )
     shares = weight[:, None] * shares[models]
-    replicates = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
+    others = kept.other_weights[:, models] if errors else np.zeros((0, len(models)))
     mean, std, ends, mcse = np.zeros(n), np.zeros(n), np.zeros((n, 2)), np.full(n, np.nan)
     step = max(1, ROWS_BYTES // (8 * 4 * max(len(weight), max(fit.columns.size for fit in batches), 1)))
     for first in range(0, n, step):
@@ -107,7 +108,7 @@ def predict_family(
         mean[part] = centre @ weight
         std[part] = np.sqrt((spread + (centre - mean[part, None]) ** 2) @ weight)
         if errors:
-            mcse[part] = standard_error(replicates[:, models] @ centre.T)
+            mcse[part] = kept.error_of(others @ centre.T, exact)
         if interval is not None:
             heavy = heaviest(weight)
             share, degrees = weight[heavy] / weight[heavy].sum(), np.full(len(heavy), np.inf)

@@ -13,7 +13,8 @@ own probabilities change by Bayes' rule, p(γ | y₋ᵢ) ∝ p(γ | y)/p(y_i | y
 little of the posterior without it. Rows with a k above .5, and those without which less than a tenth of the models' weights is left, are
 left out indeed: all models are fitted again without them, and their marginal likelihoods computed.
 
-Only the 2,000 models of largest weight are averaged over, of which the first 200 are fitted again.
+At most 2,000 models are averaged over, and 200 fitted again: half of them the heaviest, the others a systematic sample of the
+lighter ones that stands for all of these.
 
 If the dispersion of counts is unknown, all of this is averaged over its posterior in each model, as if it were independent of η.
 """
@@ -49,7 +50,7 @@ SCORE_BYTES = 16 << 20
 # Pareto's k above which, and the effective share of the models' weights below which a row is left out by fitting again; k above which
 # results without this are called rough; and the draws from which k is estimated
 DOUBTFUL_K, BAD_SHARE, BAD_K, K_DRAWS = 0.5, 0.1, 0.7, 2000
-# most models that rows are left out of, and that are fitted again without a row, the heaviest; and most fits in all
+# most models that rows are left out of, and that are fitted again without a row; and most fits in all
 MOST_MODELS, MOST_AGAIN, MOST_FITS = 2000, 200, 10_000
 # largest leverage of a row, and largest change of η without it
 MOST_LEVERAGE, FURTHEST = 1 - 1e-6, 20.0
@@ -121,7 +122,7 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     family, fit = problem.family, problem.fit_data
     assert not isinstance(family, Gaussian)
     assert fit is not None
-    kept = _heaviest_models(kept, MOST_MODELS)
+    kept = represented(kept, MOST_MODELS)
     parts = components(problem, kept, *own_lines(problem, kept))
     r, shares = dispersion_values(problem, kept)
     own, n = shares[parts.models], problem.n
@@ -172,10 +173,21 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     return _with_refits(problem, kept, table, trials)
 
 
-def _heaviest_models(kept: KeptModels, most: int) -> KeptModels:
-    """The models of largest weight, with weights that sum to one."""
-    some = kept.some(np.argsort(-kept.weight, kind="stable")[:most])
-    return KeptModels(some.members, some.start, some.weight / some.weight.sum())
+def represented(kept: KeptModels, most: int) -> KeptModels:
+    """At most so many models that stand for all: the heaviest half of them with their own weights, and a systematic sample of the
+    others, by weight, that shares the rest. The heaviest alone would be too much alike."""
+    order = np.argsort(-kept.weight, kind="stable")
+    if len(order) <= most:
+        return KeptModels(kept.members, kept.start, kept.weight / kept.weight.sum())
+    first, others = order[: most // 2], order[most // 2 :]
+    up_to = np.cumsum(kept.weight[others])
+    size = most - len(first)
+    drawn, times = np.unique(
+        np.searchsorted(up_to, (np.arange(size) + 0.5) / size * up_to[-1]), return_counts=True
+    )
+    some = kept.some(np.concatenate([first, others[drawn]]))
+    weight = np.concatenate([kept.weight[first], times * (up_to[-1] / size)])
+    return KeptModels(some.members, some.start, weight / weight.sum())
 
 
 def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
@@ -194,7 +206,7 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
     if not len(bad):
         return table
     bad = bad[np.argsort(-table["pareto_k"].to_numpy()[bad], kind="stable")]
-    some = _heaviest_models(kept, MOST_AGAIN)
+    some = represented(kept, MOST_AGAIN)
     before, done = log_marginals(problem, some), []
     for i in bad[: MOST_FITS // len(some)].tolist():
         try:

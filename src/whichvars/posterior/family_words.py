@@ -9,7 +9,6 @@ from scipy.special import ndtri
 from whichvars._kernels.likelihood import FIRST_ORDER, LOG_MARGINAL
 from whichvars.errors import DataError
 from whichvars.posterior.accuracy import overdispersion_words
-from whichvars.posterior.coefficients import coefficient_moments
 from whichvars.posterior.models import KeptModels
 from whichvars.problem.families import Gaussian, Logistic
 from whichvars.problem.fitting import answers
@@ -25,6 +24,8 @@ FITS, SECOND_STAGE, LAPLACE, PEARSON = "(fits)", "(second stage)", "(Laplace)", 
 MENTIONED, AT_A_GLANCE = 3, 40_000
 # models with which orders of Laplace's approximation are compared: the heaviest
 MOST_COMPARED = 1000
+# noise of an inclusion probability that is mentioned
+NOTICEABLE = 5e-4
 
 
 def outcome(problem: Problem) -> str:
@@ -41,7 +42,7 @@ def standard_effects(posterior: "Posterior", level: float = 0.9) -> pd.DataFrame
     The interval is that of a normal distribution with the mean and variance of the coefficient given that it is in.
     """
     problem = posterior.problem
-    moments = coefficient_moments(problem, posterior.kept)
+    moments, _ = posterior._moments
     spread = problem.column_spread
     effect, reach = spread * moments.mean_included, ndtri((1 + level) / 2) * spread * moments.sd_included
     return pd.DataFrame(
@@ -156,6 +157,18 @@ def about_fits(posterior: "Posterior") -> list[str]:
     return [
         f"Laplace's approximation alone is good to {change[0]:.3f} here: its correction changed the probability of {change[1]} by that "
         "much, and all others by less."
+    ]
+
+
+def about_noise(posterior: "Posterior") -> list[str]:
+    """What importance sampling adds to the errors, for ``explain``, if there is anything to speak of."""
+    noise = posterior.kept.noise_of_pips(posterior.problem.p)
+    if not noise.max(initial=0.0) > NOTICEABLE:
+        return []
+    j = int(noise.argmax())
+    return [
+        "Marginal likelihoods of some models were computed by importance sampling, whose noise is part of all errors: it adds "
+        f"{noise[j]:.1g} to that of the probability of {posterior.problem.names[j]}, and less to the others."
     ]
 
 

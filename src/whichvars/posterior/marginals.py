@@ -1,19 +1,19 @@
 """Log marginal likelihood and log prior of the models that a posterior keeps."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from whichvars._kernels.likelihood import SAMPLING_ERROR
+from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars.posterior.models import KeptModels
 from whichvars.problem.evaluating import log_marginals_of, log_priors_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.problem import Problem
 
-# the lightest models, whose squared weights sum to this share of those of all, add nothing to the noise of importance sampling; and
-# the most models that are looked at
+# the lightest models, whose squared weights sum to this share of those of all, are not asked for the noise of importance sampling;
+# and the most models that are
 LIGHT, MOST_SAMPLED = 0.01, 1000
-# noise of inclusion probabilities that is mentioned
-NOTICEABLE = 5e-4
 
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
@@ -21,43 +21,44 @@ def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
     return log_priors_of(problem, kept.members, kept.start)
 
 
-def noise_of_sampling(kept: KeptModels, errors: np.ndarray, p: int) -> np.ndarray:
-    r"""Standard errors of inclusion probabilities, (p,), that come from those of the models' marginal likelihoods by importance sampling.
-
-    With the relative errors c_γ of independent estimates, `errors`, and weights π(γ), the variance of the normalised average is to
-    first order Σ_γ π(γ)² c_γ² (γ_j − π_j)².
-    """
-    sizes = np.diff(kept.start)
-    pip = np.bincount(kept.members, np.repeat(kept.weight, sizes), p)
-    variance = kept.weight**2 * np.where(kept.weight > 0, errors, 0.0) ** 2
-    inside = np.bincount(kept.members, np.repeat(variance, sizes), p)
-    return np.sqrt(np.maximum(inside * (1 - 2 * pip) + pip**2 * variance.sum(), 0.0))
-
-
-def sampling_noise(problem: Problem, kept: KeptModels) -> np.ndarray:
-    """``noise_of_sampling`` of the models that matter, whose errors are computed again; 0 if no model is sampled."""
+def with_noise(problem: Problem, kept: KeptModels) -> KeptModels:
+    """The models with the noise of their marginal likelihoods. Those that matter are computed again; the others, which hardly count in
+    any average, are given the root mean square of these."""
     if isinstance(problem.family, Gaussian) or problem.evidence in ("laplace", "bas"):
-        return np.zeros(problem.p)
+        return replace(kept, noise=None)
     order = np.argsort(-kept.weight, kind="stable")
     squares = np.cumsum(kept.weight[order] ** 2)
     heavy = order[: 1 + int(np.searchsorted(squares, (1 - LIGHT) * squares[-1]))][:MOST_SAMPLED]
     some = kept.some(heavy)
-    errors = np.zeros(len(kept))
-    errors[heavy] = answers(problem, some.members, some.start)[0][:, SAMPLING_ERROR]
-    return noise_of_sampling(kept, errors, problem.p)
+    known = answers(problem, some.members, some.start)[0][:, SAMPLING_ERROR]
+    noise = np.full(len(kept), np.sqrt(np.mean(known**2)))
+    noise[heavy] = known
+    return replace(kept, noise=noise if noise.any() else None)
 
 
-def noise_in_words(noise: np.ndarray) -> tuple[str, ...]:
-    """A note on the noise of importance sampling, if there is any to speak of."""
-    if not noise.max(initial=0.0) > NOTICEABLE:
-        return ()
-    return (
-        "marginal likelihoods of some models were computed by importance sampling, whose noise is part of the errors: it adds "
-        f"{noise.max():.1g} to that of an inclusion probability, at most",
-    )
+def noise_of_evidence(problem: Problem, kept: KeptModels) -> float:
+    r"""Standard error of log Σ_γ m(γ) p(γ) − log m(null) that comes from importance sampling.
+
+    With weights π(γ) and the noise c_γ of each model it is to first order the root of Σ_γ (π(γ) − [γ is the null model])² c_γ².
+    """
+    if kept.noise is None:
+        return 0.0
+    own = answers(problem, np.zeros(0, np.int32), np.zeros(2, np.int64))[0][0, SAMPLING_ERROR]
+    null = np.diff(kept.start) == 0
+    share = float(kept.weight[null].sum())
+    return float(np.sqrt(((kept.weight * kept.noise)[~null] ** 2).sum() + ((1 - share) * own) ** 2))
 
 
 def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
     not have it."""
-    return log_marginals_of(problem, kept.members, kept.start)
+    return marginals_with_noise(problem, kept)[0]
+
+
+def marginals_with_noise(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, np.ndarray | None]:
+    """``log_marginals`` and their standard errors by importance sampling, (models,) each; None if none was sampled."""
+    if isinstance(problem.family, Gaussian):
+        return log_marginals_of(problem, kept.members, kept.start), None
+    values = answers(problem, kept.members, kept.start)[0]
+    noise = values[:, SAMPLING_ERROR]
+    return values[:, LOG_MARGINAL], noise if noise.any() else None

@@ -236,13 +236,14 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
         if posterior.reweighting_ess is not None
         else ""
     )
+    noise = "" if posterior.kept.noise is None else " up to the noise of importance sampling"
     if posterior.condition is not None:
         again = f" All results are given {condition_words(posterior.condition)}."
     if posterior.condition is not None and posterior.condition.one_model:
         return f"Only one model was used.{again}", []
     if posterior.models.exact:
         return (
-            f"Posterior probabilities are exact: all {posterior.iterations:,} models were enumerated.{again}",
+            f"Posterior probabilities are exact{noise}: all {posterior.iterations:,} models were enumerated.{again}",
             [],
         )
     name = posterior.sampler.split("(")[0]

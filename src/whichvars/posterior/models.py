@@ -1,11 +1,13 @@
 """The models that a posterior keeps, with their weights, and the products of their columns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import hadamard
 
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.evidence import SMALLEST_TOLERANCE
@@ -14,6 +16,8 @@ from whichvars.problem.problem import Problem
 
 # bytes of Gram matrices or columns that are processed together
 BATCH_BYTES = 64 << 20
+# weights by which the noise of importance sampling is measured: as many as a Hadamard matrix has rows
+NOISY_WEIGHTS = 64
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class KeptModels:
     weight: np.ndarray  # (models,); sum to one
     # (replicates, models): the weights that each replicate gives them, whose mean is `weight`; None if exact, or not known
     by_replicate: np.ndarray | None = None
+    # (models,): relative standard errors of marginal likelihoods that were computed by importance sampling; None if none was
+    noise: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -38,7 +44,8 @@ class KeptModels:
         sizes = np.diff(self.start)[index]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         places = np.repeat(self.start[index] - start[:-1], sizes) + np.arange(start[-1])
-        return KeptModels(self.members[places], start, self.weight[index])
+        noise = None if self.noise is None else self.noise[index]
+        return KeptModels(self.members[places], start, self.weight[index], noise=noise)
 
     def having(self, variable: int) -> np.ndarray:
         """Which models have the variable, (models,) bool."""
@@ -47,14 +54,60 @@ class KeptModels:
         having[np.searchsorted(self.start, places, side="right") - 1] = True
         return having
 
-    def error(self, values: np.ndarray) -> Any:
-        """Monte Carlo standard error of Σ weight · values, from differences between replicates.
+    @cached_property
+    def noisy_weights(self) -> np.ndarray:
+        r"""Weights that other points of importance sampling might have given, (NOISY_WEIGHTS, models); none if there is no noise.
 
-        Shapes (models,) → a number, (models, q) → (q,). NaN with fewer than two replicates.
+        With c_γ the noise of a model and signs s_bγ = ±1, row b is proportional to w_γ(1 + c_γ s_bγ). The signs of a model are a
+        column of a Hadamard matrix. Columns of different models are orthogonal, so that the variance of an average Σ w v between the
+        rows is to first order Σ_γ w_γ² c_γ² (v_γ − v̄)², which is what independent noise does to it. Where there are more
+        models than columns, these are used again with random signs, in the order of w c: this adds nothing on average.
         """
-        if self.by_replicate is None:
-            return np.full(values.shape[1:], np.nan)[()]
-        return standard_error(self.by_replicate @ values)
+        if self.noise is None:
+            return np.zeros((0, len(self)))
+        order = np.argsort(-self.weight * self.noise, kind="stable")
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), len(self))
+        rows = np.empty((NOISY_WEIGHTS, len(self)))
+        rows[:, order] = hadamard(NOISY_WEIGHTS)[:, 1 + np.arange(len(self)) % (NOISY_WEIGHTS - 1)] * signs
+        rows *= np.minimum(self.noise, 1.0)
+        rows += 1.0
+        rows *= self.weight
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    @property
+    def other_weights(self) -> np.ndarray:
+        """The weights by which errors of averages are estimated, (rows, models): those of each replicate, then ``noisy_weights``."""
+        parts = [] if self.by_replicate is None else [self.by_replicate]
+        return np.vstack([*parts, self.noisy_weights])
+
+    def error_of(self, means: np.ndarray, exact: bool) -> Any:
+        """Standard error of an average, from its values under ``other_weights``, (rows, …): from differences between replicates,
+        of which there are none if `exact`, and from the noise of importance sampling. NaN with fewer than two replicates.
+        """
+        replicates = 0 if self.by_replicate is None else len(self.by_replicate)
+        drawn = np.zeros(means.shape[1:])[()] if exact else standard_error(means[:replicates])
+        return drawn if self.noise is None else np.hypot(drawn, means[replicates:].std(axis=0))
+
+    def error(self, values: np.ndarray, exact: bool) -> Any:
+        """``error_of`` Σ weight · values. Shapes (models,) → a number, (models, q) → (q,)."""
+        return self.error_of(self.other_weights @ values, exact)
+
+    def noise_of_models(self, models: list[tuple[int, ...]]) -> np.ndarray:
+        """What the noise of importance sampling does to the probabilities of models, (models,); 0 for models that are not kept."""
+        out = np.zeros(len(models))
+        if self.noise is not None:
+            place = {self.model(i): i for i in range(len(self))}
+            index = np.array([place.get(tuple(sorted(m)), -1) for m in models], np.int64)
+            out[index >= 0] = self.noisy_weights[:, index[index >= 0]].std(axis=0)
+        return out
+
+    def noise_of_pips(self, p: int) -> np.ndarray:
+        """What it does to inclusion probabilities, (p,)."""
+        if self.noise is None:
+            return np.zeros(p)
+        sizes = np.diff(self.start)
+        pips = [np.bincount(self.members, np.repeat(w, sizes), p) for w in self.noisy_weights]
+        return np.std(pips, axis=0)
 
     @classmethod
     def listed(cls, models: list[tuple[int, ...]]) -> "KeptModels":
@@ -91,7 +144,7 @@ class KeptModels:
         return cls(members, start, by_replicate.mean(axis=0), np.ascontiguousarray(by_replicate))
 
     def _without_replicates(self) -> "KeptModels":
-        return KeptModels(self.members, self.start, self.weight)
+        return replace(self, by_replicate=None)
 
     def reweighted(self, ratio: np.ndarray) -> "KeptModels":
         """The models with weights in proportion to weight · ratio, (models,); those without any are left out.
@@ -110,7 +163,8 @@ class KeptModels:
         if self.by_replicate is not None:
             new = self.by_replicate[:, left] * ratio[left] / total
             new += (1 - new.sum(axis=1, keepdims=True)) * weight / total
-        return KeptModels(self.members[np.repeat(inside, sizes)], start, weight / total, new)
+        noise = None if self.noise is None else self.noise[left]
+        return KeptModels(self.members[np.repeat(inside, sizes)], start, weight / total, new, noise)
 
 
 def standard_error(means: np.ndarray) -> Any:

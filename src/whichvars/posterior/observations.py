@@ -103,11 +103,14 @@ class Observations:
         """
         check_level(interval)
         check_choice(kind, ("mean", "link", "response"), "kind")
-        sampled = estimator == "BMA" and not self.models.exact
-        spread, errors = return_std or interval is not None, return_mcse and sampled
+        exact = self.models.exact
+        uncertain = estimator == "BMA" and not (exact and self.kept.noise is None)
+        spread, errors = return_std or interval is not None, return_mcse and uncertain
         models = models_of(estimator, cast("Posterior", self))
         if not isinstance(self.problem.family, Gaussian):
-            prediction = predict_family(self.problem, models, X, offset, trials, kind, interval, errors)
+            prediction = predict_family(
+                self.problem, models, X, offset, trials, kind, interval, errors, exact
+            )
         else:
             _gaussian_has_none(offset, trials, self.problem)
             prediction = predict(self.problem, models, X, interval, spread, errors)
@@ -117,7 +120,7 @@ class Observations:
         if interval is not None:
             results.append(prediction.interval)
         if return_mcse:
-            results.append(prediction.mcse if sampled else np.zeros(len(prediction.mean)))
+            results.append(prediction.mcse if uncertain else np.zeros(len(prediction.mean)))
         return tuple(results) if len(results) > 1 else prediction.mean
 
     def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:

@@ -20,12 +20,20 @@ from whichvars.data.frames import check_level, check_share
 from whichvars.errors import DataError
 from whichvars.posterior.checking import Checking
 from whichvars.posterior.checks import Comparison
-from whichvars.posterior.coefficients import check_ratio, coefficient_table, ratio_table
+from whichvars.posterior.coefficients import (
+    CoefficientMoments,
+    check_ratio,
+    coefficient_moments,
+    coefficient_table,
+    positive_probabilities,
+    ratio_table,
+)
 from whichvars.posterior.conditions import Condition, prior_sizes
 from whichvars.posterior.diagnostics import diagnostic_table, doubts
 from whichvars.posterior.explaining import explain
 from whichvars.posterior.exports import Exports
 from whichvars.posterior.family_words import with_fit_rows
+from whichvars.posterior.fits import held_fits
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
@@ -56,7 +64,7 @@ class Models:
     # probabilities: ratios are exact for models that were known before, other models have their shares of the draws
     frequency: np.ndarray
     exact: bool = False
-    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if exact
+    mcse: np.ndarray | None = None  # Monte Carlo errors of these probabilities; None if there are none
 
     @property
     def log_posterior(self) -> np.ndarray:
@@ -79,8 +87,9 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     iterations: int  # in total: of all replicates and chains, including warm-up
     cpu_seconds: float
     log_evidence: float | None = None
-    log_evidence_mcse: float | None = None  # 0 if exact, NaN with a single replicate
-    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if exact
+    # 0 if exact and no marginal likelihood was computed by importance sampling, NaN with a single replicate
+    log_evidence_mcse: float | None = None
+    sizes_mcse: np.ndarray | None = None  # (p + 1,) Monte Carlo errors of `sizes`; None if there are none
     known_share: float | None = None  # share of the draws that were models known before
     comparison: Comparison | None = None  # of the exact masses of the models that replicates visited
     # from a search for modes: log of the mass of a neighbourhood, up to the prior's constant, and the model in its middle
@@ -135,7 +144,9 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         """Distribution of the number of variables in the model, by size: `posterior`, its Monte Carlo error `mcse` (0 if
         exact, NaN with a single replicate), and `prior`, which is NaN for a condition under heredity."""
         prior = prior_sizes(self)
-        error = np.zeros(len(self.sizes)) if self.models.exact else self.sizes_mcse
+        error = self.sizes_mcse
+        if error is None and self.models.exact:
+            error = np.zeros(len(self.sizes))
         frame = pd.DataFrame(
             {"posterior": self.sizes, "mcse": np.nan if error is None else error, "prior": prior},
             index=pd.RangeIndex(self.problem.p + 1, name="size"),
@@ -151,10 +162,11 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     @property
     def mean_size_mcse(self) -> float:
         """Monte Carlo standard error of ``mean_size``: 0 if exact, NaN with a single replicate."""
+        noise = float(self.kept.error(np.diff(self.kept.start), exact=True))
         if self.models.exact:
-            return 0.0
+            return noise
         pips = self.replicate_pips
-        return float("nan") if pips is None else float(standard_error(pips.sum(axis=1)))
+        return float("nan") if pips is None else float(np.hypot(standard_error(pips.sum(axis=1)), noise))
 
     def select(self, threshold: float = 0.5, fdr: float | None = None) -> list[str]:
         """Variables to report, most probable first.
@@ -218,6 +230,17 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         Prob      0.896   0.0 -0.216  0.116             0.998  inf
         """
         return (self._full_summary if coefficients else summary_table(self, False)).copy()
+
+    @cached_property
+    def _moments(self) -> tuple[CoefficientMoments, np.ndarray]:
+        """Means and standard deviations of coefficients averaged over models, and the probabilities that they are positive. If the family
+        is not Gaussian they take a fit of every kept model, which is made once."""
+        family = self.problem.fit_data is not None
+        batches = held_fits(self.problem, self.kept) if family else None
+        return (
+            coefficient_moments(self.problem, self.kept, self.models.exact, batches),
+            positive_probabilities(self.problem, self.kept, batches),
+        )
 
     @cached_property
     def _full_summary(self) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from whichvars.data.frames import read_columns
 from whichvars.errors import DataError, DataWarning, TooLargeError
 from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits, own_lines
-from whichvars.posterior.models import KeptModels, columns_of, standard_error
+from whichvars.posterior.models import KeptModels, columns_of
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_variance
 from whichvars.problem.columns import columns_at, products_with_all
 from whichvars.problem.problem import Problem
@@ -128,14 +128,10 @@ def predict(
     lines = functionals(problem, np.ones(n), z, x, columns)
     batches = held_fits(problem, kept)
     mcse = None
-    if errors:  # of the mean of each replicate
-        weights = np.zeros((0, len(kept))) if kept.by_replicate is None else kept.by_replicate
-        slopes = [mean_coefficients(problem, batches, weight)[columns] for weight in weights]
-        mcse = (
-            standard_error(problem._y_scale * np.reshape(slopes, (len(slopes), -1)) @ lines.row.T)
-            if slopes
-            else np.full(n, np.nan)
-        )
+    if errors:
+        slopes = [mean_coefficients(problem, batches, weight)[columns] for weight in kept.other_weights]
+        means = problem._y_scale * np.reshape(slopes, (len(slopes), len(columns))) @ lines.row.T
+        mcse = kept.error_of(means, exact=False)
     if not spread:
         slope = mean_coefficients(problem, batches)[columns]
         mean = lines.centre + problem._y_scale * (lines.row @ slope)

@@ -11,13 +11,13 @@ from scipy import sparse
 from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
+from whichvars.posterior.conditioning import conditional
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
     Draws,
     carry_over,
-    conditional,
     read_draws,
     sensitivity_table,
     thin_warning,
@@ -110,7 +110,7 @@ class Questions:
 
     def _error(self, values: np.ndarray) -> float:
         """Monte Carlo standard error of an average over models."""
-        return 0.0 if self.models.exact else float(self.kept.error(values.astype(float)))
+        return float(self.kept.error(values.astype(float), self.models.exact))
 
     def jointness(self, a: str | int, b: str | int) -> pd.Series:
         r"""Joint inclusion of two variables, from the kept models.
@@ -401,9 +401,7 @@ class Questions:
         """
         check_share(level, "level")
         check_share(correlation, "correlation")
-        table = cluster_table(self.problem, self.kept, level, correlation, self.pip)
-        if self.models.exact:
-            return table.assign(mcse=0.0)
+        table = cluster_table(self.problem, self.kept, level, correlation, self.pip, self.models.exact)
         # a single variable has its inclusion probability, and the error of that
         of_lead = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
         return table.assign(mcse=np.where(table["size"] == 1, of_lead, table["mcse"]).astype(float))

@@ -11,7 +11,8 @@ record of the run.
 
 **Monte Carlo errors.** Each replicate has its own weights, whose mean is w. A ratio of sums differs from its limit by
 Σ v_i (γ_ij − pip_j) to first order. The variance of this term between replicates gives the error, which includes the
-effects of autocorrelation, of unequal weights and of the denominator. With few replicates such a variance is itself
+effects of autocorrelation, of unequal weights and of the denominator. The noise of importance sampling, where marginal likelihoods
+were computed by it, is added. With few replicates such a variance is itself
 inaccurate, and sometimes far too small by chance. It is therefore bounded below by its average with the variance that would
 hold if all variables had the same effective sample size. With a single replicate the terms are summed over BATCHES
 consecutive parts of its thinned record instead, whose scatter is larger than the error.
@@ -28,10 +29,16 @@ from scipy import sparse
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
-from whichvars.posterior.conditions import Condition, log_prior_probability
+from whichvars.posterior.conditions import log_prior_probability
 from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import ENOUGH
-from whichvars.posterior.marginals import log_marginals, log_priors
+from whichvars.posterior.marginals import (
+    log_marginals,
+    log_priors,
+    marginals_with_noise,
+    noise_of_evidence,
+    with_noise,
+)
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.problem.heredity import ConditionalPrior
@@ -40,7 +47,7 @@ from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
-    from whichvars.posterior.posterior import Models, Posterior
+    from whichvars.posterior.posterior import Posterior
 
 
 # smallest frequency of a model; below, digits are lost
@@ -153,9 +160,10 @@ def change_weights(draws: Draws, log_ratio_of: Callable[[KeptModels], np.ndarray
     new = models.reweighted(ratio)
     if np.isinf(draws.number):
         missed = draws.dropped / total  # as if the models that were dropped had the largest ratio of all
-        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), 0.0)
+        error = float(models.error(ratio, exact=True)) / total
+        return Reweighted(new, None, np.inf, missed < 1e-3, float(top + np.log(total)), error)
     ess = draws.number * total**2 / float(models.weight @ ratio**2)
-    error = float(models.error(ratio)) / total
+    error = float(models.error(ratio, exact=False)) / total
     record = draws.record
     if record is not None and new.by_replicate is not None and len(new.by_replicate) < 2:
         weight = record.models.weight * np.exp(np.minimum(log_ratio_of(record.models) - top, 0.0))
@@ -173,8 +181,9 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
         return np.bincount(members, np.repeat(weight, sizes), p)
 
     pip = np.minimum(pips(models.weight), 1.0)
+    noise = models.noise_of_pips(p)
     if exact:
-        return pip, np.zeros(p), np.zeros((0, p))
+        return pip, noise, np.zeros((0, p))
     if models.by_replicate is None:
         return pip, np.full(p, np.nan), np.zeros((0, p))
     sums = np.array([pips(w) for w in models.by_replicate])
@@ -184,7 +193,7 @@ def inclusion(new: Reweighted, p: int, exact: bool) -> tuple[np.ndarray, np.ndar
     else:
         mcse = moderated(standard_error(sums), pip, len(models.by_replicate) - 1)
     still = np.minimum(pip, 1 - pip) < 1e-12  # never moved, up to rounding
-    return pip, np.where(still, np.nan, mcse), means
+    return pip, np.where(still, np.nan, np.hypot(mcse, noise)), means
 
 
 def moderated(error: np.ndarray, pip: np.ndarray, degrees: int) -> np.ndarray:
@@ -284,10 +293,11 @@ def sensitivity_table(
     ]
     rows = []
     for value, slab in slabs:
-        marginals = log_marginals(problem.with_priors(slab=slab), models)
+        marginals, noise = marginals_with_noise(problem.with_priors(slab=slab), models)
+        noisy = draws._replace(models=replace(models, noise=noise), record=None)
         for size, log_prior in priors:
             after = marginals + log_prior
-            new = change_weights(draws._replace(record=None), partial(_difference, after, before))
+            new = change_weights(noisy, partial(_difference, after, before))
             pip, mcse, _ = inclusion(new, problem.p, np.isinf(draws.number))
             row = {label: value, "prior_size": size, "ess": new.ess, "enough": new.enough}
             row["mcse"] = float(np.nanmax(mcse[variables], initial=0.0))
@@ -326,13 +336,24 @@ def thin_warning(ess: float) -> str:
 def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
     """A posterior under the priors of another problem with the same data, and whether enough draws are left to trust it."""
     draws, p = posterior._draws(), problem.p
-    new = change_weights(draws, partial(_log_ratio, posterior.problem, problem))
+    before = draws.models
+    # what is left of the old marginal likelihoods is which models were drawn: their noise is gone, and that of the new ones has come
+    new = change_weights(
+        draws._replace(models=replace(before, noise=None)), partial(_log_ratio, posterior.problem, problem)
+    )
+    new = new._replace(models=with_noise(problem, new.models))
     exact = np.isinf(draws.number)
     pip, mcse, means = inclusion(new, p, exact)
     evidence, error = posterior.log_evidence, posterior.log_evidence_mcse
     if evidence is not None:
-        before = np.nan if error is None else error
-        evidence, error = evidence + new.log_mean_ratio, float(np.hypot(before, new.log_mean_ratio_error))
+        evidence += new.log_mean_ratio
+        drawn = (
+            np.nan
+            if error is None
+            else max(error**2 - noise_of_evidence(posterior.problem, before) ** 2, 0.0)
+        )
+        noise = noise_of_evidence(problem, new.models)
+        error = float(np.sqrt(drawn + new.log_mean_ratio_error**2 + noise**2))
         # the evidence given a condition is relative to the condition's prior probability
         old, now = (log_prior_probability(it, posterior.condition) for it in (posterior.problem, problem))
         evidence += old - now
@@ -343,14 +364,14 @@ def carry_over(posterior: "Posterior", problem: Problem) -> tuple[Any, bool]:
         weight = np.exp(after - log_posteriors(posterior.problem, record) - new.log_mean_ratio)
         weight *= trace["weight"].to_numpy() if "weight" in trace else 1 / len(trace)
         trace = trace.assign(log_posterior=after, weight=weight / max(weight.sum(), 1e-300))
-    sizes, sizes_mcse = sizes_of(new.models, p)
+    sizes, sizes_mcse = sizes_of(new.models, p, exact)
     changes = {
         "problem": problem,
         "pip": pip,
         "mcse": mcse,
         "sizes": sizes,
-        "sizes_mcse": None if exact else sizes_mcse,
-        "models": carry_models(posterior, problem, new.log_mean_ratio),
+        "sizes_mcse": None if exact and new.models.noise is None else sizes_mcse,
+        "models": carry_models(posterior, problem, new),
         "kept": new.models,
         "log_evidence": evidence,
         "log_evidence_mcse": error,
@@ -367,24 +388,28 @@ def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarra
     return log_posteriors(after, models) - log_posteriors(before, models)
 
 
-def carry_models(posterior: "Posterior", problem: Problem, log_mean_ratio: float) -> Any:
+def carry_models(posterior: "Posterior", problem: Problem, new: Reweighted) -> Any:
     """The table of the best models under the priors of another problem, best first."""
     old = posterior.models
     table = KeptModels.listed(old.members)
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
-    log_factor = marginal + prior - before - log_mean_ratio
+    log_factor = marginal + prior - before - new.log_mean_ratio
     frequency = _carry_frequencies(posterior, before, log_factor)
     order = np.lexsort((-(marginal + prior), -frequency))
     order = order[np.isfinite((marginal + prior)[order])]
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
+    if old.exact:
+        mcse = None if new.models.noise is None else new.models.noise_of_models(old.members)
+    else:
+        mcse = None if old.mcse is None else old.mcse * np.exp(np.minimum(log_factor, 600.0))
     return replace(
         old,
         members=[old.members[i] for i in order],
         log_marginal=marginal[order],
         log_prior=prior[order] - constant,
         frequency=frequency[order],
-        mcse=None if old.mcse is None else (old.mcse * np.exp(np.minimum(log_factor, 600.0)))[order],
+        mcse=None if mcse is None else mcse[order],
     )
 
 
@@ -400,84 +425,3 @@ def _carry_frequencies(posterior: "Posterior", before: np.ndarray, log_ratio: np
         log_frequency = before - posterior.log_evidence if old.exact else np.log(old.frequency)
         by_logs = np.exp(np.minimum(log_frequency + log_ratio, 0.0))
     return np.where(plain, old.frequency * np.exp(np.where(plain, log_ratio, 0.0)), by_logs)
-
-
-def conditional(posterior: "Posterior", include: Any, exclude: Any) -> "Posterior":
-    """What ``Posterior.given`` returns."""
-    problem, before = posterior.problem, posterior.condition
-    inside, outside = find_disjoint(include, exclude, problem.names)
-    draws = posterior._draws()
-    rule = partial(condition, include=inside, exclude=outside)
-    new = change_weights(draws, rule)
-    exact = np.isinf(draws.number)
-    pip, mcse, means = inclusion(new, problem.p, exact)
-    mcse[inside + outside] = 0.0
-    log_probability, error = new.log_mean_ratio, new.log_mean_ratio_error
-    assumed = _both(before, problem.names, inside, outside)
-    known = np.flatnonzero([name in {*assumed.include, *assumed.exclude} for name in problem.names])
-    mcse[known] = 0.0
-    evidence, evidence_error = posterior.log_evidence, posterior.log_evidence_mcse
-    prior = log_prior_probability(problem, assumed)
-    if evidence is not None and np.isfinite(prior):
-        evidence += log_probability + log_prior_probability(problem, before) - prior
-        evidence_error = float(np.hypot(np.nan if evidence_error is None else evidence_error, error))
-    else:
-        evidence = evidence_error = None
-    share = float(np.exp(log_probability))
-    earlier, earlier_error = (1.0, 0.0) if before is None else (before.probability, before.mcse)
-    assumed = replace(
-        assumed,
-        probability=share * earlier,
-        mcse=float(np.hypot(share * error * earlier, share * earlier_error)),
-        pip_before=posterior.pip if before is None else before.pip_before,
-        enough=new.enough,
-    )
-    trace, rows = posterior.trace, posterior.trace_models
-    if trace is not None and rows is not None:
-        good = np.isfinite(rule(KeptModels.of_rows(rows)))
-        trace, rows = trace.loc[good].reset_index(drop=True), rows[np.flatnonzero(good)]
-    sizes, sizes_mcse = sizes_of(new.models, problem.p)
-    return replace(
-        posterior,
-        pip=pip,
-        mcse=mcse,
-        sizes=sizes,
-        sizes_mcse=None if exact else sizes_mcse,
-        models=_models_satisfying(posterior.models, rule, share),
-        kept=new.models,
-        log_evidence=evidence,
-        log_evidence_mcse=evidence_error,
-        replicate_pips=None if exact else means,
-        trace=trace,
-        trace_models=rows,
-        reweighting_ess=new.ess,
-        condition=assumed,
-        **NOT_KNOWN,
-    )
-
-
-def _both(before: Condition | None, names: list[str], inside: list[int], outside: list[int]) -> Condition:
-    """A condition and an earlier one together; its probability is left open."""
-    include, exclude = ([names[j] for j in variables] for variables in (inside, outside))
-    one_model = False
-    if before is not None:
-        include = [*dict.fromkeys([*before.include, *include])]
-        exclude = [*dict.fromkeys([*before.exclude, *exclude])]
-        one_model = before.one_model
-    return Condition(tuple(include), tuple(exclude), one_model, np.nan, np.nan, np.zeros(0))
-
-
-def _models_satisfying(
-    models: "Models", rule: Callable[[KeptModels], np.ndarray], probability: float
-) -> "Models":
-    """The best models that satisfy a condition of this probability."""
-    good = np.flatnonzero(np.isfinite(rule(KeptModels.listed(models.members))))
-    frequency = np.minimum(models.frequency[good] / probability, 1.0)
-    return replace(
-        models,
-        members=[models.members[i] for i in good],
-        log_marginal=models.log_marginal[good],
-        log_prior=models.log_prior[good],
-        frequency=frequency,
-        mcse=None if models.mcse is None else models.mcse[good] / probability,
-    )

@@ -49,7 +49,7 @@ def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact
         lower, median, upper = expit(np.interp(ends, np.cumsum(mass) / mass.sum(), EDGES[1:]))
     else:
         lower, median, upper = _quantiles(np.array(ends), value, weight)
-    error = 0.0 if exact else float(kept.error((means - mean) * masses)) / whole
+    error = float(kept.error((means - mean) * masses, exact)) / whole
     return pd.Series(
         {
             "mean": mean,

@@ -219,7 +219,7 @@ class SingleModels:
             {
                 "mean": mean,
                 "sd": float(np.sqrt(kept.weight @ (values - mean) ** 2)),
-                "mcse": 0.0 if self.models.exact else float(kept.error(values)),
+                "mcse": float(kept.error(values, self.models.exact)),
             }
         )
 

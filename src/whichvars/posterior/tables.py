@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from whichvars.errors import DataError
-from whichvars.posterior.coefficients import coefficient_moments, positive_probabilities
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.consistency import within_pips
 from whichvars.problem.columns import gram_of
@@ -45,8 +44,7 @@ def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
     problem = posterior.problem
     columns = {"pip": posterior.pip, "mcse": posterior.mcse}
     if coefficients:
-        moments = coefficient_moments(problem, posterior.kept)
-        positive = positive_probabilities(problem, posterior.kept)
+        moments, positive = posterior._moments
         single, first = np.diff(problem.offsets) == 1, problem.offsets[:-1]
         sign = np.maximum(positive, 1 - positive)
         for name, values in (("mean", moments.mean), ("sd", moments.sd), ("sign_probability", sign)):
@@ -84,7 +82,7 @@ def model_table(posterior: "Posterior", n: int) -> pd.DataFrame:
         {
             "size": [len(m) for m in models.members[:n]],
             "probability": models.frequency[:n],
-            "mcse": 0.0 if models.exact else np.nan if models.mcse is None else models.mcse[:n],
+            "mcse": models.mcse[:n] if models.mcse is not None else 0.0 if models.exact else np.nan,
             "log_marginal": models.log_marginal[:n],
             "bayes_factor": bayes_factor,
             "r_squared": [
@@ -166,14 +164,14 @@ def _any_still(posterior: "Posterior", table: pd.DataFrame) -> bool:
 
 def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
     """Formatted, with the name of the index in the line of the headings."""
-    return formatted(table, posterior.models.exact).rename_axis(None).rename_axis("variable", axis=1)
+    return formatted(table, not posterior.mcse.any()).rename_axis(None).rename_axis("variable", axis=1)
 
 
 def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
     given = "" if posterior.condition is None else f", given {condition_words(posterior.condition)}"
     head = f"Posterior of {posterior.problem.p:,} variables by {name}{given}: mean model size {posterior.mean_size:.2f}"
-    if posterior.models.exact:
+    if not posterior.mcse.any():
         return head
     unknown = np.isnan(posterior.mcse).all()
     error = (
@@ -237,7 +235,7 @@ def latex(
         table = table[list(columns)]
     if digits is not None and (isinstance(digits, bool) or not isinstance(digits, int) or digits < 1):
         raise DataError(f"digits must be a whole number of at least 1, not {digits!r}")
-    shown = formatted(table, posterior.models.exact and columns is None, digits)
+    shown = formatted(table, not posterior.mcse.any() and columns is None, digits)
     last = shown.columns[-1:] == ["variables"]
     lines = [
         r"\begin{tabular}{l" + "r" * (shown.shape[1] - int(last.any())) + "l" * int(last.any()) + "}",

@@ -74,6 +74,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         data=table.as_json(columns),
         p=posterior.problem.p,
         exact=posterior.models.exact,
+        errors=not posterior.models.exact or posterior.models.mcse is not None,
         results=figures.results(posterior),
         trust=figures.trust(posterior),
         models=_best_models(posterior),

@@ -47,13 +47,12 @@ class Picture:
 def results(posterior: Posterior) -> list[Picture]:
     """The plots of the results."""
     p = posterior.problem.p
-    exact = posterior.models.exact
-    error = "" if exact else " Error bars are ± 2 Monte Carlo standard errors."
+    error = "" if not posterior.mcse.any() else " Error bars are ± 2 Monte Carlo standard errors."
     known = posterior.sizes_mcse is not None and bool(np.isfinite(posterior.sizes_mcse).any())
     of_sizes = error if known else ""
     of_models = (
         ""
-        if exact
+        if posterior.models.mcse is None
         else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
     )
     wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []

@@ -9,7 +9,6 @@ import numpy as np
 
 from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.fits import fits
-from whichvars.posterior.models import standard_error
 from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25
@@ -52,7 +51,7 @@ def columns(posterior: Posterior) -> list[Column]:
             "posterior probability that the variable is in the model",
         ),
     ]
-    if not posterior.models.exact:
+    if posterior.mcse.any():
         ess = posterior.inclusion_ess.to_numpy()[order]
         out += [
             Column(
@@ -107,16 +106,16 @@ def _ratios(posterior: Posterior, ratio: str, place: np.ndarray, single: np.ndar
 
 def coefficient_errors(posterior: Posterior) -> np.ndarray:
     """Monte Carlo standard errors of the means of coefficients given that they are in, (columns,), in the units of the
-    data; NaN if exact, with a single replicate, or if a replicate never had the variable.
+    data; NaN if there are none, with a single replicate, or if a replicate never had the variable.
 
     A mean given inclusion is Σ w b / Σ w over the models with the variable. To first order its error is that of an average
-    of (b − mean) / Σ w over models, which is estimated from differences between replicates.
+    of (b − mean) / Σ w over models.
     """
     problem, kept = posterior.problem, posterior.kept
-    P = len(problem.columns_used)
-    if posterior.models.exact or kept.by_replicate is None or len(kept.by_replicate) < 2:
+    P, exact = len(problem.columns_used), posterior.models.exact
+    if exact and kept.noise is None:
         return np.full(P, np.nan)
-    weights = np.vstack([kept.weight, kept.by_replicate])
+    weights = np.vstack([kept.weight, kept.other_weights])
     mass, total = np.zeros((2, len(weights), P))
     for fit in fits(problem, kept):
         location = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
@@ -126,7 +125,7 @@ def coefficient_errors(posterior: Posterior) -> np.ndarray:
             total[r] += np.bincount(at, (weight[:, None] * location).ravel(), P)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = total[0] / mass[0]
-        error = standard_error((total[1:] - mean * mass[1:]) / mass[0])
+        error = kept.error_of((total[1:] - mean * mass[1:]) / mass[0], exact)
     units = problem._y_scale / problem.column_units
     return np.where((mass[1:] > 0).all(axis=0), units * error, np.nan)
 

@@ -23,6 +23,7 @@ import numpy as np
 from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
+    FITS,
     LOG_MARGINAL,
     LOG_PRIOR,
     NEEDED,
@@ -135,6 +136,11 @@ class JumpUnit:
 
     def all_chains(self) -> list[Chain]:
         return self.chains
+
+    @property
+    def has_surrogate(self) -> bool:
+        """Whether conditional probabilities are those of a surrogate, which models are fitted to correct."""
+        return any(int(chain.ints[FITS]) > 0 for chain in self.chains)
 
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
         """`sums` and `weights` with what the table holds. Changes nothing."""
@@ -250,7 +256,7 @@ def take_turns(problem: Problem, unit: JumpUnit, entries: Entries, steps: int, *
 def chain_averages(run: Run) -> RaoBlackwell:
     """The replicate's PIPs from its chains' sums."""
     sums, weights = run.units[0].totals()
-    return RaoBlackwell.of_chains(sums, weights)
+    return RaoBlackwell.of_chains(sums, weights, surrogate=run.units[0].has_surrogate)
 
 
 @dataclass(frozen=True)

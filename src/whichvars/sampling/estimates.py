@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from whichvars._kernels.count.tally import (
 )
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
-from whichvars.posterior.marginals import sampling_noise
+from whichvars.posterior.marginals import noise_of_evidence, with_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
@@ -186,19 +187,13 @@ def _trace(run: Run, replicate: int) -> pd.DataFrame:
     """Thinned model size and log posterior (up to a constant) by chain."""
     tallies = [unit.tally for unit in run.units]
     lengths = [int(t.ints[RECORDS]) for t in tallies]
-    return pd.DataFrame(
-        {
-            "replicate": np.full(sum(lengths), replicate),
-            "chain": np.repeat(np.arange(len(tallies)), lengths),
-            "iteration": np.concatenate(
-                [int(t.ints[THIN]) * np.arange(1, n + 1) for t, n in zip(tallies, lengths)]
-            ),
-            "size": np.concatenate([t.record_size[:n] for t, n in zip(tallies, lengths)]),
-            "log_posterior": np.concatenate(
-                [t.record_values[:n].sum(axis=1) for t, n in zip(tallies, lengths)]
-            ),
-        }
-    )
+    records = [
+        (t.ints[THIN] * np.arange(1, n + 1), t.record_size[:n], t.record_values[:n].sum(axis=1))
+        for t, n in zip(tallies, lengths)
+    ]
+    columns = dict(zip(("iteration", "size", "log_posterior"), map(np.concatenate, zip(*records))))
+    chain = np.repeat(np.arange(len(tallies)), lengths)
+    return pd.DataFrame({"replicate": np.full(len(chain), replicate), "chain": chain, **columns})
 
 
 def _records(run: Run) -> sparse.csr_array:
@@ -244,9 +239,7 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     place = {kept.model(i): i for i in range(len(kept))}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
-    error = np.full(len(best), np.nan)
-    if kept.by_replicate is not None and len(kept.by_replicate) > 1:
-        error = standard_error(kept.by_replicate[:, index])
+    error = standard_error(kept.other_weights[:, index])
     order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
     columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
     models = Models(
@@ -338,24 +331,23 @@ def combine_pips(looks: Sequence[Look | Estimate]) -> Pips:
     pip, mcse = frequencies = combine_replicates(means, variances, degrees)
     moved = ~np.isnan(mcse)
     averaged = combine_rao_blackwell(looks, moved)
-    if averaged is not None:
-        replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
-        if all(replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates):
-            degrees = min(replicate.degrees for replicate in replicates)
-            pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
-            # what a replicate says by itself does not depend on the others
-            means, variances = (
-                np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
-            )
-        elif replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any():
-            pass  # too few scans to tell how accurate their average is
-        elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
-            pip, mcse = averaged
-            means, variances = (
-                np.array([r.pip for r in replicates]),
-                np.array([r.variance for r in replicates]),
-            )
-            degrees = min(replicate.degrees for replicate in replicates)
+    replicates = [x.rao_blackwell for x in looks if x.rao_blackwell is not None]
+    both = len(replicates) == len(looks) and all(
+        replicate.visited is not None and replicate.visited.sum() > 0 for replicate in replicates
+    )
+    if both and (averaged is not None or any(replicate.surrogate for replicate in replicates)):
+        degrees = min(replicate.degrees for replicate in replicates)
+        pip, mcse = _combine_equally(*mix_with_visits(replicates), degrees, moved)
+        # what a replicate says by itself does not depend on the others
+        means, variances = (
+            np.concatenate(x) for x in zip(*(mix_with_visits([replicate]) for replicate in replicates))
+        )
+    elif averaged is None or (replicates[0].sums is None and np.isnan(averaged[1]).all() and moved.any()):
+        pass  # there are none, or too few scans to tell how accurate their average is
+    elif not np.nansum(averaged[1] ** 2) > np.nansum(mcse**2) > 0:
+        pip, mcse = averaged
+        means, variances = np.array([r.pip for r in replicates]), np.array([r.variance for r in replicates])
+        degrees = min(replicate.degrees for replicate in replicates)
     pip = np.clip(pip, 0.0, 1.0)
     return Pips(pip, typical_at_least(pip, mcse), means, variances, degrees, frequencies, averaged)
 
@@ -388,11 +380,15 @@ def combine(
     """The posterior that all replicates together estimate."""
     pips = combine_pips(estimates)
     evidences = [e.log_evidence for e in estimates if e.log_evidence is not None]
-    evidence, evidence_mcse = (
-        combine_evidence(evidences) if len(evidences) == len(estimates) else (None, None)
-    )
+    known = len(evidences) == len(estimates)
+    evidence, evidence_mcse = combine_evidence(evidences) if known else (None, None)
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
+    kept = with_noise(problem, kept)
+    if evidence_mcse is not None:
+        evidence_mcse = float(np.hypot(evidence_mcse, noise_of_evidence(problem, kept)))
+    if kept.noise is not None and models.mcse is not None:
+        models = replace(models, mcse=np.hypot(models.mcse, kept.noise_of_models(models.members)))
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     comparison = compare_models(
         [e.models for e in estimates],
@@ -401,7 +397,7 @@ def combine(
         shares,
         pips.degrees,
     )
-    sizes, sizes_mcse = sizes_of(kept, problem.p)
+    sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}
     for estimate in estimates:
         for name, count in estimate.troubles.items():
@@ -411,7 +407,7 @@ def combine(
         problem=problem,
         sampler=repr(sampler),
         pip=pips.pip,
-        mcse=np.hypot(pips.mcse, sampling_noise(problem, kept)),
+        mcse=np.hypot(pips.mcse, kept.noise_of_pips(problem.p)),
         sizes=with_mean(sizes, float(pips.pip.sum()), problem.max_size),
         sizes_mcse=sizes_mcse,
         models=models,

@@ -12,9 +12,10 @@ from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.errors import ArgumentTypeError, DataWarning, TooLargeError
+from whichvars.posterior.consistency import sizes_of
 from whichvars.posterior.diagnostics import lost_arithmetic
 from whichvars.posterior.family_words import overdispersion
-from whichvars.posterior.marginals import log_priors, noise_in_words, noise_of_sampling
+from whichvars.posterior.marginals import log_priors, noise_of_evidence
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
 from whichvars.problem.families import Gaussian
@@ -210,32 +211,35 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     order = np.lexsort((np.arange(len(weight)), -log_posterior))
     order = order[np.isfinite(log_posterior[order])]
     best = order[:keep]
+    heavy = order[: np.count_nonzero(weight[order])]
+    heavy = heavy[: 1 + int(np.searchsorted(np.cumsum(weight[heavy]), 1 - 1e-12))]
+    kept = replace(
+        KeptModels.listed([everything.model(i) for i in heavy]),
+        weight=weight[heavy] / weight[heavy].sum(),
+        noise=errors[heavy] if errors[heavy].any() else None,
+    )
+    members = [everything.model(i) for i in best]
+    sampled = kept.noise is not None
     models = Models(
-        members=[everything.model(i) for i in best],
+        members=members,
         log_marginal=marginal[best],
         log_prior=prior[best],
         frequency=weight[best],
         exact=True,
+        mcse=kept.noise_of_models(members) if sampled else None,
     )
-    heavy = order[: np.count_nonzero(weight[order])]
-    heavy = heavy[: 1 + int(np.searchsorted(np.cumsum(weight[heavy]), 1 - 1e-12))]
-    kept = KeptModels.listed([everything.model(i) for i in heavy])
     sizes = np.diff(everything.start)
-    errors[~np.isfinite(log_posterior)] = 0.0
-    noise = noise_of_sampling(replace(everything, weight=weight), errors, problem.p)
-    # of log Σ m(γ) p(γ) − log m(null), where the first of all models is the null model
-    share = weight - (np.arange(len(weight)) == 0)
     return Posterior(
         problem=problem,
         sampler="exact enumeration",
         pip=np.minimum(np.bincount(everything.members, np.repeat(weight, sizes), problem.p), 1.0),
-        mcse=noise,
-        warnings=noise_in_words(noise),
+        mcse=kept.noise_of_pips(problem.p),
         sizes=np.bincount(sizes, weight, problem.p + 1),
+        sizes_mcse=sizes_of(kept, problem.p, exact=True)[1] if sampled else None,
         models=models,
-        kept=replace(kept, weight=weight[heavy] / weight[heavy].sum()),
+        kept=kept,
         log_evidence=float(log_total + constant),
-        log_evidence_mcse=float(np.sqrt(np.sum((share * errors) ** 2))),
+        log_evidence_mcse=noise_of_evidence(problem, kept),
         iterations=len(order),
         cpu_seconds=cpu_clock() - started,
         troubles=troubles,

@@ -7,15 +7,20 @@ import numpy as np
 from whichvars.samplers.contract import RaoBlackwell, ratio
 
 DRAWS_PER_SCAN = 100  # from which on scans are called few
+# least time of a replicate's chains that corrects a surrogate; squared differences from shares of draws, over the variance of these
+LEAST_TIME, FAR_APART = 10.0, 4.0
 LEAST_APART = 2e-3  # difference between two estimates of a PIP that nobody minds
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
 def chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
-    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves."""
+    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
+    to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
     weights = [replicate.weights for replicate in replicates if replicate.weights is not None]
     if not weights:
         return False
+    if any(replicate.surrogate for replicate in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
+        return True
     every = np.concatenate(weights)
     return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
 
@@ -28,7 +33,8 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
     there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
     variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
     like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
-    conditional probabilities yet, shares of draws are all there is.
+    conditional probabilities yet, shares of draws are all there is. Those of a surrogate can be wrong by more than they vary, if a flip
+    that it underrates was never attempted: where the two are far apart, that is their error.
 
     Where p is large, a run may have made twenty scans and a hundred thousand draws. If no scan fell into a group of models, conditional
     probabilities know nothing of it, and the error of a variable that is always in elsewhere looks like 0. So where there are more than a
@@ -53,6 +59,9 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
         for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
     )
     noise_of_shares = np.maximum(noise_of_shares, least)
+    if any(replicate.surrogate for replicate in replicates):
+        apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
+        noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
     least_share, few = _by_difference(replicates, mean, np.mean(shares, axis=0), spread_of_shares)
     share = np.maximum(share, least_share)
@@ -105,6 +114,4 @@ def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
 def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The variance of a replicate's ratio of sums, (p,); NaN where a single chain has counted."""
     rows = int(np.count_nonzero(weights))
-    if rows < 2:
-        return np.full(spread.shape[1], np.nan)
-    return (spread**2).sum(axis=0) * rows / (rows - 1)
+    return (spread**2).sum(axis=0) * rows / (rows - 1) if rows > 1 else np.full(spread.shape[1], np.nan)

@@ -271,6 +271,25 @@ def test_warnings_about_coefficients_are_notes(call: Any, monkeypatch: pytest.Mo
     assert call("fit", "d.csv", "-y", "y", "--quiet", "--overwrite").stderr == ""
 
 
+def test_evidence_and_mixtures_of_g(call: Any) -> None:
+    call("exact", "d.csv", "-y", "y", "--slab", "cch:1,20,0.5", "--evidence", "bas", y=YES.astype(int))
+    posterior, settings = run_of()
+    problem = wv.Problem(X, YES.astype(int), family="logistic", slab=wv.CCH(1, 20, 0.5), evidence="bas")
+    np.testing.assert_array_equal(posterior.pip, wv.exact(problem).pip)
+    assert settings["problem"]["evidence"] == "bas"
+    for options, message in (
+        (("--slab", "cch:1,2,3,4"), "cch takes only a, b, s"),
+        (("--slab", "cch:1,x"), "b must be a number"),
+        (("--slab", "g-prior:3,4"), "g-prior takes one number"),
+        (("--evidence", "bas"), "use --evidence auto"),
+        (
+            ("--family", "gaussian", "--evidence", "laplace"),
+            "--evidence laplace is for families that are not Gaussian",
+        ),
+    ):
+        assert message in call("exact", "d.csv", "-y", "y", *options, "--out", "other", code=2).stderr
+
+
 # --- resume and compare
 
 

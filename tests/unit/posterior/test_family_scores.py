@@ -12,7 +12,7 @@ import whichvars as wv
 from support import family_oracle as oracle
 from support.family_posteriors import FAMILIES, INVERSE, R, case, components
 from whichvars.errors import ConvergenceWarning, DataError, DataWarning
-from whichvars.posterior import family_scores
+from whichvars.posterior import accuracy, family_scores
 from whichvars.posterior.dispersion import dispersion_values
 from whichvars.posterior.family_density import log_predictive_density, observed
 from whichvars.posterior.marginals import log_marginals
@@ -408,6 +408,26 @@ def test_calibration():
         posterior.calibration(bins=0)
 
 
+def test_models_that_stand_for_many():
+    """The heaviest models are the smaller ones here: alone they would be a biased sample."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 9, 6000)
+    weights = rng.exponential(size=6000) / sizes**2
+    kept = KeptModels.of(
+        {(i, *range(6000, 6000 + s)): float(w) for i, (s, w) in enumerate(zip(sizes, weights))}
+    )
+    some = family_scores.represented(kept, 400)
+    assert 300 < len(some) <= 400
+    assert some.weight.sum() == pytest.approx(1)
+    np.testing.assert_allclose(some.weight[:200], kept.weight[:200])
+    truth = kept.weight @ np.diff(kept.start)
+    spread = np.sqrt(kept.weight @ (np.diff(kept.start) - truth) ** 2 / 200)
+    assert abs(some.weight @ np.diff(some.start) - truth) < 3 * spread
+    heaviest = np.diff(kept.start)[:400]
+    assert abs(kept.weight[:400] @ heaviest / kept.weight[:400].sum() - truth) > 6 * spread
+    assert len(family_scores.represented(kept, 6000)) == 6000
+
+
 def test_overdispersed_counts_are_named():
     rng = np.random.default_rng(9)
     X = rng.normal(size=(150, 3))
@@ -428,6 +448,16 @@ def test_overdispersed_counts_are_named():
     assert row["estimate"] == posterior.pearson.ratio
     assert "too much" in row["note"]
     assert posterior.scores(X, counts)["pearson"] == pytest.approx(np.mean((counts - mean) ** 2 / mean))
+
+
+def test_overdispersed_counts_of_a_negative_binomial_distribution():
+    """Advice to leave the dispersion unknown is for those who gave it."""
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 5
+    for dispersion, advice in ((None, "a variable that is missing"), (2.0, "leave the dispersion unknown")):
+        problem = wv.Problem(X, y, family=wv.NegativeBinomial(dispersion=dispersion))
+        (words,) = accuracy.overdispersion_words(problem, accuracy.Pearson(1.5, 9.0))
+        assert "vary 1.5 times as much as this negative binomial" in words
+        assert words.endswith(advice) or words.endswith(f"{advice}, NegativeBinomial()")
 
 
 @pytest.mark.filterwarnings("error::whichvars.errors.DataWarning")

@@ -1,5 +1,6 @@
 """Runs too short for an event of every chain: conditional probabilities that are not there are not taken for 0."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,7 +50,7 @@ def replicates(scans: float) -> list[RaoBlackwell]:
         out, into = rng.poisson(50, (2, 5))
         visits = np.column_stack([1000.0 - out, into])
         sums = np.column_stack([np.full(5, 1.0 - 1e-9), 0.05 + 1e-4 * rng.normal(size=5)])
-        parts.append(RaoBlackwell.of_chains(sums, np.ones(5), visits, np.full(5, 1000.0), scans))
+        parts.append(RaoBlackwell.of_chains(sums, np.ones(5), visits, np.full(5, 1000.0), scans=scans))
     return parts
 
 
@@ -150,3 +151,38 @@ def test_few_groups_of_scans_say_nothing_of_their_error(groups: int) -> None:
     else:
         want = (averages.groups[:groups] / 5).var(axis=0, ddof=1) / groups
         np.testing.assert_allclose(found.variance, want, rtol=1e-5)
+
+
+def surrogate_part(seed: int, time: float, wrong: bool) -> RaoBlackwell:
+    """Five chains of a replicate whose conditional probabilities hardly vary, and are .005 for five variables that are in with
+    probability .2 if `wrong`."""
+    rng = np.random.default_rng(seed)
+    share = np.full((5, 40), 0.005)
+    share[:, :5] = 0.2
+    visited = np.full(5, 4000.0)
+    visits = visited[:, None] * np.clip(share * rng.uniform(0.5, 1.5, share.shape), 0, 1)
+    weights = np.full(5, time / 5)
+    averages = np.where(share > 0.1, 0.005 if wrong else 0.2, share) * rng.uniform(0.98, 1.02, share.shape)
+    return RaoBlackwell.of_chains(weights[:, None] * averages, weights, visits, visited, surrogate=True)
+
+
+@pytest.mark.parametrize("time", [0.5, 50.0])
+def test_probabilities_of_a_surrogate_that_was_not_corrected_do_not_count(time: float) -> None:
+    """They do not vary, which must not make them seem accurate."""
+    parts = [surrogate_part(seed, time, wrong=True) for seed in range(4)]
+    means, variances = mix_with_visits(parts)
+    found, error = means.mean(axis=0), np.sqrt(variances.mean(axis=0) / 4)
+    assert (np.abs(found[:5] - 0.2) < 4 * error[:5]).all()
+    plain = [replace(part, surrogate=False) for part in parts]
+    assert (mix_with_visits(plain)[0][:, :5] < 0.05).all()
+
+
+def test_those_of_one_that_was_do() -> None:
+    parts = [surrogate_part(seed, 50.0, wrong=False) for seed in range(4)]
+    for one, other in zip(
+        mix_with_visits(parts), mix_with_visits([replace(p, surrogate=False) for p in parts])
+    ):
+        np.testing.assert_array_equal(one, other)
+    short = [surrogate_part(seed, 0.5, wrong=False) for seed in range(4)]
+    shares = np.array([part.visits.sum(axis=0) / part.visited.sum() for part in short])
+    np.testing.assert_allclose(mix_with_visits(short)[0], shares)
