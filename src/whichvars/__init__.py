@@ -21,6 +21,7 @@ _HOME = {
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
+    "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
+    from whichvars.problem.graph_prior import MarkovRandomField
     from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
     from whichvars.problem.model_priors import (
         BetaBinomial,

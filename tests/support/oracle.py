@@ -32,7 +32,8 @@ KINDS = (
 MIXTURES = ("hyper-g", "hyper-g/n", "zellner-siow")
 RANK_TOLERANCE = 1e-10
 
-# ("fixed", h) with h a scalar or one per variable; ("beta-binomial", a, b); or ("sizes", weights of the sizes 0, 1, …)
+# ("fixed", h) with h a scalar or one per variable; ("beta-binomial", a, b); ("sizes", weights of the sizes 0, 1, …); or
+# ("graph", h of each variable, edges, their strengths)
 Prior = tuple
 
 
@@ -438,11 +439,27 @@ def log_model_prior(
         if max_size is not None and max_size < p:
             log_prior -= float(np.log(np.sum(np.exp(log_sizes[: max_size + 1]))))
         return log_prior
+    if prior[0] == "graph":
+        if max_size is not None:
+            raise ValueError("the graph prior is not cut off")
+        return float(_log_graph_prior(p, *prior[1:])[int(included @ (1 << np.arange(p)))])
     if prior[0] == "sizes":
         most = p if max_size is None else min(max_size, p)
         shares = np.asarray(prior[1][: most + 1], float) / sum(prior[1][: most + 1])
         return float(np.log(shares[k]) - np.log(scipy.special.comb(p, k)))
     raise ValueError(f"unknown prior {prior[0]!r}")
+
+
+@lru_cache
+def _log_graph_prior(
+    p: int, h: tuple[float, ...], edges: tuple[tuple[int, int], ...], strengths: tuple[float, ...]
+) -> np.ndarray:
+    """Of all 2^p models in the order of ``all_masks``: Π odds · exp(Σ strengths of edges inside), over its sum."""
+    masks = all_masks(p)
+    value = masks @ np.log(np.array(h) / (1 - np.array(h)))
+    for (a, b), strength in zip(edges, strengths):
+        value = value + strength * masks[:, a] * masks[:, b]
+    return value - scipy.special.logsumexp(value)
 
 
 @lru_cache

@@ -1,6 +1,6 @@
 """Model priors as kernels use them: log p(γ) up to its constant, and the log odds of one flip.
 
-Heredity comes on top of it: what it adds to the log prior of a proposal and to the log odds of one flip. Both
+Heredity, or the edges of a graph, come on top of it: what they add to the log prior of a proposal and to the log odds of one flip. Both
 are called only where ``prior.links`` is not empty.
 """
 
@@ -21,6 +21,9 @@ def log_flip_odds(prior, j, k):
 # --- heredity. `links` and `terms` are explained in target.py; a variable is in where its `position` is ≥ 0, out
 # where it is −1. `available` counts variables with parents, all of which are in.
 
+# In place of the number of variables without parents: `links` are the edges of a graph (see target.py)
+GRAPH = -1
+
 # While a proposal is looked at, `position` also says what it changes
 ENTERING = -2  # one that is out
 LEAVING = -3  # and less, LEAVING − place: one that is in
@@ -29,13 +32,15 @@ LEAVING = -3  # and less, LEAVING − place: one that is in
 @kernel
 def in_order(prior, i, p):
     """Variable number i when parents come before their children; i itself without heredity."""
-    return prior.links[2 * p + 2 + i] if prior.links.shape[0] > 0 else i
+    return prior.links[2 * p + 2 + i] if prior.links.shape[0] > 0 and prior.links[0] >= 0 else i
 
 
 @kernel
 def all_parents_in(prior, position, j, but):
     """Whether all parents of j are in, not counting `but`."""
     links = prior.links
+    if links[0] == GRAPH:
+        return True
     for e in range(links[1 + j], links[2 + j]):
         if links[e] != but and position[links[e]] < 0:
             return False
@@ -43,9 +48,22 @@ def all_parents_in(prior, position, j, but):
 
 
 @kernel
-def children_made_available(prior, position, j):
-    """How many children of j have all their other parents in, and the sum of their terms."""
+def strength_of_neighbours(prior, position, j):
+    """Of a graph: the sum of the strengths of the edges from j to variables that are in."""
     links = prior.links
+    value = 0.0
+    for e in range(links[1 + j], links[2 + j]):
+        if position[links[e]] >= 0:
+            value += prior.terms[e - links[1], 0]
+    return value
+
+
+@kernel
+def children_made_available(prior, position, j):
+    """How many children of j have all their other parents in, and the sum of their terms; of a graph 0, and what its neighbours add."""
+    links = prior.links
+    if links[0] == GRAPH:
+        return 0, strength_of_neighbours(prior, position, j)
     p = position.shape[0]
     number = 0
     change = 0.0
@@ -59,6 +77,8 @@ def children_made_available(prior, position, j):
 @kernel
 def log_availability(prior, k, available):
     """The terms of log p(γ) that depend on the number of variables and the number available alone."""
+    if prior.links[0] == GRAPH:
+        return 0.0
     m = prior.links[0] + available
     return prior.terms[m - k, 1] + prior.terms[m, 2]
 
@@ -75,6 +95,9 @@ def add_heredity(prior, position, size, available, log_odds):
 def add_heredity_of(prior, position, size, available, log_odds, j):
     """``add_heredity`` for variable j alone."""
     links = prior.links
+    if links[0] == GRAPH:
+        log_odds[j] += strength_of_neighbours(prior, position, j)
+        return
     p = position.shape[0]
     inside = position[j] >= 0
     if not inside and not all_parents_in(prior, position, j, -1):
@@ -129,6 +152,8 @@ def _flipped(prior, position, j):
     without a parent or leaves a child behind."""
     links = prior.links
     p = position.shape[0]
+    if links[0] == GRAPH:
+        return 0, _edges_flipped(prior, position, j)
     if position[j] == ENTERING:
         for e in range(links[1 + j], links[2 + j]):
             place = position[links[e]]
@@ -156,3 +181,24 @@ def _flipped(prior, position, j):
             gained += sign
             change += sign * prior.terms[child, 0]
     return gained, change
+
+
+@kernel
+def _edges_flipped(prior, position, j):
+    """Of a graph: what edges of j add to the log prior when it is flipped, or take from it. An edge whose ends are both flipped counts half with
+    each of them."""
+    links = prior.links
+    value = 0.0
+    for e in range(links[1 + j], links[2 + j]):
+        place = position[links[e]]
+        strength = prior.terms[e - links[1], 0]
+        if position[j] == ENTERING:
+            if place >= 0:
+                value += strength
+            elif place == ENTERING:
+                value += 0.5 * strength
+        elif place >= 0:
+            value -= strength
+        elif place <= LEAVING:
+            value -= 0.5 * strength
+    return value

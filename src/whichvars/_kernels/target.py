@@ -56,13 +56,16 @@ class ModelPrior(NamedTuple):
     −inf where a variable in γ is not available. `links` holds, one after the other: the number of variables
     without parents; 2p + 1 places in `links` itself, at which the parents of each variable, then the children
     of each begin (and the last ends); all variables, parents before children (p); these parents and children.
+
+    Of a graph, Σ of the strengths of edges with both ends in γ instead. `links` then holds −1; p + 1 places in `links`, at which the neighbours of
+    each variable begin (and the last ends); these neighbours. `terms[e, 0]` is the strength of the edge to the e-th of them.
     """
 
     log_odds: np.ndarray  # (p,)
     log_size: np.ndarray  # (p + 1,)
     max_size: int
     links: np.ndarray  # int64; of length 0 without heredity
-    terms: np.ndarray  # (p + 1, 3) float64, or (0, 3)
+    terms: np.ndarray  # (p + 1, 3) float64, of a graph (twice its edges, 3), or (0, 3)
 
 
 @by_reference

@@ -57,7 +57,7 @@ HELD_BYTES = 256 << 20
 # logarithm of the total weight of all models of no larger weight: models of small weight need less accuracy.
 DROP, LEAST_DROP, DROP_STEP = 25.5, 11.0, 4.0
 STEP_TIMES_DROP = {
-    "hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0, "cch": 7.0, "beta-prime": 9.0, "robust": 9.0, "intrinsic": 9.0,
+    "hyper-g": 10.8, "hyper-g/n": 10.8, "zellner-siow": 9.0, "cch": 7.0, "beta-prime": 9.0, "robust": 9.0, "intrinsic": 5.0,
 }  # fmt: skip
 # 4.4 for the normal density itself, whose Fourier transform is exp(−drop) at 2π over the step
 STEP_IN_SDS = 3.4

@@ -11,6 +11,7 @@ from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
 from whichvars.problem.families import Gaussian, NegativeBinomial
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import (
     BetaBinomial,
@@ -33,6 +34,10 @@ MOST_NAMES = 5
 SIZE = (
     "Ley, E. and Steel, M. F. J. (2009). On the effect of prior assumptions in Bayesian model averaging with "
     "applications to growth regression. Journal of Applied Econometrics 24, 651–674."
+)
+LI_ZHANG = (
+    "Li, F. and Zhang, N. R. (2010). Bayesian variable selection in structured high-dimensional covariate spaces with applications in genomics. "
+    "Journal of the American Statistical Association 105, 1202–1214."
 )
 CASTILLO = (
     "Castillo, I., Schmidt-Hieber, J. and van der Vaart, A. (2015). Bayesian linear regression with sparse priors. Annals of Statistics 43, "
@@ -189,6 +194,22 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             f"The prior probability of k variables in the model was proportional to p^(−{prior.a:g}k){factor} with p = {p:,} (complexity "
             f"prior; the expected model size is {expected:.3g} variables), {equally}.",
             [CASTILLO],
+        )
+    if isinstance(prior, MarkovRandomField):
+        strength = (
+            f"multiplied its prior odds by {np.exp(prior.strength):.3g}"
+            if isinstance(prior.strength, float)
+            else "multiplied its prior odds by a factor of the edge"
+        )
+        own = (
+            f"prior probability {prior.h:.4g}"
+            if isinstance(prior.h, float)
+            else "a prior probability of its own"
+        )
+        return (
+            f"The prior on models was a Markov random field on a graph of {len(prior.edges):,} edges: a variable had {own}, and each of its "
+            f"neighbours in the model {strength}; the expected model size is {expected:.3g} variables.",
+            [LI_ZHANG],
         )
     if isinstance(prior, SizeDistribution):
         return (

@@ -41,6 +41,7 @@ from whichvars.posterior.marginals import (
 )
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.replicates import combine_replicates
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import Complexity, FixedInclusion, PoissonSize, SizeDistribution
 from whichvars.problem.priors import GPrior, HyperG, HyperGN, IndependentNormal
@@ -265,7 +266,7 @@ def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
         if values is not None:
             raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
         return [(own, None)]
-    if isinstance(prior, (Complexity, SizeDistribution)):
+    if isinstance(prior, (Complexity, SizeDistribution, MarkovRandomField)):
         if values is not None:
             raise DataError(f"prior_size: {prior} is not given by a size")
         return [(own, None)]

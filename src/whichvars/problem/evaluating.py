@@ -13,6 +13,7 @@ from whichvars.errors import DataError
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.for_kernels import ForKernels
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def log_priors_of(problem: "Problem", members: np.ndarray, start: np.ndarray) ->
     of all models are one after the other in `members`, and `start` says where each begins, (models + 1,)."""
     prior, terms = problem.model_prior, problem.target(0).prior
     sizes = np.diff(start)
-    if isinstance(prior, ConditionalPrior):
+    if isinstance(prior, (ConditionalPrior, MarkovRandomField)):
         value = prior.log_priors(members, start, problem.p)
     else:
         owner = np.repeat(np.arange(len(sizes)), sizes)

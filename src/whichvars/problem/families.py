@@ -301,6 +301,10 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
     if evidence not in EVIDENCE:
         raise DataError(f"evidence must be one of {', '.join(map(repr, EVIDENCE))}, not {evidence!r}")
     if isinstance(family, Gaussian):
+        if isinstance(slab, CCH) and slab.b < 2:
+            raise DataError(
+                f"{slab}: b must be at least 2 if the response is Gaussian, as small values of g would be too probable for an accurate integral"
+            )
         if evidence != "auto":
             raise DataError(
                 f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"

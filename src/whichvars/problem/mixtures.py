@@ -18,8 +18,9 @@ priors for Bayesian variable selection", Journal of the American Statistical Ass
 ``intrinsic``     π(g) = m^(1/2) / π · g^(-1) (g - m)^(-1/2), g > m
 ================= ========================================================
 
-The last two have a least value of g, m = (n + 1)/(k + k₀) - 1 and m = n/(k + k₀), k₀ being the number of columns that all models have. Their
-integrals are taken in x = log(g - m), where they are as smooth as those of the others in log g.
+The last two have a least value of g, m = (n + 1)/(k + k₀) - 1 and m = n/(k + k₀), k₀ being the number of columns that all models have. The
+integral of the robust prior is taken in x = log(g - m), where it is as smooth as those of the others in log g. That of the intrinsic prior is taken in the x > 0
+with g = m cosh² x, which has the density 2/(π cosh x): an even function, so that there is no tail to the left.
 
 **The integral** is taken in x = log g. There the integrand exp f(x) has one mode (f' times its positive
 denominators is a polynomial in g of degree at most three with one change of sign), tails that fall at least
@@ -32,7 +33,7 @@ evaluating f on a coarse grid and zooming in.
 .. math:: L'(u) = \tfrac{\nu}{2} E[p], \qquad L''(u) = \tfrac{\nu^2}{4} Var[p] - \tfrac{\nu}{2} E[p (1 - p)],
 
 with moments over the posterior of g, so one quadrature gives L, L' and L''. L bends where R² is what pure
-noise would give, near u_k = -log(1 - k/ν), over a width of s_k = sqrt(2 k / (ν (ν - k))). Away from there it
+noise would give (or, if g has a least value, what the best g of that value would be), near u_k = -log(1 - k/ν), over a width of s_k = sqrt(2 k / (ν (ν - k))). Away from there it
 is smooth relative to the distance from u_k, and for large u on the scale one. The intervals are therefore
 equally long in
 
@@ -130,7 +131,7 @@ def _tails(kind: str, n: float, a: Any) -> tuple[float, float, float]:
     begins to fall."""
     if kind in ("cch", "beta-prime"):
         return min(a[1] / 2, 1.0), a[0] + 2.0, max(n, a[1] + abs(a[2]))
-    return (0.5 if kind == "intrinsic" else 1.0), (3.0 if kind in ("robust", "intrinsic") else a), n
+    return 1.0, (3.0 if kind in ("robust", "intrinsic") else a), n
 
 
 def _least(kind: str, n: float, a: Any, k: int) -> float:
@@ -146,19 +147,29 @@ def _log1p_exp(x: Array) -> Array:
 
 
 def _log_integrand(kind: str, nu: float, n: float, a: Any, k: int, u: Array, x: Array) -> Array:
-    """f(x) = log(BF(g) π(g) dg/dx) at g = exp(x), or at g = m + exp(x) if m is the least value of g."""
-    least = _least(kind, n, a, k)
-    log_g = x if least == -np.inf else np.logaddexp(least, x)
+    """f(x) = log(BF(g) π(g) dg/dx)."""
+    least, log_g = _least(kind, n, a, k), _log_g(kind, n, a, k, x)
     log_bf = 0.5 * (nu - k) * _log1p_exp(log_g) - 0.5 * nu * _log1p_exp(log_g - u)
     if kind in ("cch", "beta-prime"):
         return log_bf + _log_cch(a[0], a[1], a[2], x)
     if kind == "robust":
         return log_bf + 0.5 * np.log1p(np.exp(least)) - np.log(2.0) - 1.5 * _log1p_exp(log_g) + x
     if kind == "intrinsic":
-        return log_bf + 0.5 * least - np.log(np.pi) - log_g + 0.5 * x
+        return log_bf + np.log(2.0 / np.pi) - _log_cosh(x)
     if kind == "zellner-siow":
         return log_bf + 0.5 * np.log(0.5 * n / np.pi) - 0.5 * x - 0.5 * n * np.exp(-x)
     return log_bf + np.log(0.5 * (a - 2.0) / n) + x - 0.5 * a * _log1p_exp(x - np.log(n))
+
+
+def _log_cosh(x: Array) -> Array:
+    return np.abs(x) + np.log1p(np.exp(-2.0 * np.abs(x))) - np.log(2.0)
+
+
+def _log_g(kind: str, n: float, a: Any, k: int, x: Array) -> Array:
+    """log g at x."""
+    if kind == "robust":
+        return np.logaddexp(_least(kind, n, a, k), x)
+    return _least(kind, n, a, k) + 2.0 * _log_cosh(x) if kind == "intrinsic" else x
 
 
 def _log_cch(a: float, b: float, s: float, x: Array) -> Array:
@@ -191,6 +202,8 @@ def where_large(
     left, right, scale = _tails(kind, n, a)
     low = np.full_like(u, -np.log(k + right) - 3.0 - 1.1 * drop / left)
     high = np.maximum(u + np.log(nu), np.log(scale)) + 5.0 + 2.2 * drop / (k + right - 2.0)
+    if kind == "intrinsic":
+        low, high = np.zeros_like(u), np.maximum(0.5 * (high - _least(kind, n, a, k)), 0.0) + 1.0
     unit = np.linspace(0.0, 1.0, COARSE)
     for _ in range(ZOOMS):
         f = _log_integrand(kind, nu, n, a, k, u, low + (high - low) * unit)
@@ -212,10 +225,11 @@ def nodes_between(
     f = _log_integrand(kind, nu, n, a, k, u, x)
     top = np.max(f, axis=1, keepdims=True)
     weights = np.exp(f - top)
+    if kind == "intrinsic":
+        weights[:, 0] *= np.where(low[:, 0] == 0, 0.5, 1.0)  # half of an even function
     total = np.sum(weights, axis=1, keepdims=True)
     log_bf = top + np.log(total * (high - low) / (points - 1))
-    least = _least(kind, n, a, k)
-    return log_bf[:, 0], x if least == -np.inf else np.logaddexp(least, x), weights / total
+    return log_bf[:, 0], _log_g(kind, n, a, k, x), weights / total
 
 
 def log_bayes_factor(kind: str, nu: float, n: float, a: Parameters, k: int, r2: ArrayLike) -> Array:
@@ -275,16 +289,19 @@ def mixture_nodes(kind: str, nu: float, n: float, a: Parameters, k: int, u: floa
     return np.exp(np.minimum(x[0], 700.0)), weights[0]
 
 
-def _span(nu: float, k: int) -> tuple[float, float, Array]:
-    """Where L bends, u_k and s_k, and the values of w [2] at u = 0 and u = U_END."""
+def _span(nu: float, k: int, least: float = -np.inf) -> tuple[float, float, Array]:
+    """Where L bends, u_k and s_k, and the values of w [2] at u = 0 and u = U_END. If g has a least value, of which the log is given, this is where the best g
+    is that value."""
     centre, scale = -np.log1p(-k / nu), np.sqrt(2.0 * k / (nu * (nu - k)))
+    if least > -np.inf:
+        centre = np.log1p((1.0 + np.exp(least)) * k / (nu - k))
     t = (np.array([0.0, U_END]) - centre) / scale
     return centre, scale, np.sign(t) * (PER_LOG * np.log1p(np.abs(t)) + PER_UNIT * scale * np.abs(t))
 
 
 def _row(kind: str, nu: float, n: float, a: Parameters, k: int, intervals: int) -> Array:
     """One row [1 + intervals, 14] of the table."""
-    centre, scale, ends = _span(nu, k)
+    centre, scale, ends = _span(nu, k, _least(kind, *_effective(kind, nu, n, a, k), k))
     w = np.linspace(ends[0], ends[1], intervals + 1)
     b = PER_UNIT * scale / PER_LOG
     # y = 1 + |t| solves log(y) + b y = |w| / PER_LOG + b, which is what Wright's omega function does
@@ -342,7 +359,7 @@ def mixture_table(kind: str, nu: float, n: float, a: Parameters, k_from: int, k_
     if k_to > 1:
         _effective(kind, nu, n, a, k_to - 1)
     _, _, ends = _span(max(nu, 2.0), 1)  # the longest in w is k = 1
-    intervals = int(np.ceil(ends[1] - ends[0]))
+    intervals = int(np.ceil((1.6 if kind in ("robust", "intrinsic") else 1.0) * (ends[1] - ends[0])))
     table = np.zeros((k_to - k_from, 1 + intervals, 14))
     for k in range(max(k_from, 1), k_to):
         table[k - k_from] = _row(kind, nu, n, a, k, intervals)

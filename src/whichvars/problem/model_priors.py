@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.priors import numbers, per_variable, positive, written
 
 
@@ -278,7 +279,7 @@ class SizeDistribution(BySize):
         return np.concatenate([np.log(self.weights), np.full(p + 1 - len(self.weights), -np.inf)])
 
 
-ModelPrior = FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution
+ModelPrior = FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution | MarkovRandomField
 
 
 def _running_sums(steps: np.ndarray) -> np.ndarray:
@@ -404,7 +405,11 @@ def check_model_prior(prior: object) -> ModelPrior:
 
 
 def check_sizes(prior: object, p: int, max_size: int) -> None:
-    """DataError if a prior gives no probability to sizes that are possible."""
+    """DataError if a prior gives no probability to sizes that are possible, or cannot be cut off at a size."""
+    if isinstance(prior, MarkovRandomField) and max_size < p:
+        raise DataError(
+            "MarkovRandomField cannot be combined with max_size, as its normalising constant would not be known"
+        )
     if isinstance(prior, SizeDistribution) and len(prior.weights) < min(p, max_size) + 1:
         last = len(prior.weights) - 1
         raise DataError(

@@ -262,7 +262,8 @@ class CCH:
     Parameters
     ----------
     a, b : float
-        Shape: small a makes large g probable, large b excludes small g. At least 0.1 and 0.5, at most 100 and 1e6.
+        Shape: small a makes large g probable, large b excludes small g. At least 0.1 and 0.5 (b at least 2 if the response is Gaussian), at most 100 and
+        1e6.
     s : float
         Tilt towards large g, between −100 and 100.
 

@@ -59,6 +59,7 @@ from whichvars.problem.from_moments import (
     moments_for_problem,
     reduce_moments,
 )
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
@@ -117,7 +118,7 @@ class Problem(NamedModels):
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
         σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
-    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity or SizeDistribution
+    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution or MarkovRandomField
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
@@ -354,15 +355,21 @@ class Problem(NamedModels):
             )
         self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
         given: ModelPrior = (
-            default_model_prior(self.p)
-            if model_prior is None
-            else without_excluded(model_prior, self._variable_index, self._all_variables)
+            default_model_prior(self.p) if model_prior is None else self._prior_of_kept(model_prior)
         )
         self.model_prior: ModelPrior | ConditionalPrior = (
             given if parents is None else given_parents(given, parents)
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
         check_sizes(given, self.p, self.max_size)
+
+    def _prior_of_kept(self, prior: ModelPrior) -> ModelPrior:
+        """The prior on models, for the variables that were not left out."""
+        prior = without_excluded(prior, self._variable_index, self._all_variables)
+        if isinstance(prior, MarkovRandomField):
+            prior = prior.resolved(self.names, self._variable_index, self._all_variables, self.excluded)
+            prior.log_constant(self.p)  # an error if it cannot be computed
+        return prior
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
@@ -454,8 +461,7 @@ class Problem(NamedModels):
             check_slab_with_family(slab, self.family, self.evidence)
             new.slab = without_excluded(slab, self._variable_index, self._all_variables)
         if model_prior is not None:
-            prior = check_model_prior(model_prior)
-            prior = without_excluded(prior, self._variable_index, self._all_variables)
+            prior = self._prior_of_kept(check_model_prior(model_prior))
             check_sizes(prior, self.p, self.max_size)
             old = self.model_prior
             new.model_prior = (

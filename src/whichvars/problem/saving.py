@@ -11,7 +11,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
-from whichvars.problem import families, mixture_priors, model_priors, priors
+from whichvars.problem import families, graph_prior, mixture_priors, model_priors, priors
 from whichvars.problem.fitting import FitData
 from whichvars.problem.flat import FlatPart
 from whichvars.problem.heredity import ConditionalPrior
@@ -19,7 +19,7 @@ from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
     cls
-    for module in (priors, mixture_priors, model_priors, families)
+    for module in (priors, mixture_priors, graph_prior, model_priors, families)
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
@@ -59,9 +59,13 @@ def check_arrays(problem: Problem) -> None:
 
 def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
     """Whether what kernels are told of parents and children is what the prior says."""
-    if not isinstance(problem.model_prior, ConditionalPrior):
+    own = problem.model_prior
+    if isinstance(own, graph_prior.MarkovRandomField):
+        links, terms = own.kernel_terms(problem.p)[2:]
+    elif isinstance(own, ConditionalPrior):
+        links, terms = own.kernel_terms()[2:]
+    else:
         return prior.links.shape == (0,) and prior.terms.shape == (0, 3)
-    links, terms = problem.model_prior.kernel_terms()[2:]
     return np.array_equal(prior.links, links) and prior.terms.shape == terms.shape
 
 

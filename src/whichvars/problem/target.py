@@ -10,6 +10,7 @@ from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
 from whichvars.problem.flat import LARGEST_SQUARE
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.mixtures import Parameters, mixture_table
@@ -84,6 +85,8 @@ def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) ->
     links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
     if isinstance(prior, ConditionalPrior):
         log_odds, log_size, links, terms = prior.kernel_terms()
+    elif isinstance(prior, MarkovRandomField):
+        log_odds, log_size, links, terms = prior.kernel_terms(p)
     else:
         log_odds, log_size = prior.log_terms(p)
     return KernelPrior(log_odds, np.ascontiguousarray(log_size, float), max_size, links, terms)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from support.paired import make_paired, model_priors
@@ -12,6 +13,12 @@ from whichvars.posterior.conditions import log_prior_sizes
 from whichvars.report.words import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

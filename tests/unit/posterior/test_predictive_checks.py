@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from support.paired import make_paired
@@ -9,6 +10,12 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.predictive_checks import coverage_table
 
 N = 20_000
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
 
 
 def test_draws_have_the_moments_of_predictions():

@@ -126,7 +126,7 @@ def problems(draw):
     if kind in ("beta-prime", "robust", "intrinsic"):  # n − ν columns are in all models
         n, a = nu + 3.0, 3.0
     elif kind == "cch":
-        a = draw(st.floats(0.1, 10)), draw(st.floats(0.5, 1e4)), draw(st.floats(-20, 20))
+        a = draw(st.floats(0.1, 10)), draw(st.floats(2.0, 1e4)), draw(st.floats(-20, 20))
     return kind, nu, n, a, k
 
 
@@ -196,9 +196,9 @@ def test_fewer_nodes_give_the_same_averages(kind):
     _, x, weight = posterior_nodes(*law, u)
     low, high = where_large(*law, u, 28.0)
     assert (high - low < 1.05 * np.subtract(*where_large(*law, u, 32.0)[::-1])).all()
-    points = 1 + int(np.ceil(np.max(high - low) / 0.35))
+    points = 1 + int(np.ceil(np.max(high - low) / (0.17 if kind == "intrinsic" else 0.35)))
     _, few, few_weight = nodes_between(*law, u, low, high, points)
-    assert few.shape[1] < 0.7 * x.shape[1] or kind == "intrinsic"  # whose density falls slowly to the left
+    assert few.shape[1] < 0.7 * x.shape[1]
     for power in (1, 2, 5):
         fine = (weight / (1 + np.exp(-x)) ** power).sum(axis=1)
         np.testing.assert_allclose((few_weight / (1 + np.exp(-few)) ** power).sum(axis=1), fine, rtol=1e-9)

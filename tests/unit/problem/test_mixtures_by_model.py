@@ -137,5 +137,7 @@ def test_what_is_refused():
             wv.Problem(case.X, case.y > case.y.mean(), family="logistic", slab=slab)
         with pytest.raises(DataError, match="unknown noise variance only"):
             case.problem(slab=slab, noise=wv.KnownVariance(1.0))
+    with pytest.raises(DataError, match="b must be at least 2 if the response is Gaussian"):
+        case.problem(slab=wv.CCH(1, 1))
     with pytest.raises(DataError, match="r must lie between"):
         wv.ZellnerSiow(r=0.001)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from support.paired import make_paired
@@ -9,6 +10,12 @@ from whichvars.errors import ArgumentTypeError, DataError
 
 SLABS = [wv.GPrior(13.0), wv.HyperGN(), wv.BIC(), wv.IndependentNormal(2.0)]
 PRIORS = [wv.FixedInclusion(h=0.3), wv.BetaBinomial(1, 1)]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
 
 
 def check_rows(table, case, allowed):

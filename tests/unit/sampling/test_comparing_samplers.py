@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from support.paired import make_paired
 from whichvars.errors import ArgumentTypeError, DataError
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
