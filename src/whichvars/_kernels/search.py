@@ -1,5 +1,5 @@
-"""Searches for models of high posterior probability: forward selection, sequential replacement, climbs by flips and swaps, and both of
-the latter again and again, from models that were disturbed or are rebuilt from a few of their variables.
+"""Searches for models of high posterior probability: forward selection, sequential replacement upwards and downwards, climbs by flips and
+swaps, and both of the latter again and again, from models that were disturbed or are rebuilt from a few of their variables.
 
 Everything rests on scans of all one-variable flips (``scan/scan.py``). A scan of the model without variable i gives all swaps of i as
 well. A search stops where no step raises the log posterior by more than ``LEAST_GAIN``, so that exact copies of a variable are not
@@ -97,6 +97,16 @@ def _best_addition(chain, log_odds):
             best = j
             highest = log_odds[j]
     return best
+
+
+@inlined
+def _worst_member(chain, log_odds):
+    """The variable of the model that is missed least."""
+    worst = chain.order[0]
+    for i in range(1, chain.ints[SIZE]):
+        if log_odds[chain.order[i]] < log_odds[worst]:
+            worst = chain.order[i]
+    return worst
 
 
 @inlined
@@ -285,12 +295,30 @@ def _replace_sequentially(target, chain, memo, work, found, largest):
 
 
 @kernel
+def _reduce_sequentially(target, chain, memo, work, found, smallest):
+    """At each size down to `smallest`: delete the variable that is missed least, swap until nothing changes, and note the model if it is
+    the best of its size so far."""
+    while chain.ints[SIZE] > smallest:
+        if found.ints[SCANS_LEFT] <= 0:
+            return SPENT
+        if not _scan(target, chain, work, found):
+            return ROOM
+        worst = _worst_member(chain, work.log_odds)
+        if not _flip(target, chain, memo, worst):
+            return ROOM if chain.ints[NEEDED] > 0 else DONE
+        ended = _swap(target, chain, memo, work, found, -1)
+        if ended != DONE:
+            return ended
+        note_best_of_size(chain, found)
+    return DONE
+
+
+@kernel
 def _begin_again(target, chain, memo, found, rng, largest):
-    """Draw a size up to `largest`, more often a small one, and go to some of the variables of the best model of that size, or to others at random. Returns
+    """Draw a size up to `largest`, and go to some of the variables of the best model of that size, or to others at random. Returns
     the size."""
     p = chain.position.shape[0]
-    u = rng.random()
-    size = min(2 + int(u * u * (largest - 1)), largest)
+    size = min(2 + int(rng.random() * (largest - 1)), largest)
     for _ in range(chain.ints[SIZE]):
         if chain.ints[SIZE] > 0:
             _flip(target, chain, memo, chain.order[chain.ints[SIZE] - 1])
@@ -311,10 +339,12 @@ def _begin_again(target, chain, memo, found, rng, largest):
 
 @kernel
 def _rebuild(target, chain, memo, work, found, largest, rng):
-    """Sequential replacement from a few variables up to a size, both drawn at random; `KICKS_LEFT` times.
+    """Sequential replacement from a few variables up to a size, both drawn at random, and down again to half that size;
+    `KICKS_LEFT` times.
 
-    This is iterated local search among models of one size. Climbs in between would lead down to the null model where the modes of
-    larger sizes lie behind a descent, and every disturbance would begin there.
+    Some of a mode's variables come in by chance on the way up, more of them the larger the models are, and those that belong together
+    stay on the way down. This is iterated local search among models of fixed sizes. Climbs in between would lead down to the null model
+    where modes lie behind a descent, and every disturbance would begin there.
     """
     while found.ints[KICKS_LEFT] > 0:
         if found.ints[SCANS_LEFT] <= 0:
@@ -324,6 +354,9 @@ def _rebuild(target, chain, memo, work, found, largest, rng):
         if chain.ints[NEEDED] > 0:
             return ROOM
         ended = _replace_sequentially(target, chain, memo, work, found, size)
+        if ended != DONE:
+            return ended
+        ended = _reduce_sequentially(target, chain, memo, work, found, size // 2)
         if ended != DONE:
             return ended
     return DONE

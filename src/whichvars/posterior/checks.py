@@ -32,6 +32,13 @@ everything where the others found more: with share s_r of its draws on models K_
 the total as Z_r = mass(K_r)/s_r, which the mass of the union of all models that were visited cannot exceed.
 
 **Mass that was found and not visited** (`unvisited`): the same for neighbourhoods that a search for modes found.
+
+**A mode that nobody may find** (`hidden_size`). Of k variables with effects of equal size, each explains at most 1/k of y by itself. The
+best of p variables that have nothing to do with y explains about 2 log(p)/n of it. So none of the variables of a model with more than
+n/(2 log p) of them has to stand out, and every way to it may lead through models that are far worse than the null model. Whether
+there is such a model cannot be seen. But if y had nothing to do with any variable, the evidence relative to the null model, which has
+expectation 1 then, would exceed 20 with a probability of at most 1/20. A run is suspected where the prior expects models of such a size,
+and the evidence of all that was found is below 20: what was found may then be chance, and what explains y, if anything does, was not found.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +47,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import fdtri, logsumexp, stdtrit
+from scipy.special import fdtri, gammaln, logsumexp, stdtrit
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -56,6 +63,9 @@ MOST_MASS = 1.1  # of the union of all visited models, in units of the total tha
 TRUSTED = 0.05  # share of draws on models known before, from which on the estimated total says something
 NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run must have visited
 SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody minds
+# evidence relative to the null model, below which what was found may be chance
+CHANCE = 20.0
+MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 150.0, 90.0
 
@@ -306,6 +316,24 @@ def unvisited(
     return Unvisited(tuple(model), share) if share > noted else None
 
 
+def hidden_size(log_evidence: float, n: int, p: int, sizes: np.ndarray) -> int | None:
+    """The smallest size of models that may be there and that nobody may have found; None if that is not to be feared.
+
+    `log_evidence` is that of all models that were found, relative to the null model; `sizes` the prior's distribution of sizes, shape
+    (p + 1,).
+    """
+    expected = int(np.searchsorted(np.cumsum(sizes), 0.5))  # the median
+    smallest = int(n / (2 * np.log(max(p, 2)))) + 1
+    if log_evidence >= np.log(CHANCE) or expected < smallest or _choose(p, expected) < np.log(MANY):
+        return None
+    return smallest
+
+
+def _choose(p: int, k: int) -> float:
+    """The logarithm of the number of models of size k."""
+    return float(gammaln(p + 1) - gammaln(k + 1) - gammaln(p - k + 1))
+
+
 # --- in words
 
 
@@ -368,7 +396,26 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             f"a search found a group of models around the one with {names}{more} that the run never visited, with {missed.share:.2g} "
             "times the posterior mass that it takes for the whole. Use more draws, or start there with start="
         )
-    return found
+    return [*found, *_may_be_hidden(posterior, comparison)]
+
+
+def _may_be_hidden(posterior: "Posterior", comparison: Comparison) -> list[str]:
+    """Whether good models may be where no search finds them."""
+    problem = posterior.problem
+    prior, p = problem.model_prior, problem.p
+    masses = [comparison.log_union, *(mass for mass, _ in posterior.found)]
+    evidence = max(masses) + prior.log_constant(p, problem.max_size)
+    if posterior.log_evidence is not None:
+        evidence = max(evidence, posterior.log_evidence)
+    size = hidden_size(evidence, problem.n, p, prior.size_distribution(p, problem.max_size))
+    if size is None:
+        return []
+    return [
+        f"good models may be hidden: with {problem.n:,} rows and {p:,} variables, none of the variables of a model with {size} or more of "
+        "them, as the prior expects, has to stand out by itself, and all that was found explains y hardly better than no variable does: "
+        f"the evidence is {np.exp(evidence):.2g} times that of the null model, and below {CHANCE:.0f} it may be chance. More draws may "
+        "find such models; more rows, or a prior that expects fewer variables, make them improbable"
+    ]
 
 
 def _missed(posterior: "Posterior", comparison: Comparison) -> Unvisited | None:

@@ -135,6 +135,8 @@ class RaoBlackwell:
     # whether conditional probabilities are those of a surrogate, which fits correct when a flip is attempted; `weights` are then times,
     # and a flip is attempted as often, on average, as its rate times the time
     surrogate: bool = False
+    # models whose conditional probabilities the sums are of, as often as chains came there
+    scans: float = np.inf
 
     @classmethod
     def of_chains(
@@ -144,9 +146,12 @@ class RaoBlackwell:
         visits: np.ndarray | None = None,
         visited: np.ndarray | None = None,
         surrogate: bool = False,
+        scans: float = np.inf,
     ) -> "RaoBlackwell":
         """From the sums and weights of independent chains, (chains, p) and (chains,)."""
-        return cls(*ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, surrogate)
+        return cls(
+            *ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, surrogate, scans
+        )
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
 
 Where p is large, most of this is done among some hundreds of variables: those of the models met, those correlated with them, and those
 that explain most by themselves. There is a fourth search then: models of a fixed size are *rebuilt* by sequential replacement
-from some of their variables, again and again, and only then climbed from. A few scans of all variables tell which of them
-would stand best in the places of the best of these models; the search goes on among those, and climbs from the modes found there look
-at all variables.
+from some of their variables, and reduced to half their size in the same way, again and again, and only then climbed from. A few
+scans of all variables tell which of them would stand best in the places of the best of these models; the search goes on among
+those, and climbs from the modes found there look at all variables.
 
 Their cost is bounded by a number of scans, so that it is a small share of a run and the same modes are found every time. They are
 searches: a posterior may have other modes, and where it is spread over very many models its modes have little of its mass.

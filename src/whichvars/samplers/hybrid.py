@@ -323,7 +323,7 @@ class Hybrid:
     def averages(self, run: Run) -> RaoBlackwell:
         unit: JumpUnit = run.units[0]
         visits, visited = visits_with_known(unit.own), unit.own.visited.copy()
-        return RaoBlackwell.of_chains(*unit.totals(), visits, visited, unit.has_surrogate)
+        return RaoBlackwell.of_chains(*unit.totals(), visits, visited, unit.has_surrogate, unit.events)
 
     def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         unit: JumpUnit = run.units[0]

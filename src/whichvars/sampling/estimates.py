@@ -31,8 +31,9 @@ from whichvars.posterior.marginals import noise_of_evidence, with_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows, ratio
+from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows
 from whichvars.samplers.surrogates import found_neighbourhoods
+from whichvars.sampling.mixing import RARITIES, chains_are_empty, mix_with_visits
 
 ROUNDING = 1e-7  # of sums of conditional probabilities, kept in single precision
 FEWEST_GROUPS = 8  # of scans, whose scatter says something of the error of their mean
@@ -40,9 +41,6 @@ MODELS_KEPT = 10_000  # the best ones of all replicates
 ENOUGH_DRAWS = 20  # of known models, with which a replicate says something of the evidence
 FEWEST_ALIKE = 5  # variables, whose errors say what is typical
 TYPICAL = 0.7  # share of the variables of like PIP whose error, relative to their PIP, is smaller than what is typical
-# least time of a replicate's chains that corrects a surrogate; squared differences from shares of draws, over the variance of these
-LEAST_TIME, FAR_APART = 10.0, 4.0
-RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
 def batch_means(run: Run) -> tuple[np.ndarray, np.ndarray, int]:
@@ -266,7 +264,7 @@ def combine_rao_blackwell(
     where these have sums of their own. `moved` says which variables came and went."""
     averages = [e.rao_blackwell for e in estimates]
     replicates = [replicate for replicate in averages if replicate is not None]
-    if len(replicates) < len(averages) or _chains_are_empty(replicates):
+    if len(replicates) < len(averages) or chains_are_empty(replicates):
         return None
     means, variances = (
         np.array([getattr(replicate, name) for replicate in replicates]) for name in ("pip", "variance")
@@ -296,69 +294,6 @@ def error_of(variance: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """
     still = np.where(moved, ROUNDING, np.nan)
     return np.where(variance == 0, still, np.hypot(np.sqrt(variance), ROUNDING))
-
-
-def _chains_are_empty(replicates: Sequence[RaoBlackwell]) -> bool:
-    """Whether most chains, or all of a replicate's, had no event yet, as in short runs with long bursts of moves; or too little time
-    to correct a surrogate, by attempts of flips of rate 1, say, whose own probabilities vary so little that they seem accurate."""
-    weights = [r.weights for r in replicates if r.weights is not None]
-    if not weights:
-        return False
-    if any(r.surrogate for r in replicates) and min(w.sum() for w in weights) < LEAST_TIME:
-        return True
-    every = np.concatenate(weights)
-    return 2 * int(np.count_nonzero(every)) < len(every) or any(not w.any() for w in weights)
-
-
-def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.ndarray]:
-    """Each replicate's PIPs as a mixture of conditional probabilities and shares of draws, by independent chains that have
-    both, and their variances: (replicates, p) each.
-
-    Conditional probabilities have less noise where a variable comes and goes by itself; shares of draws, of which
-    there are many more, where it comes and goes with others. The two are weighted by 1 / the squares of their
-    variances (they are correlated, so the better one counts for more than if they were not), pooled over variables of
-    like PIP and over replicates; errors are those of the mixture itself, chain by chain. Where most chains have no
-    conditional probabilities yet, shares of draws are all there is. Those of a surrogate can be wrong by more than they vary, if a flip
-    that it underrates was never attempted: where the two are far apart, that is their error.
-    """
-    visited = [_known(replicate.visited) for replicate in replicates]
-    shares, spread_of_shares = zip(*(ratio(_known(r.visits), n) for r, n in zip(replicates, visited)))
-    if _chains_are_empty(replicates):
-        return np.array(shares), np.array([_variance(x, n) for x, n in zip(spread_of_shares, visited)])
-    weights = [_known(replicate.weights) for replicate in replicates]
-    averages, spread = zip(*(ratio(_known(replicate.sums), w) for replicate, w in zip(replicates, weights)))
-    mean = np.mean(averages, axis=0)
-    # a share of draws that happens not to vary is no better known than by so many independent draws
-    independent = mean * (1 - mean) / sum(n.sum() for n in visited)
-    rarity = np.digitize(np.fmin(mean, 1 - mean), RARITIES)
-    noise, noise_of_shares, least = (
-        np.bincount(rarity, x, len(RARITIES) + 1)
-        for x in (_mean_square(spread), _mean_square(spread_of_shares), independent)
-    )
-    noise_of_shares = np.maximum(noise_of_shares, least)
-    if any(replicate.surrogate for replicate in replicates):
-        apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
-        noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
-    share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-    means = [a + share * (s - a) for a, s in zip(averages, shares)]
-    mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
-    return np.array(means), np.array([_variance(x, w) for x, w in zip(mixed, weights)])
-
-
-def _known(array: np.ndarray | None) -> np.ndarray:
-    assert array is not None
-    return array
-
-
-def _mean_square(spread: Sequence[np.ndarray]) -> np.ndarray:
-    """The variance of the mean over replicates, (p,), from what each chain adds to the error of its replicate."""
-    return np.sum([(x**2).sum(axis=0) for x in spread], axis=0) / len(spread) ** 2
-
-
-def _variance(spread: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The variance of a replicate's ratio of sums, (p,); NaN where a single chain has counted."""
-    rows = int(np.count_nonzero(weights))
-    return (spread**2).sum(axis=0) * rows / (rows - 1) if rows > 1 else np.full(spread.shape[1], np.nan)
 
 
 class Look(NamedTuple):

@@ -1,6 +1,7 @@
 """Checks of a run against itself: what they find, what they leave alone, and how often they are wrong."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from whichvars.posterior.checks import (
     draws_worth,
     drift,
     far_apart,
+    hidden_size,
     record_worth,
     too_much_mass,
     unequal_masses,
@@ -233,6 +235,36 @@ def test_found_and_not_visited():
     assert unvisited([(2000.0, (7,))], visited, 1.0, 0.5).share > 1e100
 
 
+def sizes_of(model_prior, p):
+    return model_prior.size_distribution(p)
+
+
+def test_models_that_may_be_hidden():
+    """Where the prior expects more variables than n/(2 log p), and nothing that was found is better than chance."""
+    sizes = sizes_of(wv.FixedInclusion(size=5), 10_000)
+    assert hidden_size(0.0, 50, 10_000, sizes) == 3  # 50/(2 · 9.2) = 2.7
+    assert hidden_size(np.log(19.0), 50, 10_000, sizes) == 3
+    assert hidden_size(np.log(21.0), 50, 10_000, sizes) is None  # more than chance
+    assert hidden_size(0.0, 90, 10_000, sizes) == 5
+    assert hidden_size(0.0, 120, 10_000, sizes) is None  # so many rows that each of six would stand out
+    assert hidden_size(0.0, 50, 10_000, sizes_of(wv.FixedInclusion(size=1), 10_000)) is None  # not expected
+    assert hidden_size(0.0, 10, 20, sizes_of(wv.FixedInclusion(size=5), 20)) is None  # few enough to see all
+    assert hidden_size(-np.inf, 4, 1, np.array([0.1, 0.9])) is None
+
+
+def test_evidence_under_chance():
+    """Its expectation is 1 where y has nothing to do with any variable, so that 20 is exceeded in at most one case of twenty."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 8))
+    settings = {"slab": wv.IndependentNormal(1.0), "model_prior": wv.FixedInclusion(size=4)}
+    evidence = np.exp(
+        [wv.exact(wv.Problem(X, rng.normal(size=12), **settings)).log_evidence for _ in range(300)]
+    )
+    error = evidence.std(ddof=1) / np.sqrt(len(evidence))
+    assert abs(evidence.mean() - 1) < 4 * error
+    assert (evidence > 20).mean() < 0.05
+
+
 # --- errors that rest on little
 
 
@@ -332,10 +364,35 @@ def test_a_group_that_was_found_and_not_visited(run):
     heavy = known.log_union - 1
     met, unmet = tuple(sorted(run.models.members[0])), (0, 1, 2, 3, 4, 5, 6, 7, 8)
     assert checks.against_itself(replace(run, comparison=known, found=((heavy, met),)), 0.05, False) == []
-    names = type("Names", (), {"names": [f"x{j}" for j in range(9)]})
-    changed = replace(run, comparison=known, found=((heavy, met), (heavy, unmet)), problem=names)
+    problem = SimpleNamespace(
+        names=[f"x{j}" for j in range(9)], n=30, p=9, max_size=9, model_prior=run.problem.model_prior
+    )
+    changed = replace(run, comparison=known, found=((heavy, met), (heavy, unmet)), problem=problem)
     (said,) = checks.against_itself(changed, 0.05, False)
     assert "around the one with x0, x1, x2, x3, x4, … that the run never visited, with 0.37 times" in said
+
+
+def test_a_mode_that_is_not_found_is_feared():
+    """Eight effects in blocks of near copies: the true model is 150 times as probable as the null model, and neither the search nor the
+    run finds it."""
+    data = wv.datasets.simulate_blocks(n=40, p=1100, block=20, correlation=0.9, effects=8, seed=409)
+    y = data.y + 0.5 * data.X.to_numpy() @ data.truth.to_numpy()
+    settings = {"slab": wv.IndependentNormal(100), "model_prior": wv.FixedInclusion(size=5)}
+    hidden = wv.Problem(data.X, y, **settings)
+    run = wv.sample(hidden, draws=4000, seed=1, progress=False)
+    assert run.pip[data.truth.to_numpy() != 0].max() < 0.5
+    assert any(
+        "good models may be hidden: with 40 rows and 1,100 variables" in reason for reason in doubts(run)
+    )
+    assert not run.converged
+    # the same columns, and a response that two of them explain
+    plain = wv.Problem(
+        data.X,
+        2 * data.X.iloc[:, 0] - data.X.iloc[:, 500] + 0.3 * data.y.to_numpy()[::-1] / data.y.std(),
+        **settings,
+    )
+    run = wv.sample(plain, draws=4000, seed=1, progress=False)
+    assert not any("hidden" in reason for reason in doubts(run))
 
 
 def test_what_was_said_is_not_said_again(run):

@@ -14,9 +14,9 @@ from whichvars.sampling.estimates import (
     Look,
     combine_pips,
     combine_rao_blackwell,
-    mix_with_visits,
     rao_blackwell,
 )
+from whichvars.sampling.mixing import mix_with_visits, with_two_more
 
 VISITS = np.array([[90.0, 10.0], [80.0, 0.0], [100.0, 20.0]])
 DRAWS = np.full(3, 100.0)
@@ -39,6 +39,49 @@ def test_both_where_most_chains_have_events() -> None:
     (pip,), _ = mix_with_visits([part(1.0, 2.0, 0.0)])
     assert 0.8 <= pip[0] < 0.9
     assert 0.1 < pip[1] <= 0.3
+
+
+def replicates(scans: float) -> list[RaoBlackwell]:
+    """Four replicates of five chains. The first variable is out in every twentieth draw, and no scan saw that; the second is in by itself
+    in every twentieth draw, and scans say so exactly."""
+    rng = np.random.default_rng(1)
+    parts = []
+    for _ in range(4):
+        out, into = rng.poisson(50, (2, 5))
+        visits = np.column_stack([1000.0 - out, into])
+        sums = np.column_stack([np.full(5, 1.0 - 1e-9), 0.05 + 1e-4 * rng.normal(size=5)])
+        parts.append(RaoBlackwell.of_chains(sums, np.ones(5), visits, np.full(5, 1000.0), scans=scans))
+    return parts
+
+
+def test_a_group_of_models_that_no_scan_fell_into() -> None:
+    """With five scans and five thousand draws a replicate, conditional probabilities that do not vary are no proof that a variable is
+    always in. With a hundred scans they count as before."""
+    few, variance = mix_with_visits(replicates(5))
+    np.testing.assert_allclose(few[:, 0], 0.95, atol=0.02)
+    assert (variance[:, 0] > 1e-6).all()
+    np.testing.assert_allclose(few[:, 1], 0.05, atol=0.001)  # the two agree, and the better one counts
+    found = combine_pips([Look(part.pip, part.variance, 4, part) for part in replicates(5)])
+    assert abs(found.pip[0] - 0.95) < 4 * found.mcse[0] < 0.05
+    many, variance = mix_with_visits(replicates(100))
+    np.testing.assert_allclose(many[:, 0], 1.0, atol=1e-6)
+    assert (variance[:, 0] < 1e-12).all()
+
+
+def test_scans_of_one_replicate_do_not_make_up_for_those_of_another() -> None:
+    parts = [*replicates(5)[:3], replicates(1_000_000)[3]]
+    assert (mix_with_visits(parts)[0][:3, 0] < 0.97).all()
+
+
+def test_two_more_of_each_kind() -> None:
+    """Of 100 draws. What came up half of the time stays as it is."""
+    pip = np.array([0.01, 0.5, 0.99, 0.0])
+    variance = with_two_more(pip, pip * (1 - pip) / 100)
+    share = 0.03 / 1.04  # or as much short of 1
+    np.testing.assert_allclose(variance[[0, 2]], share * (1 - share) / 100)
+    assert variance[1] == pytest.approx(0.25 / 100)
+    assert variance[3] == 0
+    assert np.isnan(with_two_more(np.array([0.3]), np.array([np.nan]))).all()
 
 
 def test_replicates_count_equally() -> None:
