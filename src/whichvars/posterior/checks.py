@@ -324,7 +324,7 @@ def hidden_size(log_evidence: float, n: int, p: int, sizes: np.ndarray) -> int |
     """
     expected = int(np.searchsorted(np.cumsum(sizes), 0.5))  # the median
     smallest = int(n / (2 * np.log(max(p, 2)))) + 1
-    if log_evidence >= np.log(CHANCE) or expected < smallest or _choose(p, expected) < np.log(MANY):
+    if not log_evidence < np.log(CHANCE) or expected < smallest or _choose(p, expected) < np.log(MANY):
         return None
     return smallest
 

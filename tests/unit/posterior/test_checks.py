@@ -245,6 +245,7 @@ def test_models_that_may_be_hidden():
     assert hidden_size(0.0, 50, 10_000, sizes) == 3  # 50/(2 · 9.2) = 2.7
     assert hidden_size(np.log(19.0), 50, 10_000, sizes) == 3
     assert hidden_size(np.log(21.0), 50, 10_000, sizes) is None  # more than chance
+    assert hidden_size(np.nan, 50, 10_000, sizes) is None  # nobody knows
     assert hidden_size(0.0, 90, 10_000, sizes) == 5
     assert hidden_size(0.0, 120, 10_000, sizes) is None  # so many rows that each of six would stand out
     assert hidden_size(0.0, 50, 10_000, sizes_of(wv.FixedInclusion(size=1), 10_000)) is None  # not expected
