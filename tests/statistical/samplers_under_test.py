@@ -123,7 +123,7 @@ SAMPLERS: dict[str, UnderTest] = {
         rms=1.6,
         one_step=frozen,
         prepare=uneven_probabilities,
-        quick="few",
+        quick="reduced",
     ),
     "ia": UnderTest(wv.IndividualAdaptation(w=0), rms=1.6, quick="some", strong="one"),
     "ia-coins-frozen": UnderTest(

@@ -622,7 +622,7 @@ def test_every_option_has_help() -> None:
 def test_a_rare_model_is_not_said_to_be_impossible():
     class Run:
         class models:
-            exact = False
+            exact, mcse = False, None
 
         def top_models(self, n: int) -> pd.DataFrame:
             errors = [0.01, 2e-5, np.nan]
