@@ -1,5 +1,6 @@
 """Priors on models, that is on which variables are in: p(γ)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -154,12 +155,12 @@ class BetaBinomial:
         return _draw_exchangeable(self, rng, p, max_size)
 
 
-class BySize:
+class BySize(ABC):
     """What priors share under which all models of the same size are equally probable, p(γ) = π(k)/C(p, k)."""
 
+    @abstractmethod
     def log_sizes(self, p: int) -> np.ndarray:
         """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,)."""
-        raise NotImplementedError
 
     def inclusion(self, p: int) -> np.ndarray:
         """Prior inclusion probability of each of p variables, shape (p,)."""
