@@ -274,7 +274,10 @@ def given_model(posterior: "Posterior", model: tuple[int, ...]) -> "Posterior":
     before = log_prior_probability(problem, posterior.condition)
     with np.errstate(over="ignore"):
         probability = float(min(np.exp(marginal + prior - before - evidence), 1.0))
-    condition = Condition(names, (), True, probability, probability * error, posterior.pip)
+    own_error = log_marginal_error(problem, model)
+    condition = Condition(
+        names, (), True, probability, probability * float(np.hypot(error, own_error)), posterior.pip
+    )
     pip, sizes = np.zeros(problem.p), np.zeros(problem.p + 1)
     pip[list(model)] = 1.0
     sizes[len(model)] = 1.0
@@ -303,7 +306,7 @@ def given_model(posterior: "Posterior", model: tuple[int, ...]) -> "Posterior":
         kept=KeptModels.of({model: 1.0}),
         iterations=1,
         log_evidence=marginal,
-        log_evidence_mcse=0.0,
+        log_evidence_mcse=own_error,
         found=(),
         adaptation=[],
         troubles={},

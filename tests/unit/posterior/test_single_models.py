@@ -202,3 +202,18 @@ def test_models_of_a_response_that_is_not_gaussian():
     with pytest.raises(DataError, match="for Gaussian responses"):
         one.r_squared()
     assert one.bayes_factor(best, [])["log_error"] >= 0
+
+
+def test_one_model_keeps_the_noise_of_its_marginal_likelihood() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(40, 4))
+    problem = wv.Problem(
+        X, rng.random(40) < 1 / (1 + np.exp(-X[:, 0])), family="logistic", evidence="importance"
+    )
+    posterior = wv.exact(problem, progress=False)
+    noise = float(posterior.bayes_factor([0])["log_error"])
+    assert noise > 0
+    one = posterior.model([0])
+    assert one.log_evidence_mcse == noise
+    assert one.condition is not None
+    assert one.condition.mcse >= one.condition.probability * noise
