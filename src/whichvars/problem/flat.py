@@ -9,6 +9,8 @@ from whichvars.errors import DataError
 
 # squared lengths and units of columns and of y must lie between these
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e305
+# share of its length by which a column must differ from a combination of others
+COLLINEAR = 1e-10
 
 
 class FlatPart(NamedTuple):
@@ -36,14 +38,13 @@ def power_of_two(largest: np.ndarray) -> np.ndarray:
 def flat_basis(always: np.ndarray, root_weights: np.ndarray) -> np.ndarray:
     """Orthonormal basis of the weighted intercept and always-included columns, shape (n, rank)."""
     root = root_weights / root_weights.max()
-    weights = root**2
-    scaled = always / power_of_two(np.abs(always).max(axis=0))
-    centred = scaled - weights @ scaled / weights.sum()
-    flat = np.column_stack([root, root[:, None] * centred])
-    lengths = np.linalg.norm(flat, axis=0)
-    varies = lengths > 1e-12 * lengths[0]
-    left, singular, _ = np.linalg.svd(flat[:, varies] / lengths[varies], full_matrices=False)
-    return left[:, singular > 1e-10 * singular[0]]
+    centred, independent, chosen = _independent(always, root)
+    if len(chosen) < always.shape[1]:
+        # the coefficients of ``flat_part`` belong to these directions and to no others
+        return np.column_stack([root / np.linalg.norm(root), independent])
+    flat = np.column_stack([root, centred])
+    left = np.linalg.svd(flat / np.linalg.norm(flat, axis=0), full_matrices=False)[0]
+    return np.asfortranarray(left)
 
 
 def flat_part(
@@ -61,14 +62,7 @@ def flat_part(
     x_mean, products = means_and_products(share)
     y_mean = float(share @ y)
     power = power_of_two(np.abs(raw).max(axis=0))
-    centred = root[:, None] * (raw / power - share @ (raw / power))
-    basis, chosen = np.zeros((len(y), 0)), []
-    for i in range(len(always)):
-        left = residuals(centred[:, i], basis)
-        length = np.linalg.norm(left)
-        if length > 1e-10 * np.linalg.norm(root * raw[:, i] / power[i]):
-            basis = np.column_stack([basis, left / length])
-            chosen.append(i)
+    centred, basis, chosen = _independent(raw, root)
     power, z_mean = power[chosen], share @ raw[:, chosen]
     triangle = basis.T @ centred[:, chosen]
     x_on_z = np.zeros((len(chosen), len(x_mean)))
@@ -84,6 +78,36 @@ def flat_part(
         y_on_z=np.linalg.solve(triangle, basis.T @ (root * (y - y_mean))) / power,
         x_on_z=x_on_z,
     )
+
+
+def _independent(raw: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Always-included columns `raw`, (n, q), in units of a power of two, centred and weighted; an orthonormal basis of those
+    that are not combinations of others; and the indices of these.
+
+    Powers of one column may all differ from combinations of those before them, and be collinear together all the same:
+    coefficients would be 10¹³ and predictions noise. The column that takes part most in such a combination is left out, until
+    the others are independent.
+    """
+    weights = root**2
+    scaled = raw / power_of_two(np.abs(raw).max(axis=0))
+    columns = root[:, None] * (scaled - weights @ scaled / weights.sum())
+    lengths = np.linalg.norm(root[:, None] * scaled, axis=0)
+    left_out: set[int] = set()
+    while True:
+        basis, chosen = np.zeros((len(columns), 0)), []
+        for i in range(columns.shape[1]):
+            left = residuals(columns[:, i], basis)
+            length = np.linalg.norm(left)
+            if i not in left_out and length > COLLINEAR * lengths[i]:
+                basis = np.column_stack([basis, left / length])
+                chosen.append(i)
+        if not chosen:
+            return columns, basis, chosen
+        triangle = basis.T @ columns[:, chosen]
+        _, singular, combinations = np.linalg.svd(triangle / np.linalg.norm(triangle, axis=0))
+        if singular[-1] > COLLINEAR * singular[0]:
+            return columns, basis, chosen
+        left_out.add(chosen[int(np.argmax(np.abs(combinations[-1])))])
 
 
 def residuals(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -140,3 +140,21 @@ def test_sampled_and_without_covariates_nothing_changes() -> None:
     assert none.covariate_names == []
     # age is behind both: without it, what goes with it looks as if it mattered
     assert wv.exact(none, progress=False).pip.max() > exact.pip[[0, 2, 3, 4, 5]].max()
+
+
+@pytest.mark.parametrize("powers", [16, 50])
+@pytest.mark.parametrize("stored", [False, True])
+def test_fifty_powers_of_one_covariate(powers: int, stored: bool) -> None:
+    """Each differs from combinations of those before it, and together they are collinear: predictions must not be noise."""
+    rng = np.random.default_rng(1)
+    u = rng.uniform(size=200)
+    Z = np.column_stack([u**k for k in range(1, powers + 1)])
+    g = rng.binomial(2, 0.3, (200, 1)).astype(np.int8)
+    y = 5 * g[:, 0] + u + 0.01 * rng.normal(size=200)
+    X = wv.Genotypes(g) if stored else g.astype(float)
+    problem = wv.Problem(X, y, covariates=Z)
+    # as many columns have coefficients as degrees of freedom were spent
+    assert len(problem.flat.z_index) == 200 - problem.nu - 1
+    posterior = wv.exact(problem, progress=False)
+    assert posterior.pip[0] > 0.999
+    assert np.abs(posterior.predict((X, Z)) - y).max() < 0.1
