@@ -105,6 +105,17 @@ class Study:
             self.done[key] = compute()
         return self.done[key]
 
+    def kept_run(self, name: str, compute: Callable[[], wv.Posterior]) -> wv.Posterior:
+        """A long run. It is saved when it ends and read the next time, so that a study that was interrupted goes on where it was."""
+        path = self.out / "runs" / self.effort.name / f"{name}.npz"
+        if path.exists():
+            self.say(f"{name}: read from an earlier study")
+            return wv.Posterior.load(path)
+        posterior = compute()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        posterior.save(path)
+        return posterior
+
     def problem(self, name: str) -> wv.Problem:
         """One of the benchmarks' problems."""
         return build(name)

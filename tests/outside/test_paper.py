@@ -143,6 +143,33 @@ def test_runs_are_shared_between_figures(tmp_path: Path) -> None:
     assert calls == [1]
 
 
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
+    first = Study(TINY, tmp_path)
+    runs = pcr_runs.all_runs(first)
+    said: list[str] = []
+    again = pcr_runs.all_runs(Study(TINY, tmp_path, said.append))
+    assert sum("read from an earlier study" in line for line in said) == 12
+    for key, posteriors in runs.items():
+        for one, other in zip(posteriors, again[key]):
+            assert (one.pip == other.pip).all()
+            assert one.trace is not None
+            assert other.trace is not None
+            assert one.trace.equals(other.trace)
+
+
+def test_exact_masses_count_every_model_once() -> None:
+    data = wv.datasets.load_uscrime()
+    problem = wv.Problem(data.X.iloc[:, :4], data.y)
+    whole = wv.exact(problem, progress=False)
+    best, total = pcr_pips.exact_masses([whole, whole])
+    logs = [
+        problem.log_marginal(list(m)) + problem.log_prior(list(m))
+        for m in ([j for j in range(4) if bits >> j & 1] for bits in range(16))
+    ]
+    assert best == pytest.approx(max(logs))
+    assert total == pytest.approx(np.logaddexp.reduce(logs))
+
+
 def test_quick_is_the_paper_but_for_the_number_of_runs_and_the_pcr_iterations() -> None:
     assert QUICK.tecator_draws == FULL.tecator_draws == 1_000_000
     assert FULL.tecator_runs == FULL.adaptation_runs == QUICK.adaptation_runs == 10
@@ -350,6 +377,12 @@ def test_pcr_claims_both_ways() -> None:
     unsure = pcr_pips.judge({(key, 5): same}, {key: apart[:2]}, 0.05)  # the judge does not agree with itself
     assert verdicts(unsure) == [True, None]
     assert "too few" in pcr_pips.judge({(key, 5): apart}, {key: same[:2]}, 0.05)[0].why
+
+    assert pcr_pips.judge_masses(key, (1.0, 2.0), (1.0, 2.3)).agrees is True
+    missed = pcr_pips.judge_masses(key, (1.0, 2.0), (4.0, 6.0))
+    assert missed.agrees is False
+    assert "exp(3.0) times as probable" in missed.ours
+    assert "exp(4.0) times the mass" in missed.ours
 
     means = {(pcr_runs.HIERARCHICAL, 5): [19.6, 20.5], (pcr_runs.FIXED, 5): [4.0, 8.5]}
     default = dict.fromkeys(pcr_runs.PRIORS, 5.0)
