@@ -29,7 +29,9 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
-PIXELS = 120  # per inch, of what is drawn as pixels
+PIXELS = (
+    80  # per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
+)
 
 
 @dataclass(frozen=True)
