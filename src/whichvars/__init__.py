@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem.problem": ["Problem"],
+    "problem.summary_statistics": ["from_summary", "check_summary"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         ZellnerSiow,
     )
     from whichvars.problem.problem import Problem
+    from whichvars.problem.summary_statistics import check_summary, from_summary
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.asi import ASI
     from whichvars.samplers.hybrid import Hybrid
