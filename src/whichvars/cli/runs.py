@@ -26,7 +26,7 @@ SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
 )  # fmt: skip
 # of genotypes only: what is known of the variants, written before the run begins
-VARIANTS = "variants.csv"
+VARIANTS, CREDIBLE_SETS = "variants.csv", "credible_sets.csv"
 # present during a run, or after it was interrupted
 CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
 # models in top_models.csv
@@ -99,9 +99,15 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
 
     summary = summary_with_ratios(posterior).reset_index()  # may be impossible, before anything is written
     variants = read_variants(directory)
+    (directory / CREDIBLE_SETS).unlink(missing_ok=True)
     if variants is not None:
         places = variants.loc[summary["variable"]].reset_index(drop=True)
         summary = pd.concat([summary[["variable"]], places, summary.drop(columns="variable")], axis=1)
+        sets = posterior.credible_sets(long=True)
+        effects = posterior.summary().loc[sets["variable"], ["mean", "sd"]].reset_index(drop=True)
+        places = variants.loc[sets["variable"]].reset_index(drop=True)
+        sets = pd.concat([sets.drop(columns=["pip", "mcse"]), places, sets[["pip", "mcse"]], effects], axis=1)
+        write_csv(sets, directory / CREDIBLE_SETS)
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
@@ -132,8 +138,9 @@ def read_variants(directory: Path) -> "pd.DataFrame | None":
 
 def remove_if_empty(directory: Path) -> None:
     """Remove a directory that a command made and wrote no results to."""
-    if {file.name for file in directory.iterdir()} == {VARIANTS}:
-        (directory / VARIANTS).unlink()
+    if {file.name for file in directory.iterdir()} <= {VARIANTS, CREDIBLE_SETS}:
+        (directory / CREDIBLE_SETS).unlink(missing_ok=True)
+        (directory / VARIANTS).unlink(missing_ok=True)
     if not any(directory.iterdir()):
         directory.rmdir()
 

@@ -23,7 +23,7 @@ from whichvars.report import figures, table, words
 from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
-TOP_MODELS = 10
+TOP_MODELS, MOST_SETS = 10, 50
 # most characters of a name in a sentence
 LONGEST_NAME = 60
 
@@ -67,6 +67,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
             (_listed(names, 12), table.with_error(table.written("probability", p), error))
             for names, p, error in words.stand_ins(posterior)
         ],
+        sets=_credible_sets(posterior),
         verdict=verdict,
         facts=_facts(posterior),
         columns=columns,
@@ -90,6 +91,29 @@ def render(posterior: Posterior, title: str | None = None) -> str:
 
 def _listed(names: list[str], most: int) -> str:
     return words.listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
+    """The rows of the table of credible sets; none if every set is a single variable."""
+    sets = posterior.credible_sets()
+    if not (sets["size"] > 1).any():
+        return []
+    return [
+        {
+            "probability": table.with_error(table.written("probability", row["probability"]), row["mcse"]),
+            "reached": row["reached"],
+            "size": row["size"],
+            "purity": f"{row['purity']:.2f}",
+            "variables": _listed(
+                [
+                    f"{name} ({table.written('probability', pip)})"
+                    for name, pip in zip(row["variables"], row["pips"])
+                ],
+                12,
+            ),
+        }
+        for _, row in sets.head(MOST_SETS).iterrows()
+    ]
 
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:

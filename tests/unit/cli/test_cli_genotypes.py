@@ -95,6 +95,18 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
         "A",
         "G",
     ]
+    sets = pd.read_csv("cohort-run/credible_sets.csv")
+    first = sets.iloc[0]
+    assert first[["set", "variable", "chromosome", "position", "allele1", "allele2"]].tolist() == [
+        1,
+        "rs1",
+        6,
+        20,
+        "A",
+        "G",
+    ]
+    assert first["pip"] == pytest.approx(want["rs1"], abs=1e-9)
+    assert first["mean"] > 0
     settings = json.loads(Path("cohort-run/settings.json").read_text())
     assert settings["problem"]["slab"] == "IndependentNormal(g=0.01)"
     assert settings["problem"]["always_included"] == ["age", "site=west"]
