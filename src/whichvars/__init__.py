@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem.problem": ["Problem"],
+    "problem.summary_statistics": ["from_summary", "check_summary"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
@@ -31,7 +32,7 @@ _HOME = {
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness", "plot_region", "plot_manhattan",
         "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
@@ -72,11 +73,13 @@ if TYPE_CHECKING:
         plot_inclusion,
         plot_jointness,
         plot_ladder,
+        plot_manhattan,
         plot_model_size,
         plot_models,
         plot_pit,
         plot_predictive_check,
         plot_priors,
+        plot_region,
         plot_roc,
         plot_samplers,
         plot_trace,
@@ -106,6 +109,7 @@ if TYPE_CHECKING:
         ZellnerSiow,
     )
     from whichvars.problem.problem import Problem
+    from whichvars.problem.summary_statistics import check_summary, from_summary
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.asi import ASI
     from whichvars.samplers.hybrid import Hybrid
