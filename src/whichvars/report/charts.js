@@ -55,8 +55,10 @@ window.whichvars.ready.then(({ columns, written, found, onPage }) => {
 
   const labels = columns.map((column) => column.label);
   const rowsOf = (list, text) => list.map((i) => columns.map((column) => text(column, i)));
+  // an apostrophe before what a spreadsheet would take for a formula
+  const guarded = (name) => /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
   const quoted = (value) => /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
-  const csv = () => [labels, ...rowsOf(found(), ({ values }, i) => values[i] === null ? "" : String(values[i]))]
+  const csv = () => [labels, ...rowsOf(found(), ({ kind, values }, i) => values[i] === null ? "" : kind === "name" ? guarded(values[i]) : String(values[i]))]
     .map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
   const markdown = () => {
     const safe = (text) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
