@@ -18,7 +18,7 @@
     if (value === null) return "—";
     if (kind === "name") return value;
     if (kind === "count") return value < 1e7 ? Math.round(value).toLocaleString("en") : ">10,000,000";
-    if (kind === "number") return String(Number(value.toPrecision(3))).replace("-", "−");
+    if (kind === "number") return value.toPrecision(3).replaceAll("-", "−");
     if (value > 0 && value < 0.0005) return "<0.001";
     if (value >= 0.9995 && value < 1) return ">0.999";
     return value.toFixed(3);
@@ -100,5 +100,7 @@
   back.addEventListener("click", () => { page -= 1; draw(); });
   next.addEventListener("click", () => { page += 1; draw(); });
   element("controls").hidden = false;
+  // for the other scripts of the page
+  window.whichvars = { written, found: () => shown, onPage: () => shown.slice(page * ROWS, (page + 1) * ROWS) };
   draw();
 })();
