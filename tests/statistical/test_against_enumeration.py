@@ -59,6 +59,15 @@ OTHERS = [
     Case("known-variance", "unknown-g", "beta-binomial"),
     Case("unscaled", "unknown-g", "per-variable"),
     Case("heredity", "unknown-g", "beta-binomial"),
+    Case("plain", "robust", "fixed"),
+    Case("always", "robust", "per-variable"),
+    Case("groups", "intrinsic", "beta-binomial"),
+    Case("duplicate", "intrinsic", "fixed"),
+    Case("weights", "beta-prime", "max-size"),
+    Case("inverse-gamma", "cch", "beta-binomial-max-size"),
+    Case("columns", "cch", "fixed"),
+    Case("heredity", "jzs", "per-variable"),
+    Case("plain", "jzs", "beta-binomial"),
 ]
 OTHERS_STRONG = [
     Case("strong-stand-ins-3", "unknown-g", "per-variable"),
@@ -69,6 +78,11 @@ OTHERS_STRONG = [
     Case("strong-heredity-5", "unknown-g", "beta-binomial"),
     Case("strong-columns-3", "unknown-g", "fixed", "full"),
     Case("strong-mapped-3", "unknown-g", "beta-binomial"),
+    Case("strong-stand-ins-7", "robust", "fixed"),
+    Case("strong-groups-5", "intrinsic", "per-variable", "null"),
+    Case("strong-plain-3", "beta-prime", "beta-binomial"),
+    Case("strong-heredity-5", "cch", "fixed"),
+    Case("strong-stand-ins-3", "jzs", "per-variable"),
 ]
 EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD + HEREDITY
 # every slab once, the priors in turn; every other hard case

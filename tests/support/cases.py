@@ -29,6 +29,11 @@ SLABS: dict[str, tuple[Any, OracleSlab]] = {
 # those of hyper-g
 OTHER_SLABS: dict[str, tuple[Any, OracleSlab]] = {
     "unknown-g": (wv.IndependentNormal("estimate"), OracleSlab("unknown-g")),
+    "robust": (wv.Robust(), OracleSlab("robust")),
+    "intrinsic": (wv.Intrinsic(), OracleSlab("intrinsic")),
+    "beta-prime": (wv.BetaPrime(), OracleSlab("beta-prime")),
+    "cch": (wv.CCH(1.5, 12.0, 2.0), OracleSlab("cch", cch=(1.5, 12.0, 2.0))),
+    "jzs": (wv.ZellnerSiow(r=0.4), OracleSlab("zellner-siow", r=0.4)),
 }
 ALL_SLABS = SLABS | OTHER_SLABS
 
