@@ -194,6 +194,7 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
     rows: list[tuple[str, Any]] = [
         *words.family_settings(problem),
         ("Prior on coefficients", problem.slab),
+        ("Posterior of g", words.words_of_g(posterior)),
         ("Prior on models", problem.model_prior),
         ("Prior on the noise", problem.noise if isinstance(problem.family, Gaussian) else ""),
         ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),

@@ -226,6 +226,16 @@ def shown_scores(posterior: Posterior) -> dict[str, float]:
     return scores | ({} if posterior.pearson is None else {"pearson": posterior.pearson.ratio})
 
 
+def words_of_g(posterior: Posterior) -> str:
+    """The posterior of an unknown g of the independent slab; empty if there is none."""
+    if not posterior.problem.unknown_g or not posterior.kept.start[-1]:
+        return ""
+    shares = posterior.estimated_g()["posterior"]
+    up_to = shares.cumsum()
+    low, middle, high = (shares.index[int((up_to < level).sum())] for level in (0.05, 0.5, 0.95))
+    return f"median {middle:.3g}, 90 % from {low:.3g} to {high:.3g}"
+
+
 def family_settings(problem: Problem) -> list[tuple[str, str]]:
     """The family, and how its marginal likelihoods were computed."""
     if isinstance(problem.family, Gaussian):
