@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, peers, page."""
+calibration, fuzz, tecator, boston, tall, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from benchmarks import (
     cluster,
     common,
     compare,
+    default_prior,
     engine,
     fuzz,
     honesty,
@@ -509,6 +510,19 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     result = tall.measure(rows, repeats, say)
     where = common.write_result("tall", result, out)
     common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("default-prior")
+@click.option("--draws", default=2000, show_default=True, help="Draws of each run.")
+@click.option("--repeats", default=10, show_default=True, help="Simulated data sets of each kind.")
+@click.option("--seed", default=1, show_default=True)
+@output
+def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None, markdown: bool) -> None:
+    """Candidates for the default prior: predictions of real data, and what they find in simulated data."""
+    result = default_prior.measure(draws, repeats, seed, say)
+    where = common.write_result("default-prior", result, out)
+    common.present(result, default_prior.tables, markdown)
     say(f"written to {where.name}")
 
 
