@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible_sets, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from benchmarks import (
     cluster,
     common,
     compare,
+    credible_sets,
     engine,
     fuzz,
     honesty,
@@ -509,6 +510,24 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     result = tall.measure(rows, repeats, say)
     where = common.write_result("tall", result, out)
     common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("credible_sets")
+@click.option(
+    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+)
+@click.option("--rows", default=1000, show_default=True, help="People of each data set.")
+@click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
+@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@output
+def credible_sets_command(
+    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+) -> None:
+    """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
+    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    where = common.write_result("credible_sets", result, out)
+    common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
 
 
