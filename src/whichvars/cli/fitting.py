@@ -52,8 +52,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--slab", metavar="NAME[:VALUE]",
-                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100. The default is independent:1, "
-                f"and {GENETIC} for genotypes.",
+                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate. The default "
+                f"is independent:1, and {GENETIC} for genotypes.",
             ),
             click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2)."),
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
@@ -361,11 +361,11 @@ def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.sampling.choosing import fits_a_second
     from whichvars.sampling.exact import MAX_FITS, MAX_MODELS, number_of_models
 
-    total, gaussian = number_of_models(problem), problem.family.name == "gaussian"
-    done = "enumerated" if gaussian else "fitted"
+    total, quick = number_of_models(problem), not problem.one_by_one
+    done = "enumerated" if problem.family.name == "gaussian" else "fitted"
     say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all {done}.", quiet)
-    seconds = total / (MODELS_A_SECOND if gaussian else fits_a_second(problem))
-    if seconds > LONG and total <= (MAX_MODELS if gaussian else MAX_FITS):
+    seconds = total / (MODELS_A_SECOND if quick else fits_a_second(problem))
+    if seconds > LONG and total <= (MAX_MODELS if quick else MAX_FITS):
         say(f"Expected, roughly: {in_time(seconds)}; {in_memory(total * BYTES_A_MODEL)} of memory.", quiet)
 
 

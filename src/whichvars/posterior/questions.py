@@ -120,8 +120,8 @@ class Questions:
         -------
         Series
             Probabilities `both`, `first_only`, `second_only`, `neither`. Then the published measures of jointness, whose formulas are in the module
-            ``jointness``: `jointness` and `jointness_odds` of Ley and Steel (2007), `log_odds_ratio` of Doppelhofer and Weeks (2009), `strachan`
-            of Strachan (2009), and `yule_q`, the modified Yule's Q of Hofmarcher et al. (2018). The last three are negative for substitutes and positive
+            ``jointness``: `jointness` and `jointness_odds` of Ley and Steel (2007), `log_odds_ratio` of Doppelhofer and Weeks (2009),
+            and `yule_q`, the modified Yule's Q of Hofmarcher et al. (2018). The last two are negative for substitutes and positive
             for complements. Then the Monte Carlo error of each of them, under its name with ``_mcse``: 0 if exact, NaN with a single replicate.
 
         Examples
@@ -173,7 +173,7 @@ class Questions:
         ----------
         variables : names
             The default is those with an inclusion probability of at least 0.1, at most 20.
-        measure : "probability", "jointness", "jointness_odds", "log_odds_ratio", "strachan" or "yule_q"
+        measure : "probability", "jointness", "jointness_odds", "log_odds_ratio" or "yule_q"
             The probability that both are in, or one of the measures of ``jointness``.
         return_mcse : bool
             Return the matrix of Monte Carlo errors too: 0 if exact, NaN with a single replicate.

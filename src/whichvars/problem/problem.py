@@ -434,14 +434,17 @@ class Problem(NamedModels):
         self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
 
     def _set_target(self, products: Products) -> None:
-        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
+        spread = 1.0 if self.scale == "unit" else float(np.mean(self.column_spread**2))
+        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale, spread)
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
         self._surrogate: Target | None = None
         self._likelihood: Likelihood | None = None
         self._null_log_marginal: float | None = None
         if self.fit_data is not None:
             most = len(self.columns_used) if isinstance(self.slab, IndependentNormal) else self.nu
-            slab = slab._replace(code=codes.BY_FIT, max_columns=min(len(self.columns_used), most))
+            slab = slab._replace(
+                code=codes.BY_FIT, max_columns=min(len(self.columns_used), most), grid=np.zeros((0, 3))
+            )
         self._target = make_target(products, slab, prior, self.offsets)
         self._lock = threading.Lock()
 
