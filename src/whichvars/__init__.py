@@ -26,6 +26,7 @@ _HOME = {
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
+    "sampling.sampling_many": ["sample_many"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor
     from whichvars.sampling.sample import sample
+    from whichvars.sampling.sampling_many import sample_many
 
 
 def __getattr__(name: str) -> Any:

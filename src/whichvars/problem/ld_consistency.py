@@ -27,7 +27,7 @@ NEGLIGIBLE = 1e-9
 # log likelihood by which an estimate of s must be better than s = 0
 GAIN = 3.0
 # log likelihood ratio and |z| from which a score has the wrong sign
-FLIP_RATIO, FLIP_SCORE = 6.0, 3.0
+FLIP_RATIO, FLIP_SCORE = 10.0, 3.7
 # |difference from expectation| in standard deviations from which a score is an outlier
 OUTLIER = 5.0
 # most signs that are turned round
