@@ -74,6 +74,7 @@ test-wheel: wheel
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+	$(BIN)/python docs/check.py docs/_build/html
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery tests/browser/screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis

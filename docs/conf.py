@@ -11,6 +11,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a network
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -40,5 +41,6 @@ html_title = "whichvars"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["whichvars.css"]
-html_sidebars = {"**": []}  # all pages are in the bar at the top
-html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
+templates_path = ["_templates"]
+html_sidebars = {"**": ["navigation.html"]}  # all pages, in four parts
+html_theme_options = {"show_prev_next": True, "navigation_with_keys": False, "navbar_center": []}
