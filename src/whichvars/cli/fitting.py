@@ -383,6 +383,7 @@ def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -
 
 def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     from whichvars.cli.runs import is_accurate
+    from whichvars.posterior.explaining import stand_ins
 
     console = new_console()
     sentence, accurate = plain(verdict(posterior, target)), is_accurate(posterior, target)
@@ -395,6 +396,8 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     if ratio:
         per = f"{ratio.replace('_', ' ').capitalize()}s: for one standard deviation more, given that the variable is in."
         console.print(per, style="dim")
+    for line in stand_ins(posterior):
+        console.print(plain(line))
     problem = posterior.problem
     priors = f"Under {problem.slab} for coefficients and {problem.model_prior} for models; --slab and --prior-size choose others."
     console.print(plain(priors), style="dim")

@@ -21,11 +21,15 @@ from whichvars.posterior.family_words import about_fits, about_noise, effects, o
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
 
+# a set of stand-ins is mentioned if one of them is in with at least this probability
+ALMOST_CERTAIN = 0.95
+MOST_SETS, MOST_MEMBERS = 3, 5
+
 
 def explain(posterior: "Posterior") -> str:
     """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
     verdict, *rest = trust(posterior)
-    answer = " ".join([_what(posterior), *effects(posterior)])
+    answer = " ".join([_what(posterior), *stand_ins(posterior), *effects(posterior)])
     what = [answer, verdict] if not doubts(posterior) else [verdict, answer]
     return "\n".join([*what, *rest])
 
@@ -57,6 +61,36 @@ def _what(posterior: "Posterior") -> str:
     if condition is not None:
         text = f"Given {condition_words(condition)}, {text}"
     return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
+
+
+def stand_ins(posterior: "Posterior") -> list[str]:
+    """A sentence for each set of variables of which one is needed, though the data cannot say which; none if the numbers cannot be trusted
+    or nothing is known of several models."""
+    if doubts(posterior) or (posterior.condition is not None and posterior.condition.one_model):
+        return []
+    found = posterior.clusters(level=ALMOST_CERTAIN)
+    sets = found.loc[found["size"] > 1].head(MOST_SETS)
+    return [
+        f"{_all_of(list(names))} stand in for one another: at least one of them is in with probability {_percent(float(probability))}, and "
+        "the data cannot say which."
+        for names, probability in zip(sets["variables"], sets["probability"])
+    ]
+
+
+def _all_of(names: list[str]) -> str:
+    if len(names) > MOST_MEMBERS:
+        return f"{', '.join(names[:MOST_MEMBERS])} and {len(names) - MOST_MEMBERS:,} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _percent(probability: float) -> str:
+    """
+    >>> _percent(0.9984), _percent(0.99999), _percent(1.0)
+    ('99.8 %', 'above 99.9 %', '100 %')
+    """
+    if probability >= 1:
+        return "100 %"
+    return "above 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
 
 
 def _exactly(posterior: "Posterior") -> str:

@@ -358,7 +358,8 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         >>> data = wv.datasets.load_uscrime()
         >>> print(wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).explain())
         7 variables of 15 are more likely in than out: Ineq, Ed, Prob, M, Po1, NW, U2. A model has 7.7
-        variables on average; with 90 % probability 4 to 11.
+        variables on average; with 90 % probability 4 to 11. Po1 and Po2 stand in for one another: at least
+        one of them is in with probability 99.9 %, and the data cannot say which.
         All 32,768 models were looked at: the probabilities are exact, without Monte Carlo error.
         """
         return explain(self)

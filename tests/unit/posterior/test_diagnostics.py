@@ -203,3 +203,28 @@ def test_every_kind_of_run_can_be_asked(run, options):
     posterior.sensitivity()
     posterior.reweight(model_prior=wv.FixedInclusion(h=0.39))
     posterior.clusters()
+
+
+def test_stand_ins_are_named_and_only_if_the_numbers_can_be_trusted() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    X[:, 1] = X[:, 0] + 0.02 * rng.normal(size=300)
+    y = 0.5 * X[:, 0] + rng.normal(size=300)
+    problem = wv.Problem(X, y, slab=wv.GPrior("n"), model_prior=wv.FixedInclusion(0.2))
+    exact = wv.exact(problem, progress=False)
+    together = exact.probability_any(["x0", "x1"])
+    assert exact.pip.max() < 0.95 < together
+    line = (
+        f"at least one of them is in with probability {100 * together:.1f} %"
+        if together < 0.9995
+        else "above 99.9 %"
+    )
+    assert (
+        "x0 and x1 stand in for one another: " in exact.explain() or "x1 and x0 stand in" in exact.explain()
+    )
+    assert line in exact.explain()
+    doubtful = replace(exact, reweighting_ess=12.0)
+    assert not doubtful.converged
+    assert "stand in" not in doubtful.explain()
+    alone = wv.exact(wv.Problem(X[:, 1:], y, slab=wv.GPrior("n")), progress=False)
+    assert "stand in" not in alone.explain()
