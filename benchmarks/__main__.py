@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, credible_sets, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible-sets, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from benchmarks import (
     common,
     compare,
     credible_sets,
+    default_prior,
     engine,
     fuzz,
     honesty,
@@ -513,7 +514,20 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     say(f"written to {where.name}")
 
 
-@main.command("credible_sets")
+@main.command("default-prior")
+@click.option("--draws", default=2000, show_default=True, help="Draws of each run.")
+@click.option("--repeats", default=10, show_default=True, help="Simulated data sets of each kind.")
+@click.option("--seed", default=1, show_default=True)
+@output
+def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None, markdown: bool) -> None:
+    """Candidates for the default prior: predictions of real data, and what they find in simulated data."""
+    result = default_prior.measure(draws, repeats, seed, say)
+    where = common.write_result("default-prior", result, out)
+    common.present(result, default_prior.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("credible-sets")
 @click.option(
     "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
 )
@@ -526,7 +540,7 @@ def credible_sets_command(
 ) -> None:
     """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
     result = credible_sets.measure(data_sets, rows, panel, budget, say)
-    where = common.write_result("credible_sets", result, out)
+    where = common.write_result("credible-sets", result, out)
     common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, credible_sets, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -416,6 +416,38 @@ def test_tall_data_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = wv.SufficientStatistics.from_files(folder, "y")
     assert found.n == 2000
     assert found.means["x39"] == pytest.approx(1e6, abs=1)
+
+
+def test_candidates_for_the_default_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    crime = wv.datasets.load_uscrime()
+    few = crime._replace(X=crime.X.iloc[:, :5])
+    monkeypatch.setattr(default_prior, "real_data", lambda: {"crime": few})
+    monkeypatch.setattr(default_prior, "SETTINGS", [(60, 8, 0), (60, 8, 2)])
+    result = common.plain(default_prior.measure(200, 2, 1, lambda line: None))
+    scores = result["real"]["crime"]
+    assert scores["IndependentNormal(1)"]["difference"] == 0
+    for slab, score in scores.items():
+        assert score["mean"] == pytest.approx(scores["IndependentNormal(1)"]["mean"] + score["difference"]), (
+            slab
+        )
+    predictions, false, true, brier = default_prior.tables(result)
+    assert [len(t.rows) for t in (predictions, false, true, brier)] == [
+        len(default_prior.CANDIDATES),
+        2,
+        1,
+        2,
+    ]
+    assert all(len(row) == len(t.columns) for t in (predictions, false, true, brier) for row in t.rows)
+    assert all(0 <= float(share) <= 1 for share in true.rows[0][3:])
+
+
+def test_simulated_effects_have_the_t_values_they_should() -> None:
+    X, y, real = default_prior.simulate(20_000, 5, 2, np.random.default_rng(1))
+    slopes, *_ = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)
+    t = slopes / np.sqrt(np.diag(np.linalg.inv((X - X.mean(axis=0)).T @ (X - X.mean(axis=0)))))
+    assert (np.abs(t[real]) > default_prior.SMALLEST - 3).all()
+    assert (np.abs(t[real]) < default_prior.LARGEST + 3).all()
+    assert (np.abs(t[~real]) < 4.5).all()
 
 
 def test_tall_ratios_are_ours_over_reading_alone() -> None:

@@ -395,6 +395,9 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     if ratio:
         per = f"{ratio.replace('_', ' ').capitalize()}s: for one standard deviation more, given that the variable is in."
         console.print(per, style="dim")
+    problem = posterior.problem
+    priors = f"Under {problem.slab} for coefficients and {problem.model_prior} for models; --slab and --prior-size choose others."
+    console.print(plain(priors), style="dim")
     console.print()
     console.print(best_models(console, posterior, 3))
     console.print()
