@@ -55,7 +55,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate. The default "
                 f"is independent:1, and {GENETIC} for genotypes.",
             ),
-            click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2)."),
+            click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2), and 1 for genotypes."),
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
             click.option("--out", type=click.Path(path_type=Path), help="Run directory; the default is DATA-run."),
             click.option("--overwrite", is_flag=True, help="Replace an existing run."),
@@ -302,7 +302,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         covariates=table.covariates,
         slab=table.slab if options["slab"] is None else parse_slab(options["slab"]),
         evidence=options["evidence"],
-        model_prior=None if size is None else wv.BetaBinomial(size=size),
+        model_prior=table.model_prior if size is None else wv.BetaBinomial(size=size),
         always_include=table.inside or None,
         groups=table.groups,
         max_size=options["max_size"],

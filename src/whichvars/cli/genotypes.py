@@ -68,7 +68,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     from whichvars.data.genotypes import read_bed
     from whichvars.data.joining import match, read_keyed
     from whichvars.data.plink import read_bim, read_fam
-    from whichvars.problem.genetics import default_slab
+    from whichvars.problem.genetics import default_region_prior, default_slab
 
     bed: Path = options["data"]
     for name in ("maf", "geno", "mind"):
@@ -132,6 +132,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     return Loaded(
         genotypes, y, always, None, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total),
         notes + read.notes, read.family, read.offset, covariates, covariate_encoding, genotypes.variants, default_slab(),
+        default_region_prior(len(genotypes.names)),
     )  # fmt: skip
 
 

@@ -32,7 +32,9 @@ class Loaded(NamedTuple):
     covariates: "pd.DataFrame | None" = None
     covariate_encoding: dict[str, Any] | None = None
     variants: "pd.DataFrame | None" = None  # of genotypes: chromosome, position, alleles
-    slab: Any = None  # if none was asked for
+    # if none was asked for
+    slab: Any = None
+    model_prior: Any = None
 
 
 def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:

@@ -53,6 +53,7 @@ class Consistency(NamedTuple):
     expected: np.ndarray  # (p,) of each score given all others, with the signs as given
     sd: np.ndarray  # (p,)
     log_ratio: np.ndarray  # (p,) of the other sign to the one given
+    for_n: bool = False  # whether s is so large only because otherwise no n rows could have such scores
 
 
 def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency:

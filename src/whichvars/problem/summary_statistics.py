@@ -360,7 +360,8 @@ def _least_share(spectrum: Spectrum, y_correlations: np.ndarray) -> float:
 def _consistency(y_correlations: np.ndarray, rows: int, R: np.ndarray, spectrum: Spectrum) -> Consistency:
     """How well z and R fit together; with an s for which there can be data with such correlations."""
     found = consistency(y_correlations * np.sqrt(rows - 1), R, spectrum)
-    return found._replace(s=max(found.s, _least_share(spectrum, y_correlations)))
+    least = _least_share(spectrum, y_correlations)
+    return found._replace(s=max(found.s, least), for_n=least > REFUSED >= found.s)
 
 
 def _check_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) -> None:
@@ -388,10 +389,16 @@ def _judge(found: Consistency, labels: list[str], check: str) -> None:
             f"{'the sign of the z-score contradicts' if many == 1 else f'the signs of {many:,} z-scores contradict'} R and the other z-scores: {some}. "
             "Probably z and R count different alleles there; turn the sign round or leave the variant out. check_summary shows the numbers"
         )
+    elif found.for_n:
+        message = (
+            "R and n contradict each other: with this R, all variants together would explain more than all of the variance of n people. Is n right? If it "
+            "is, the panel is too small for so many variants: take a larger one, leave out variants that are nearly copies of others, or leave out n, so "
+            "that the noise variance counts as known"
+        )
     elif found.s > REFUSED:
         message = (
-            f"z and R do not belong together: only {1 - found.s:.0%} of R could be used (s = {found.s:.2g}). Are the variants in the same order, "
-            "do both count the same allele, is n right, and is R of people of the same ancestry?"
+            f"z and R do not belong together: only {1 - found.s:.0%} of R could be used (s = {found.s:.2g}). Make sure that the variants are in the same order, "
+            "that both count the same allele, that n is right, and that R is of people of the same ancestry"
         )
     if message and check == "refuse":
         raise DataError(f"{message}. If you have made sure that all is right, use check='warn'")

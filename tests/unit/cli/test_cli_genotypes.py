@@ -65,7 +65,14 @@ def expected(rows: np.ndarray, columns: list[int], **keywords: Any) -> pd.Series
     """From arrays that are put together by hand."""
     covariates = np.column_stack([AGE, SITE == "west"])[rows]
     X = wv.Genotypes(COUNTS[np.ix_(rows, columns)], names=[f"rs{j}" for j in columns])
-    problem = wv.Problem(X, HEIGHT[rows], covariates=covariates, slab=wv.IndependentNormal(0.01), **keywords)
+    problem = wv.Problem(
+        X,
+        HEIGHT[rows],
+        covariates=covariates,
+        slab=wv.IndependentNormal(0.01),
+        model_prior=wv.BetaBinomial(size=1.0),
+        **keywords,
+    )
     return wv.exact(problem).inclusion_probabilities
 
 

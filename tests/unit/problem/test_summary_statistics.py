@@ -270,5 +270,16 @@ def test_what_cannot_be_used_is_named(which: str) -> None:
 
 
 def test_scores_that_explain_too_much_are_refused_too() -> None:
-    with pytest.raises(DataError, match="do not belong together"):
+    with pytest.raises(DataError, match=r"more than all of the variance of n people\. Is n right\?"):
         wv.from_summary(z=[400, 400], R=np.eye(2), n=1000)
+
+
+@pytest.mark.filterwarnings("ignore:R was replaced:whichvars.DataWarning")
+def test_a_small_panel_for_more_variants_than_people_can_be_used_without_n() -> None:
+    rng = np.random.default_rng(5)
+    G = people(100, ar(200, 0.8), rng)
+    beta, se = simple_regressions(G, 0.5 * G[:, 40] + rng.normal(size=100))
+    panel = np.corrcoef(people(120, ar(200, 0.8), rng).T)
+    with pytest.raises(DataError, match=r"R and n contradict each other.*leave out n"):
+        wv.from_summary(z=beta / se, R=panel, n=100)
+    assert wv.from_summary(z=beta / se, R=panel).p == 200
