@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, default-prior, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible-sets, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from benchmarks import (
     cluster,
     common,
     compare,
+    credible_sets,
     default_prior,
     engine,
     fuzz,
@@ -523,6 +524,24 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
     result = default_prior.measure(draws, repeats, seed, say)
     where = common.write_result("default-prior", result, out)
     common.present(result, default_prior.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("credible-sets")
+@click.option(
+    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+)
+@click.option("--rows", default=1000, show_default=True, help="People of each data set.")
+@click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
+@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@output
+def credible_sets_command(
+    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+) -> None:
+    """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
+    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    where = common.write_result("credible-sets", result, out)
+    common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -77,8 +77,9 @@ def hostile():
         "</script><img src=x onerror=alert(1)>",
         "x" * 300,
         "y\nz",
+        "=HYPERLINK(1)",
     ]
-    X = pd.DataFrame(rng.normal(size=(50, 4)), columns=names)
+    X = pd.DataFrame(rng.normal(size=(50, 5)), columns=names)
     problem = wv.Problem(X, X.sum(axis=1) + rng.normal(size=50))
     return wv.sample(problem, wv.AddDeleteSwap(), draws=3000, replicates=1, progress=False)
 
@@ -405,17 +406,26 @@ def written_size(browser):
     return Path(browser.current_url.removeprefix("file://")).stat().st_size
 
 
-def test_the_table_can_be_taken_along(browser, opened, tmp_path):
-    posterior = opened("boston")
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
+def downloaded(browser, folder):
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
     browser.find_element("id", "csv").click()
     for _ in range(100):
-        if list(tmp_path.glob("*.csv")):
+        if list(folder.glob("*.csv")):
             break
         time.sleep(0.1)
-    table = pd.read_csv(tmp_path / "variables.csv")
+    return pd.read_csv(folder / "variables.csv")
+
+
+def test_no_spreadsheet_takes_a_name_for_a_formula(browser, opened, tmp_path):
+    posterior = opened("hostile")
+    names = downloaded(browser, tmp_path)["Variable"].tolist()
+    assert "'=HYPERLINK(1)" in names
+    assert {name.removeprefix("'") for name in names} == set(posterior.problem.names)
+
+
+def test_the_table_can_be_taken_along(browser, opened, tmp_path):
+    posterior = opened("boston")
+    table = downloaded(browser, tmp_path)
     assert table["Variable"].tolist() == posterior.summary().index.tolist()
     np.testing.assert_allclose(table["Probability"], posterior.summary()["pip"], atol=1.1e-5)
     browser.execute_script(

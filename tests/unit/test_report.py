@@ -554,3 +554,23 @@ def test_other_priors_are_drawn_where_new_weights_suffice(exact):
     known = wv.exact(wv.Problem(X.iloc[:, :5], y, noise=wv.KnownVariance(0.05)))
     legend = figures._other_priors(known).get_figure().findobj()
     assert "HyperGN(a=3.0)" not in {text.get_text() for text in legend if hasattr(text, "get_text")}
+
+
+def test_credible_sets_have_a_table_if_some_have_several_members() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    X[:, 1] = X[:, 0] + 0.02 * rng.normal(size=300)
+    y = 0.3 * X[:, 0] + 0.17 * X[:, 4] + rng.normal(size=300)
+    slab, prior = wv.IndependentNormal(0.05), wv.FixedInclusion(0.05)
+    posterior = wv.exact(wv.Problem(X, y, slab=slab, model_prior=prior))
+    sets = posterior.credible_sets()
+    assert sets["size"].max() == 2
+    assert not sets["reached"].all()
+    page = report.render(posterior)
+    section = page[page.index('id="sets"') : page.index('id="models"')]
+    lead = sets[sets["size"] == 2].iloc[0]
+    assert f"{lead['variables'][0]} ({lead['pips'][0]:.3f}) and {lead['variables'][1]}" in section
+    assert f"{sets.loc[~sets['reached'], 'probability'].iloc[0]:.3f}*" in section
+    assert "* marks those that do not reach it" in section
+    alone = wv.exact(wv.Problem(X[:, 1:], y, slab=slab, model_prior=prior))
+    assert 'id="sets"' not in report.render(alone)

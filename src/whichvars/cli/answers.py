@@ -24,10 +24,17 @@ RUN = click.Path(path_type=Path)
 @click.option("--estimator", type=click.Choice(["BMA", "HPM", "MPM", "BPM"]), default="BMA", show_default=True,
               help="Average over models, or one model: most probable, median probability, best predictive.")  # fmt: skip
 @click.option("--interval", type=float, help="Probability of a predictive interval, such as 0.9.")
+@click.option("--covariates", type=RUN, help="File of the covariates of the new rows, if the run had one.")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file; the default is standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of CSV.")
 def predict(
-    run: Path, new: Path, estimator: str, interval: float | None, out: Path | None, as_json: bool
+    run: Path,
+    new: Path,
+    estimator: str,
+    interval: float | None,
+    covariates: Path | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Predict the response for the rows of the file NEW from a run directory.
 
@@ -37,19 +44,16 @@ def predict(
     """
     import pandas as pd
 
-    from whichvars.cli.responses import new_offset, predicted
+    from whichvars.cli.responses import predicted
     from whichvars.cli.runs import read_run, write_csv
-    from whichvars.data.encoding import Encoding
-    from whichvars.data.files import read_table
 
     saved = read_run(run)
-    table = read_table(new)
-    X, offset = Encoding(**saved.settings["encoding"]).apply(table), new_offset(saved.settings, table)
+    X, offset = _new_rows(saved, new, covariates)
     settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
     with notes(quiet=False):
         mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
     name, sentence = predicted(saved.posterior.problem)
-    frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
+    frame = pd.DataFrame({"row": range(1, len(mean) + 1), name: mean, "std": std})
     if sentence:
         say(sentence)
     if ends:
@@ -61,6 +65,35 @@ def predict(
         print_json(frame.to_dict("records"))
     else:
         sys.stdout.write(frame.to_csv(index=False))  # only numbers, so that no text needs protection
+
+
+def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any]:
+    """X, or X and covariates, of new rows, and their offset."""
+    from whichvars.cli.genotypes import new_genotypes
+    from whichvars.cli.loading import new_covariates
+    from whichvars.cli.responses import new_offset
+    from whichvars.cli.runs import read_variants
+    from whichvars.data.encoding import Encoding
+    from whichvars.data.files import read_table
+
+    settings, variants = saved.settings, read_variants(saved.directory)
+    if variants is not None:
+        if any(settings.get(name) for name in ("offset", "exposure")):
+            raise DataError(
+                "the run had an offset, which a .bed file has none of; predict in Python, with posterior.predict"
+            )
+        X, rows, remarks = new_genotypes(new, variants.index.tolist(), variants)
+        offset, whose = None, f"people of {new.with_suffix('.fam').name}"
+        for remark in remarks:
+            say(f"Note: {remark}")
+    else:
+        table = read_table(new)
+        X, offset = Encoding(**settings["encoding"]).apply(table), new_offset(settings, table)
+        rows, whose = table.frame, f"rows of {new.name}"
+        if settings.get("covariates"):  # once more, with identifiers as they are written
+            rows = read_table(new, text=settings["covariates"]["id"]).frame
+    covariates = new_covariates(settings, path, rows, whose)
+    return X if covariates is None else (X, covariates), offset
 
 
 @click.command()

@@ -3,14 +3,16 @@
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
-from whichvars.cli.responses import COLUMNS, check_options, family_options, read_response
+from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
+from whichvars.cli.loading import load_portions, load_table
+from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, parse_slab
+from whichvars.cli.responses import COLUMNS, check_options, family_options
 from whichvars.cli.show import (
     best_models,
     in_options,
@@ -24,6 +26,8 @@ from whichvars.cli.show import (
 from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.problem import Problem
 
@@ -47,8 +51,9 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
             ),
             click.option(
-                "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
-                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate.",
+                "--slab", metavar="NAME[:VALUE]",
+                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate. The default "
+                f"is independent:1, and {GENETIC} for genotypes.",
             ),
             click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2)."),
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
@@ -72,6 +77,7 @@ dask_option = click.option(
 @click.command()
 @data_options
 @family_options
+@genotype_options
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
     help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise takes hybrid.",
@@ -96,7 +102,7 @@ def fit(**options: Any) -> None:
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
     few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
-    than memory, and may be a folder of files. The command writes a run directory with the summary, the best models, a report
+    than memory, and may be a folder of files. DATA may also be a PLINK .bed file of genotypes. The command writes a run directory with the summary, the best models, a report
     and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` continues from its last checkpoint, at most half a minute earlier.
@@ -144,6 +150,7 @@ def resume(
 @click.command(short_help="Enumerate all models: up to about 20 columns.")
 @data_options
 @family_options
+@genotype_options
 def exact(**options: Any) -> None:
     """Enumerate all models: up to about 20 columns (16 if the response is not gaussian), or more with --max-size."""
     _run(options, sampled=False)
@@ -158,6 +165,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint,
         remove_if_empty,
         write_unfinished,
+        write_variants,
     )
     from whichvars.sampling.checkpoint import Passing
 
@@ -167,10 +175,11 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     arguments = _sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     with notes(quiet) as said:
-        remarks, problem, settings = _read(options)
+        remarks, problem, settings, variants = _read(options)
     for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
+    write_variants(out, variants)
     started = time.perf_counter()
     settings["notes"] = [*remarks, *said]
     try:
@@ -276,18 +285,22 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": make_sampler(options["sampler"]), **arguments}
 
 
-def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
-    """Read the file; returns notes for the user, the problem, and the content of settings.json."""
+def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], "pd.DataFrame | None"]:
+    """Read the files; returns notes for the user, the problem, the content of settings.json, and what is known of variants."""
     import whichvars as wv
 
     size, beside = options["prior_size"], check_options(options)
-    table = _stream(options) if options["stream"] else _load(options, beside)
+    if are_genotypes(options):
+        table = load_genotypes(options, beside)
+    else:
+        table = load_portions(options) if options["stream"] else load_table(options, beside)
     problem = wv.Problem(
         table.X,
         table.y,
         family=table.family,
         offset=table.offset,
-        slab=parse_slab(options["slab"]),
+        covariates=table.covariates,
+        slab=table.slab if options["slab"] is None else parse_slab(options["slab"]),
         evidence=options["evidence"],
         model_prior=None if size is None else wv.BetaBinomial(size=size),
         always_include=table.inside or None,
@@ -307,62 +320,11 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "always": table.always,
         "drop": table.drop,
         "encoding": table.encoding,
+        "covariates": table.covariate_encoding,
+        "genotypes": table.variants is not None,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip
-    return table.notes, problem, settings
-
-
-class _Data(NamedTuple):
-    """The arguments of a problem, and what is recorded about the data."""
-
-    X: Any
-    y: Any
-    inside: list[str]  # columns of X that are always included
-    groups: dict[str, list[str]] | None
-    always: list[str]
-    drop: list[str]
-    encoding: dict[str, Any]
-    fingerprint: dict[str, Any]
-    notes: list[str]
-    family: Any = "gaussian"
-    offset: Any = None
-
-
-def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
-    """Read a file as a whole."""
-    from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.encoding import encode_table
-    from whichvars.data.files import read_table
-
-    table = read_table(options["data"])
-    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    made = encode_table(
-        table, options["response"], always, drop, options["drop_missing"], options["family"], beside
-    )
-    read = read_response(options, made.y, made.beside, made.rows)
-    return _Data(
-        made.X, made.y, made.always, made.groups, always, drop, asdict(made.encoding),
-        file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
-    )  # fmt: skip
-
-
-def _stream(options: dict[str, Any]) -> _Data:
-    """Read a file or a folder in portions, as sufficient statistics."""
-    import whichvars as wv
-    from whichvars.cli.runs import stream_fingerprint
-    from whichvars.data.encoding import Encoding
-    from whichvars.data.streaming import find_sources
-    from whichvars.errors import DataError
-
-    if options["drop_missing"]:
-        raise DataError("--drop-missing needs the whole table; leave out either it or --stream")
-    sources = find_sources(options["data"])
-    known = set(sources[0].columns)
-    always, drop = (names_in(options[name], known) for name in ("always", "drop"))
-    statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
-    digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
-    encoding = asdict(Encoding(statistics.names))
-    return _Data(statistics, None, always, None, always, drop, encoding, digest, [])
+    return table.notes, problem, settings, table.variants
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:

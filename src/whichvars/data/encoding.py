@@ -142,33 +142,41 @@ def encode_table(
         notes += note
     rows = frame.index.to_numpy() + 1
     _refuse_missing(frame[[response]], "leave such rows out with --drop-missing", "name another response")
-    y = _response(table._replace(frame=frame[[response]]), response, family)
+    y = read_response_column(table._replace(frame=frame[[response]]), response, family)
     known = {option: _known(table, frame, name, option) for option, name in options.items()}
     frame = frame.drop(columns=[response, *options.values()])
     _refuse_missing(frame, "leave such rows out with --drop-missing", "leave it out", droppable=True)
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
-    faults: list[str] = []
-    numbers, levels, more = _convert(table._replace(frame=frame), faults, categories=True)
+    X, encoding, more = encode_columns(table._replace(frame=frame))
+    notes += more
+    levels = encoding.levels
+    groups = {name: [f"{name}={level}" for level in words[1:]] for name, words in levels.items()}
+    constant = set(frame.columns) - set(encoding.columns)
+    inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
+    free = {name: columns for name, columns in groups.items() if name not in wanted}
+    return EncodedTable(X, y, free or None, inside, encoding, notes, known, rows)
+
+
+def encode_columns(table: Table) -> tuple[pd.DataFrame, Encoding, list[str]]:
+    """The columns of a table without missing values as numbers, how they were converted, and notes for the user."""
+    frame, faults = table.frame, list[str]()
+    numbers, levels, notes = _convert(table, faults, categories=True)
     _refuse(faults)
     constant = [name for name, words in levels.items() if len(words) == 1]
-    notes += more + [
+    notes += [
         f"Column {name!r} counts the rows; if it is an identifier, leave it out with --drop {_quoted(name)}."
         for name in _counters(numbers)
     ]
     notes += [f"Column {name!r} contains only one word and is left out." for name in constant]
     frame = frame.drop(columns=constant)
     levels = {name: words for name, words in levels.items() if name not in constant}
-    encoding = Encoding(list(frame.columns), levels)
-    X = encoding._encode(frame, numbers)
-    groups = {name: [f"{name}={level}" for level in words[1:]] for name, words in levels.items()}
     notes += [
         f"Column {name!r} is a category with {len(words)} levels ({_some(words)}); they enter together, compared with {words[0]!r}."
         for name, words in levels.items()
     ]
-    inside = [column for name in wanted if name not in constant for column in groups.get(name, [name])]
-    free = {name: columns for name, columns in groups.items() if name not in wanted}
-    return EncodedTable(X, y, free or None, inside, encoding, notes, known, rows)
+    encoding = Encoding(list(frame.columns), levels)
+    return encoding._encode(frame, numbers), encoding, notes
 
 
 def read_known(table: Table, name: str, option: str) -> pd.Series:
@@ -258,7 +266,7 @@ def _refuse(faults: list[str]) -> None:
         raise DataError(f"{len(faults)} columns cannot be used:{shown}" + "\n- …" * (len(faults) > 10))
 
 
-def _response(table: Table, name: str, family: str) -> pd.Series:
+def read_response_column(table: Table, name: str, family: str) -> pd.Series:
     """The response: numbers, or labels of classes if the family allows them."""
     faults: list[str] = []
     column = table.frame[name]

@@ -23,7 +23,7 @@ from whichvars.report import chart, figures, table, words
 from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
-TOP_MODELS = 10
+TOP_MODELS, MOST_SETS = 10, 50
 # most characters of a name in a sentence
 LONGEST_NAME = 60
 
@@ -53,6 +53,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     return _fill(
         "page.html",
         **_summary(posterior, title),
+        sets=_credible_sets(posterior),
         columns=columns,
         rows=table.first_rows(columns),
         data=table.as_json(columns),
@@ -113,6 +114,29 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
 
 def _listed(names: list[str], most: int) -> str:
     return words.listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
+    """The rows of the table of credible sets; none if every set is a single variable."""
+    sets = posterior.credible_sets()
+    if not (sets["size"] > 1).any():
+        return []
+    return [
+        {
+            "probability": table.with_error(table.written("probability", row["probability"]), row["mcse"]),
+            "reached": row["reached"],
+            "size": row["size"],
+            "purity": f"{row['purity']:.2f}",
+            "variables": _listed(
+                [
+                    f"{name} ({table.written('probability', pip)})"
+                    for name, pip in zip(row["variables"], row["pips"])
+                ],
+                12,
+            ),
+        }
+        for _, row in sets.head(MOST_SETS).iterrows()
+    ]
 
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:

@@ -1,8 +1,6 @@
 // Marks of the charts say which variable they belong to, under the pointer and with the keyboard; the table can be taken along.
-(() => {
-  const columns = JSON.parse(document.getElementById("data").textContent);
+window.whichvars.ready.then(({ columns, written, found, onPage }) => {
   const tip = document.getElementById("tip");
-  const written = window.whichvars.written;
 
   const fill = (row, others) => {
     const name = document.createElement("strong");
@@ -57,18 +55,20 @@
 
   const labels = columns.map((column) => column.label);
   const rowsOf = (list, text) => list.map((i) => columns.map((column) => text(column, i)));
+  // an apostrophe before what a spreadsheet would take for a formula
+  const guarded = (name) => /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
   const quoted = (value) => /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
-  const csv = () => [labels, ...rowsOf(window.whichvars.found(), ({ values }, i) => values[i] === null ? "" : String(values[i]))]
+  const csv = () => [labels, ...rowsOf(found(), ({ kind, values }, i) => values[i] === null ? "" : kind === "name" ? guarded(values[i]) : String(values[i]))]
     .map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
   const markdown = () => {
     const safe = (text) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
-    const rows = rowsOf(window.whichvars.onPage(), ({ kind, values }, i) => safe(written(kind, values[i])));
+    const rows = rowsOf(onPage(), ({ kind, values }, i) => safe(written(kind, values[i])));
     return [labels, labels.map((_, i) => i ? "--:" : ":--"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n") + "\n";
   };
   const latex = () => {
     const special = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "−": "$-$", "—": "--", "<": "$<$", ">": "$>$" };
     const safe = (text) => text.replace(/[\\~^±−—<>&%$#_{}\n]/g, (c) => special[c] || (c === "\n" ? " " : `\\${c}`));
-    const rows = rowsOf(window.whichvars.onPage(), ({ kind, values }, i) => safe(written(kind, values[i])));
+    const rows = rowsOf(onPage(), ({ kind, values }, i) => safe(written(kind, values[i])));
     const line = (row) => `${row.join(" & ")} \\\\`;
     return [`\\begin{tabular}{l${"r".repeat(labels.length - 1)}}`, "\\toprule", line(labels.map(safe)), "\\midrule", ...rows.map(line), "\\bottomrule", "\\end{tabular}", ""].join("\n");
   };
@@ -89,8 +89,8 @@
     link.download = "variables.csv";
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    say(`${window.whichvars.found().length.toLocaleString("en")} rows were written.`);
+    say(`${found().length.toLocaleString("en")} rows were written.`);
   });
   document.getElementById("markdown").addEventListener("click", () => copy(markdown()));
   document.getElementById("latex").addEventListener("click", () => copy(latex()));
-})();
+});

@@ -38,7 +38,9 @@ OTHER_SLABS: tuple[Slab, ...] = (
 )  # fmt: skip
 # most kept models that are given the weights of other priors, which takes a second or two
 MOST_REWEIGHTED = 40_000
-PIXELS = 120  # per inch, of what is drawn as pixels
+PIXELS = (
+    80  # per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """The table of variables: all rows as data for the page's script, and the first rows as text for printing and for
 browsers without scripts."""
 
+import base64
+import gzip
 import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +14,8 @@ from whichvars.posterior.fits import fits
 from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25
+# with more characters, the data are compressed
+MUCH = 200_000
 # in em; the same number is in the script
 LONGEST_BAR = 5
 
@@ -63,7 +67,7 @@ def columns(posterior: Posterior) -> list[Column]:
             Column(
                 "Effective draws",
                 "count",
-                _numbers(ess, 0),
+                _counts(ess),
                 "effective sample size: the number of independent draws that would be as accurate",
             ),
         ]
@@ -145,8 +149,8 @@ def three_digits(value: float) -> str:
     return text.replace("-", "−")
 
 
-def _numbers(values: np.ndarray, digits: int) -> list[float | None]:
-    return [round(v, digits) if np.isfinite(v) else None for v in values.tolist()]
+def _counts(values: np.ndarray) -> list[int | None]:
+    return [round(v) if np.isfinite(v) else None for v in values.tolist()]
 
 
 def _probabilities(values: np.ndarray) -> list[float | None]:
@@ -160,12 +164,15 @@ def _significant(values: np.ndarray, digits: int) -> list[float | None]:
 
 
 def as_json(table: list[Column]) -> str:
-    """JSON for a script element, without `<`, so that no name can end the element."""
+    """JSON for a script element, without `<`, so that no name can end the element; if it is long, compressed by gzip, in base 64."""
     data = [
         {"kind": c.kind, "label": c.label, "values": c.values} | ({"notes": c.notes} if c.notes else {})
         for c in table
     ]
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > MUCH:
+        # names may contain lone surrogates; the time of compression is left out, so that the same table gives the same file
+        return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), mtime=0)).decode("ascii")
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
