@@ -365,7 +365,7 @@ def test_the_page_needs_nothing_else(page):
 def test_pictures_have_alternatives_and_tables_have_headers(page):
     found = Page(page)
     pictures = found.all("img")
-    assert len(pictures) == 10
+    assert len(pictures) == 11
     assert all(len(attrs["alt"]) > 20 for attrs in pictures)
     assert all("scope" in attrs for attrs in found.all("th"))
     identities = [attrs["id"] for _, attrs in found.elements if "id" in attrs]
@@ -536,6 +536,24 @@ def test_effects_in_words_are_those_of_the_coefficients(exact):
         sentences[0]
         == f"{name}: {exact.problem.column_spread[j]:.3g} more goes with a response {abs(change):.3g} {direction}."
     )
+
+
+def test_other_priors_are_drawn_where_new_weights_suffice(exact):
+    from whichvars.report import figures
+
+    titles = [picture.title for picture in figures.results(exact)]
+    assert "Under other priors" in titles
+    ax = figures._other_priors(exact)
+    drawn = {text.get_text() for text in ax.get_figure().findobj() if hasattr(text, "get_text")}
+    assert "IndependentNormal(g='estimate')" in drawn
+    some = [name for name, probability in zip(exact.problem.names, exact.pip) if 0.01 < probability < 0.99]
+    given = exact.given(include=some[:1])
+    assert "Under other priors" not in [picture.title for picture in figures.results(given)]
+    # mixtures of g cannot be combined with a known variance, and are left out
+    X, y = wv.datasets.load_uscrime()[:2]
+    known = wv.exact(wv.Problem(X.iloc[:, :5], y, noise=wv.KnownVariance(0.05)))
+    legend = figures._other_priors(known).get_figure().findobj()
+    assert "HyperGN(a=3.0)" not in {text.get_text() for text in legend if hasattr(text, "get_text")}
 
 
 def test_credible_sets_have_a_table_if_some_have_several_members() -> None:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
+from whichvars.errors import WhichvarsError
 from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
+from whichvars.problem.priors import BIC, GPrior, HyperGN, IndependentNormal, Slab
+from whichvars.sampling.comparing_priors import compare_priors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +32,12 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
+# priors on coefficients that a report compares with the posterior's own
+OTHER_SLABS: tuple[Slab, ...] = (
+    GPrior("n"), GPrior("bric"), HyperGN(), BIC(), IndependentNormal(1.0), IndependentNormal("estimate"),
+)  # fmt: skip
+# most kept models that are given the weights of other priors, which takes a second or two
+MOST_REWEIGHTED = 40_000
 PIXELS = (
     80  # per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
 )
@@ -87,9 +96,34 @@ def results(posterior: Posterior) -> list[Picture]:
             plots.plot_correlation,
             {"top": CORRELATED},
         ),
+        (
+            "Under other priors",
+            "The same models with the weights that other priors give them. Points far apart: the prior decides. Your own priors have a ring and a "
+            "line. Hollow points are not reliable, as other models matter under these priors; compare_priors() makes new runs for them.",
+            "Inclusion probabilities of the most probable variables under several priors on coefficients and on models.",
+            _other_priors,
+            {},
+        ),
         *_predictions(posterior),
     ]
     return list(_draw(posterior, wanted))
+
+
+def _other_priors(posterior: Posterior) -> "Axes":
+    """How inclusion probabilities depend on the kinds of priors, by new weights alone."""
+    problem = posterior.problem
+    if posterior.condition is not None or not isinstance(problem.family, Gaussian):
+        raise NothingToDrawError("other priors need a posterior without a condition and no fits")
+    if len(posterior.kept) > MOST_REWEIGHTED or posterior.kept.start[-1] == 0:
+        raise NothingToDrawError("there are too many models to give new weights to, or the null model alone")
+    slabs = []
+    for slab in OTHER_SLABS:
+        try:
+            problem.with_priors(slab=slab)
+        except WhichvarsError:  # it cannot be combined with the noise
+            continue
+        slabs.append(slab)
+    return plots.plot_priors(compare_priors(posterior, slabs, runs="none"))
 
 
 def _scale_words(posterior: Posterior) -> str:

@@ -33,7 +33,7 @@ from whichvars.sampling.sample import sample
 # priors that are compared unless others are given
 SLABS: tuple[Slab, ...] = (
     GPrior("n"), GPrior("bric"), HyperG(), HyperGN(), ZellnerSiow(), LocalEmpiricalBayes(), BIC(), IndependentNormal(1.0),
-    IndependentNormal(10.0), IndependentNormal(100.0),
+    IndependentNormal(10.0), IndependentNormal(100.0), IndependentNormal("estimate"),
 )  # fmt: skip
 # most variables for which models of half of them are worth a look
 MOST_FOR_UNIFORM = 40
@@ -60,7 +60,7 @@ def compare_priors(
         The answer under the priors of your choice, which are the base of the comparison.
     slabs : sequence of slabs
         The default is g-priors with g = n and BRIC, hyper-g, hyper-g/n, Zellner–Siow, local empirical Bayes, BIC, and independent normal
-        slabs with g = 1, 10 and 100, as far as they can be combined with the problem.
+        slabs with g = 1, 10, 100 and unknown, as far as they can be combined with the problem.
     model_priors : sequence of model priors
         The default is ``FixedInclusion(h=0.5)``, under which all models are equally probable (up to 40 variables), ``BetaBinomial(1, 1)``, under
         which all sizes are, and ``BetaBinomial(size=min(5, p/2))``.
