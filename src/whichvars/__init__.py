@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem.problem": ["Problem"],
+    "data.categories": ["Categories"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
@@ -47,6 +48,7 @@ __all__ = [*_WHERE, "datasets"]
 
 if TYPE_CHECKING:
     from whichvars import datasets
+    from whichvars.data.categories import Categories
     from whichvars.data.genotypes import Genotypes, read_bed
     from whichvars.data.statistics import SufficientStatistics
     from whichvars.errors import (

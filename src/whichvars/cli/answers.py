@@ -44,7 +44,9 @@ def predict(
 
     saved = read_run(run)
     table = read_table(new)
-    X, offset = Encoding(**saved.settings["encoding"]).apply(table), new_offset(saved.settings, table)
+    problem = saved.posterior.problem
+    encoding = problem.encoding or Encoding(list(problem.all_columns))  # if it was made by --stream
+    X, offset = encoding.apply(table), new_offset(saved.settings, table)
     settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
     with notes(quiet=False):
         mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, names_in, parse_slab
+from whichvars.cli.options import (
+    SAMPLERS,
+    SLABS,
+    make_sampler,
+    names_in,
+    parse_slab,
+    read_categories,
+    refuse_with_stream,
+)
 from whichvars.cli.responses import COLUMNS, check_options, family_options, read_response
 from whichvars.cli.show import (
     best_models,
@@ -41,7 +49,14 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--response", "-y", required=True, help="Column of the response."),
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
-            click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
+            click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
+            click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
+            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
+            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before."),
+            click.option(
+                "--missing", type=click.Choice(["error", "drop"]), default="error", show_default=True,
+                help="Rows with missing values are an error, or are left out.",
+            ),
             click.option(
                 "--stream", is_flag=True,
                 help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
@@ -290,8 +305,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         slab=parse_slab(options["slab"]),
         evidence=options["evidence"],
         model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=table.inside or None,
-        groups=table.groups,
+        always_include=table.always or None,
         max_size=options["max_size"],
     )
     asked = {
@@ -317,9 +331,7 @@ class _Data(NamedTuple):
 
     X: Any
     y: Any
-    inside: list[str]  # columns of X that are always included
-    groups: dict[str, list[str]] | None
-    always: list[str]
+    always: list[str]  # columns that are always included
     drop: list[str]
     encoding: dict[str, Any]
     fingerprint: dict[str, Any]
@@ -331,17 +343,18 @@ class _Data(NamedTuple):
 def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
     """Read a file as a whole."""
     from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
+    from whichvars.data.roles import encode_table
 
     table = read_table(options["data"])
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
     made = encode_table(
-        table, options["response"], always, drop, options["drop_missing"], options["family"], beside
-    )
+        table, options["response"], always, drop, options["missing"], options["family"], beside,
+        read_categories(options, set(table.frame.columns)),
+    )  # fmt: skip
     read = read_response(options, made.y, made.beside, made.rows)
     return _Data(
-        made.X, made.y, made.always, made.groups, always, drop, asdict(made.encoding),
+        made.encoded, made.y, made.always, drop, asdict(made.encoding),
         file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
     )  # fmt: skip
 
@@ -352,17 +365,15 @@ def _stream(options: dict[str, Any]) -> _Data:
     from whichvars.cli.runs import stream_fingerprint
     from whichvars.data.encoding import Encoding
     from whichvars.data.streaming import find_sources
-    from whichvars.errors import DataError
 
-    if options["drop_missing"]:
-        raise DataError("--drop-missing needs the whole table; leave out either it or --stream")
+    refuse_with_stream(options)
     sources = find_sources(options["data"])
     known = set(sources[0].columns)
     always, drop = (names_in(options[name], known) for name in ("always", "drop"))
     statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
     digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
     encoding = asdict(Encoding(statistics.names))
-    return _Data(statistics, None, always, None, always, drop, encoding, digest, [])
+    return _Data(statistics, None, always, drop, encoding, digest, [])
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:

@@ -105,7 +105,7 @@ def read_response(
 
 def new_offset(settings: dict[str, Any], table: "Table") -> "np.ndarray | None":
     """The offset of the rows of a new file; None if the run was made without one."""
-    from whichvars.data.encoding import read_known
+    from whichvars.data.roles import read_known
 
     for option in ("offset", "exposure"):
         name = settings.get(option)

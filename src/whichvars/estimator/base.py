@@ -1,5 +1,6 @@
 """What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -7,11 +8,12 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from whichvars.data.formula import FormulaData, read_formula
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
+from whichvars.data.tables import is_table, plain_table
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.families import Family, Logistic, read_family
 from whichvars.problem.model_priors import BetaBinomial
@@ -36,8 +38,8 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     # --- fitting
 
-    def _begin(self, X: Any, **others: Any) -> None:
-        """Check that parameters and rows go together, and forget an earlier fit's formula."""
+    def _begin(self, X: Any, **others: Any) -> Any:
+        """Check that parameters and rows go together, and forget an earlier fit's formula; returns X, as a frame if it is a table."""
         if self.prior_size is not None and self.model_prior is not None:
             raise DataError("give prior_size or model_prior, not both")
         if isinstance(X, Moments):
@@ -46,7 +48,18 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             )
         if hasattr(self, "formula_"):
             del self.formula_
+        X = plain_table(X)
         check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
+        return X
+
+    def _checked(self, X: Any, y: Any, **settings: Any) -> tuple[Any, Any]:
+        """X and y as scikit-learn checks them. A frame stays as it is: ``Problem`` reads it, and its messages name columns."""
+        if not is_table(X):
+            return validate_data(
+                self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
+            )
+        validate_data(self, X, skip_check_array=True)
+        return X, column_or_1d(y, warn=True) if not hasattr(y, "isna") else y
 
     def _family_with(self, made: FormulaData | None) -> Family:
         """The family; with the trials of a formula, if it has them."""
@@ -76,8 +89,8 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             always_include=self.always_include,
             weights=weights,
             max_size=self.max_size,
-            names=[str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
             groups=self.groups,
+            categories=self.categories,
             heredity=self.heredity,
             **others,
         )
@@ -105,11 +118,17 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         used = [place[name] for name in problem.columns_used]
         owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
         always = [place[name] for name in problem.always_names]
-        self.inclusion_probabilities_ = np.zeros(len(place))
-        self.inclusion_mcse_ = np.zeros(len(place))
-        self.inclusion_probabilities_[used] = posterior.pip[owner]
-        self.inclusion_mcse_[used] = posterior.mcse[owner]
-        self.inclusion_probabilities_[always] = 1.0
+        pips, errors = np.zeros(len(place)), np.zeros(len(place))
+        pips[used], errors[used], pips[always] = posterior.pip[owner], posterior.mcse[owner], 1.0
+        self.columns_ = list(place)
+        if problem.encoding is not None:  # of each category, that of its columns
+            encoding = problem.encoding
+            columns = [
+                [place[c] for c in encoding.columns_of(name)] if name in encoding.columns else []
+                for name in map(str, X.columns)
+            ]
+            pips, errors = (np.array([v[c].max(initial=0.0) for c in columns]) for v in (pips, errors))
+        self.inclusion_probabilities_, self.inclusion_mcse_ = pips, errors
         table = posterior.coefficients(interval=None)["mean"]
         coefficients = pd.Series(0.0, ["(intercept)", *place])
         coefficients[table.index] = table
@@ -125,8 +144,17 @@ class AveragedModel(SelectorMixin, BaseEstimator):
                 raise DataError("the formula has an offset, which is computed from X; leave out offset")
             known = self.formula_.offset(X)
             offset = offset if known is None else known
-        rows = validate_data(self, self._encoded(X), reset=False, dtype=np.float64, accept_sparse=SPARSE)
+        rows = self._encoded(X)
+        if is_table(rows):
+            validate_data(self, rows, reset=False, skip_check_array=True)
+        else:
+            rows = validate_data(self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE)
         return self.posterior_.predict(rows, offset=offset, **settings)
+
+    def _dtype(self) -> Any:
+        """What arrays of new rows are converted to; those with categories may contain anything."""
+        encoding = self.posterior_.problem.encoding
+        return np.float64 if encoding is None else None
 
     def transform(self, X: Any) -> Any:
         """The selected columns of X; after ``from_formula``, the selected columns of the formula."""
@@ -134,12 +162,46 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         return super().transform(self._encoded(X))
 
     def _encoded(self, X: Any) -> Any:
-        return self.formula_.encode(X) if hasattr(self, "formula_") else X
+        return self.formula_.encode(X) if hasattr(self, "formula_") else plain_table(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The inclusion probabilities, by which ``sklearn.feature_selection.SelectFromModel`` and ``RFE`` select."""
+        check_is_fitted(self)
+        return self.inclusion_probabilities_
+
+    # --- parameters of priors, such as slab__g
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; those of priors are named with two underscores if `deep`, as in ``slab__g``."""
+        params: dict[str, Any] = super().get_params(deep)
+        inner: dict[str, Any] = {}
+        for name, value in params.items() if deep else ():
+            if is_dataclass(value) and not isinstance(value, type):
+                inner |= {f"{name}__{f.name}": getattr(value, f.name) for f in fields(value) if f.init}
+        return params | inner
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``slab__g=10`` replaces the slab by one with another g."""
+        inside: dict[str, dict[str, Any]] = {}
+        for name in list(params):
+            owner, _, key = name.partition("__")
+            value = params.get(owner, getattr(self, owner, None))
+            if key and is_dataclass(value):
+                inside.setdefault(owner, {})[key] = params.pop(name)
+        super().set_params(**params)
+        for owner, changes in inside.items():
+            value = getattr(self, owner)
+            unknown = [key for key in changes if key not in {f.name for f in fields(value) if f.init}]
+            if unknown:
+                raise DataError(f"{owner}__{unknown[0]}: {value!r} has no parameter {unknown[0]!r}")
+            setattr(self, owner, replace(value, **changes))
+        return self
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)

@@ -2,16 +2,14 @@
 
 from typing import Any, Literal, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
 
 from whichvars.data.formula import FormulaData
 from whichvars.data.frames import refuse_words
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.estimator.base import SPARSE, AveragedModel
+from whichvars.estimator.base import AveragedModel
 from whichvars.problem.families import Gaussian, Logistic, Probit
 
 
@@ -27,8 +25,9 @@ class VariableSelector(RegressorMixin, AveragedModel):
         min(5, p/2) if `model_prior` is not given either.
     family : "gaussian", "poisson", "negative-binomial", or Gaussian, Poisson, NegativeBinomial, Logistic(trials=…)
         How y depends on the linear predictor, as in ``Problem``. Responses of two classes are for ``VariableSelectorClassifier``.
-    slab, model_prior, noise, evidence, scale, always_include, groups, heredity, max_size
-        As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
+    slab, model_prior, noise, evidence, scale, always_include, groups, categories, heredity, max_size
+        As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, … Parameters of priors can be set as
+        ``slab__g``, also in a grid search.
     sampler : sampler object, "auto" or "exact"
         As in ``sample``: "auto" enumerates all models if there are few. "exact" enumerates all models, however long it
         takes.
@@ -54,9 +53,12 @@ class VariableSelector(RegressorMixin, AveragedModel):
         The posterior: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
     inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         Posterior inclusion probability of each column and its Monte Carlo error. Columns of one group share
-        theirs; always-included columns have 1, columns that were left out (constant) 0.
-    coef_ : array, shape (p,)
-        Coefficients averaged over models.
+        theirs; always-included columns have 1, columns that were left out (constant) 0. ``feature_importances_`` is the same
+        array under the name by which ``SelectFromModel`` and others of scikit-learn look for it.
+    coefficients_ : array, shape (p,)
+        Coefficients averaged over models. If there are categories, it has one for each of their columns.
+    columns_ : list of str
+        The names of the coefficients.
     intercept_ : float
     n_iter_ : int
         Number of iterations, or of models if exact.
@@ -87,6 +89,7 @@ class VariableSelector(RegressorMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        categories: Any = None,
         heredity: Any = None,
         max_size: int | None = None,
         sampler: Any = "auto",
@@ -139,14 +142,12 @@ class VariableSelector(RegressorMixin, AveragedModel):
                 f"family={self.family!r} is for two classes, and VariableSelector for numbers; use "
                 f"VariableSelectorClassifier(family={family.name!r}), or family=Logistic(trials=…) for numbers of successes"
             )
-        self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
+        X = self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
         refuse_words(y, "y")
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, accept_sparse=SPARSE, y_numeric=True, ensure_min_samples=3
-        )
+        X, y = self._checked(X, y, y_numeric=True)
         coefficients = self._learn(X, y, family, sample_weight, offset, noise=self.noise)
         self.intercept_ = float(coefficients.iloc[0])
-        self.coef_ = coefficients.to_numpy()[1:]
+        self.coefficients_ = coefficients.to_numpy()[1:]
         return self
 
     def predict(
