@@ -46,8 +46,14 @@ def predict(
     table = read_table(new)
     problem = saved.posterior.problem
     encoding = problem.encoding or Encoding(list(problem.all_columns))  # if it was made by --stream
-    X, offset = encoding.apply(table), new_offset(saved.settings, table)
-    settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
+    offset = new_offset(saved.settings, table)
+    settings: dict[str, Any] = {"interval": interval, "offset": offset}
+    if "missing" not in saved.settings:
+        X, settings["estimator"] = encoding.apply(table), estimator
+    elif estimator == "BMA":
+        X = table.frame  # whose missing values are drawn
+    else:
+        raise DataError("predictions from imputed data are averages over models; leave out --estimator")
     with notes(quiet=False):
         mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
     name, sentence = predicted(saved.posterior.problem)
@@ -77,6 +83,8 @@ def report(run: Path, out: Path | None) -> None:
     from whichvars.cli.runs import REPORT, read_run, write_report
 
     saved = read_run(run)
+    if "missing" in saved.settings:
+        raise DataError("there is no report of a run with imputed values yet; summary.csv has its results")
     with notes(quiet=False):
         path = write_report(saved.posterior, out or saved.directory / REPORT)
     if not isinstance(path, Path):

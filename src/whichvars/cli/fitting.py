@@ -54,9 +54,11 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
             click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before."),
             click.option(
-                "--missing", type=click.Choice(["error", "drop"]), default="error", show_default=True,
-                help="Rows with missing values are an error, or are left out.",
+                "--missing", type=click.Choice(["error", "drop", "impute"]), default="error", show_default=True,
+                help="Missing values are an error, their rows are left out, or they are filled in several times.",
             ),
+            click.option("--imputations", type=click.IntRange(1), default=5, show_default=True, help="How many times they are filled in."),
+            click.option("--indicators", is_flag=True, help="With --missing impute, add columns that say where a value was missing."),
             click.option(
                 "--stream", is_flag=True,
                 help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
@@ -181,6 +183,12 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
     arguments = _sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
+    if options["missing"] == "impute":
+        from whichvars.cli.imputing import run_imputed
+
+        if not run_imputed(options, out, arguments if sampled else None):
+            click.get_current_context().exit(NOT_ACCURATE)
+        return
     with notes(quiet) as said:
         remarks, problem, settings = _read(options)
     for note in remarks:

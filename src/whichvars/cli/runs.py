@@ -36,7 +36,7 @@ OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
 class SavedRun(NamedTuple):
     directory: Path
     settings: dict[str, Any]
-    posterior: "Posterior"
+    posterior: Any  # a Posterior, or a PooledPosterior if missing values were imputed
 
 
 # --- accuracy
@@ -275,6 +275,7 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
 
 def read_run(directory: str | os.PathLike[str]) -> SavedRun:
     """Read a run that ``fit`` or ``exact`` wrote."""
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
 
     place = Path(directory)
@@ -288,4 +289,6 @@ def read_run(directory: str | os.PathLike[str]) -> SavedRun:
         settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{place / SETTINGS} is damaged: {error}") from error
+    if "missing" in settings and settings["missing"]["how"] == "impute":
+        return SavedRun(place, settings, PooledPosterior.load(place / POSTERIOR))
     return SavedRun(place, settings, Posterior.load(place / POSTERIOR))

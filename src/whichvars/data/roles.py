@@ -33,6 +33,7 @@ class EncodedTable(NamedTuple):
     notes: list[str]
     beside: dict[str, pd.Series]  # columns that are neither the response nor in X, such as an offset
     rows: np.ndarray  # (n,): the numbers of the rows in the file, from 1
+    frame: pd.DataFrame  # the columns to select from, as they are in the file
 
     @property
     def X(self) -> pd.DataFrame:
@@ -62,8 +63,8 @@ def encode_table(
         Name of the response.
     always, drop : names
         Columns that are in every model, and columns to leave out.
-    missing : "error" or "drop"
-        Whether missing values are an error, or their rows are left out.
+    missing : "error", "drop" or "impute"
+        Whether missing values are an error, their rows are left out, or those of columns to select from are left as they are.
     family : str
         Name of the family of the response, or "auto". The response of "logistic" and "probit" may be words; that of "auto" may be
         two words.
@@ -81,14 +82,15 @@ def encode_table(
     _check_roles(names, response, wanted, dropped, options)
     frame = table.frame[[name for name in names if name not in dropped]]
     if missing != "error":
-        frame, note = _with_response(frame, response, [*wanted, *options.values()], missing)
+        frame, note = _with_response(frame, response, list(options.values()), missing)
         notes += note
     rows = frame.index.to_numpy() + 1
     refuse_gaps(frame[[response]], FILE, FILE.gaps, "name another response")
     y = _response(table._replace(frame=frame[[response]]), response, family)
     known = {option: _known(table, frame, name, option) for option, name in options.items()}
     frame = frame.drop(columns=[response, *options.values()])
-    refuse_gaps(frame, FILE, FILE.gaps, droppable=True)
+    if missing != "impute":
+        refuse_gaps(frame, FILE, FILE.gaps, droppable=True)
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
     faults: list[str] = []
@@ -103,7 +105,8 @@ def encode_table(
     ]
     notes += encoded.notes + encoded.remarks
     encoded = encoded._replace(X=X.astype(float).reset_index(drop=True))
-    return EncodedTable(encoded, y, [n for n in wanted if n not in encoded.constant], notes, known, rows)
+    always = [name for name in wanted if name in encoded.encoding.columns]
+    return EncodedTable(encoded, y, always, notes, known, rows, frame)
 
 
 def _with_response(
@@ -115,7 +118,11 @@ def _with_response(
     notes = [f"Left out columns without any value: {', '.join(map(repr, empty))}."] if empty else []
     gaps = gaps.drop(columns=[*empty, response])
     lost = frame[response].isna().to_numpy()
-    whole = complete_rows(gaps, lost, FILE)
+    if missing == "impute":
+        beside = gaps[[name for name in needed if name in gaps.columns]].to_numpy().any(axis=1)
+        whole = complete_rows(gaps[[]], lost | beside, FILE)
+    else:
+        whole = complete_rows(gaps, lost, FILE)
     notes += cost_of_gaps(gaps, lost)
     if not whole.all():
         notes.append(f"{int((~whole).sum()):,} of {len(frame):,} rows are left out.")

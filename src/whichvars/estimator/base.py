@@ -10,12 +10,18 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from whichvars.data.categories import read_categories
 from whichvars.data.formula import FormulaData, read_formula
+from whichvars.data.imputing import impute
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import is_table, plain_table
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.pooling import PooledPosterior, pool
+from whichvars.posterior.posterior import Posterior
+from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Family, Logistic, read_family
+from whichvars.problem.missing import Rows
 from whichvars.problem.model_priors import BetaBinomial
 from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
@@ -48,12 +54,19 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             )
         if hasattr(self, "formula_"):
             del self.formula_
+        check_choice(self.missing, ("error", "drop", "impute"), "missing")
         X = plain_table(X)
         check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
         return X
 
     def _checked(self, X: Any, y: Any, **settings: Any) -> tuple[Any, Any]:
         """X and y as scikit-learn checks them. A frame stays as it is: ``Problem`` reads it, and its messages name columns."""
+        if not is_table(X) and self.missing != "error":
+            validate_data(self, X, skip_check_array=True)
+            array = np.asarray(X)
+            if array.ndim != 2:
+                raise DataError(f"X must be a table of rows and columns, not of shape {array.shape}")
+            return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]), y
         if not is_table(X):
             return validate_data(
                 self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
@@ -77,43 +90,24 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     def _learn(self, X: Any, y: Any, family: Family, weights: Any, offset: Any, **others: Any) -> pd.Series:
         """Set the posterior and the inclusion probabilities; returns the averaged coefficients by name, the intercept first."""
-        problem = Problem(
-            X,
-            y,
-            family=family,
-            offset=offset,
-            evidence=self.evidence,
-            slab=self.slab,
-            model_prior=self.model_prior if self.prior_size is None else BetaBinomial(size=self.prior_size),
-            scale=self.scale,
-            always_include=self.always_include,
-            weights=weights,
-            max_size=self.max_size,
-            groups=self.groups,
-            categories=self.categories,
-            heredity=self.heredity,
-            **others,
-        )
-        if isinstance(self.sampler, str) and self.sampler == "exact":
-            posterior = exact(problem, progress=bool(self.verbose))
-        else:
-            by_draws = getattr(self.sampler, "by_draws", True)
-            posterior = sample(
-                problem,
-                self.sampler,
-                draws=self.draws if by_draws else None,
-                warmup=self.warmup if by_draws else None,
-                target_mcse=self.target_mcse if by_draws else None,
-                budget=self.budget if by_draws else None,
-                replicates=self.replicates,
-                threads=self.threads,
-                seed=_seed(self.random_state),
-                progress=bool(self.verbose),
-                checkpoint=self.checkpoint,
-                every=self.every,
+        rows = Rows(X, y, weights, offset, None, family)
+        posterior: Posterior | PooledPosterior
+        if self.missing == "impute":
+            seed = _seed(self.random_state)
+            made = impute(
+                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories
             )
+            rows = rows.at(made.rows)
+            X = next(iter(made))
+            unlumped = replace(read_categories(self.categories), lump=None)
+            parts = [self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others) for Xi in made]
+            posterior = pool(parts, made)
+            self.n_iter_ = sum(part.iterations for part in parts)
+        else:
+            posterior = self._posterior(rows, self.categories, others)
+            self.n_iter_ = posterior.iterations
+        problem = posterior.problem
         self.posterior_ = posterior
-        self.n_iter_ = posterior.iterations
         place = {name: i for i, name in enumerate(problem.all_columns)}
         used = [place[name] for name in problem.columns_used]
         owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
@@ -134,6 +128,44 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         coefficients[table.index] = table
         return coefficients
 
+    def _posterior(self, rows: Rows, categories: Any, others: dict[str, Any]) -> Posterior:
+        """The posterior of one complete table."""
+        problem = Problem(
+            rows.X,
+            rows.y,
+            family=rows.family,
+            offset=rows.offset,
+            evidence=self.evidence,
+            slab=self.slab,
+            model_prior=self.model_prior if self.prior_size is None else BetaBinomial(size=self.prior_size),
+            scale=self.scale,
+            always_include=self.always_include,
+            weights=rows.weights,
+            max_size=self.max_size,
+            groups=self.groups,
+            categories=categories,
+            missing="error" if self.missing == "impute" else self.missing,
+            heredity=self.heredity,
+            **others,
+        )
+        if isinstance(self.sampler, str) and self.sampler == "exact":
+            return exact(problem, progress=bool(self.verbose))
+        by_draws = getattr(self.sampler, "by_draws", True)
+        return sample(
+            problem,
+            self.sampler,
+            draws=self.draws if by_draws else None,
+            warmup=self.warmup if by_draws else None,
+            target_mcse=self.target_mcse if by_draws else None,
+            budget=self.budget if by_draws else None,
+            replicates=self.replicates,
+            threads=self.threads,
+            seed=_seed(self.random_state),
+            progress=bool(self.verbose),
+            checkpoint=self.checkpoint,
+            every=self.every,
+        )
+
     # --- new rows
 
     def _predict(self, X: Any, offset: Any, **settings: Any) -> Any:
@@ -145,6 +177,12 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             known = self.formula_.offset(X)
             offset = offset if known is None else known
         rows = self._encoded(X)
+        if isinstance(self.posterior_, PooledPosterior):
+            if settings.pop("estimator", "BMA") != "BMA":
+                raise DataError("predictions from imputed data are averages over models; leave out estimator")
+            if not is_table(rows):
+                rows = pd.DataFrame(np.asarray(rows)).add_prefix("x")
+            return self.posterior_.predict(rows, offset=offset, **settings)
         if is_table(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
         else:
@@ -166,7 +204,8 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.missing == "error"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
     @property

@@ -41,7 +41,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
     class_weight : dict, "balanced" or None
         Weights of the classes, by which the log likelihoods of their rows are multiplied, as in scikit-learn: "balanced" gives both
         classes the same total weight. Probabilities are then those of a population with such shares of the classes.
-    sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
+    missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
         As in ``VariableSelector``.
 
     Attributes
@@ -88,6 +88,8 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         always_include: Any = None,
         groups: Any = None,
         categories: Any = None,
+        missing: Literal["error", "drop", "impute"] = "error",
+        imputations: int = 5,
         heredity: Any = None,
         max_size: int | None = None,
         class_weight: Any = None,

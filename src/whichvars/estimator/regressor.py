@@ -28,6 +28,11 @@ class VariableSelector(RegressorMixin, AveragedModel):
     slab, model_prior, noise, evidence, scale, always_include, groups, categories, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, … Parameters of priors can be set as
         ``slab__g``, also in a grid search.
+    missing : "error", "drop" or "impute"
+        Whether missing values are an error, their rows are left out, or they are filled in several times (``impute``) and the posteriors
+        mixed (``pool``). New rows may then have missing values too.
+    imputations : int
+        How many times, with ``missing="impute"``.
     sampler : sampler object, "auto" or "exact"
         As in ``sample``: "auto" enumerates all models if there are few. "exact" enumerates all models, however long it
         takes.
@@ -49,7 +54,7 @@ class VariableSelector(RegressorMixin, AveragedModel):
 
     Attributes
     ----------
-    posterior_ : Posterior
+    posterior_ : Posterior, or PooledPosterior with ``missing="impute"``
         The posterior: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
     inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         Posterior inclusion probability of each column and its Monte Carlo error. Columns of one group share
@@ -90,6 +95,8 @@ class VariableSelector(RegressorMixin, AveragedModel):
         always_include: Any = None,
         groups: Any = None,
         categories: Any = None,
+        missing: Literal["error", "drop", "impute"] = "error",
+        imputations: int = 5,
         heredity: Any = None,
         max_size: int | None = None,
         sampler: Any = "auto",
