@@ -352,6 +352,7 @@ def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
     """Read a file as a whole."""
     from whichvars.cli.runs import file_fingerprint
     from whichvars.data.files import read_table
+    from whichvars.data.records import Record
     from whichvars.data.roles import encode_table
 
     table = read_table(options["data"])
@@ -362,7 +363,7 @@ def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
     )  # fmt: skip
     read = read_response(options, made.y, made.beside, made.rows)
     return _Data(
-        made.encoded, made.y, made.always, drop, asdict(made.encoding),
+        made.encoded._replace(record=Record(options["data"].name, len(table.frame), len(table.frame) - len(made.rows))), made.y, made.always, drop, asdict(made.encoding),
         file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
     )  # fmt: skip
 

@@ -244,6 +244,9 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "problem": {
             "rows": problem.n,
+            "rows_read": problem.record.rows_read or problem.n,
+            "rows_dropped": problem.record.rows_dropped,
+            "reference_levels": problem.reference_levels,
             "variables": problem.p,
             "always_included": problem.always_names,
             "left_out": problem.excluded,

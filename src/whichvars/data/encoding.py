@@ -24,6 +24,7 @@ from whichvars.data.files import Table
 from whichvars.data.frames import check_unique, find_columns, read_names
 from whichvars.data.gaps import refuse_gaps
 from whichvars.data.kinds import FILE, FRAME, Advice, classify, is_date, is_text, some
+from whichvars.data.records import Record
 from whichvars.data.tables import as_pandas, is_table
 from whichvars.errors import ArgumentTypeError, DataError
 
@@ -119,6 +120,7 @@ class Encoded(NamedTuple):
     notes: list[str]  # what was done
     remarks: list[str]  # what may be a mistake
     constant: list[str]  # categories of one level, which are left out
+    record: Record | None = None  # of the file that it was read from
 
     def columns_of(self, wanted: Any, what: str) -> Any:
         """The columns of X that stand for columns of the table, given by name or index."""

@@ -25,6 +25,7 @@ from whichvars.data.chained import Kinds
 from whichvars.data.frames import check_level, check_share
 from whichvars.data.imputing import Imputations
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.problem.problem import Problem
 
@@ -232,6 +233,16 @@ class PooledPosterior:
         if self.imputations is not None:
             lines += self.imputations.notes
         return "\n".join(lines)
+
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper, with references, as ``Posterior.methods`` gives it."""
+        first, _, sources = methods_paragraph(self.parts[0]).partition("\n\n")
+        cells = "" if self.imputations is None else f" ({int(self.imputations.gaps.sum()):,} cells)"
+        sentence = (
+            f"Missing values{cells} were assumed to be missing at random and were imputed {len(self.parts)} times by chained Bayesian regressions "
+            "that included the response; posteriors were averaged over imputations."
+        )
+        return f"{first} {sentence}\n\n{sources}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as ``Posterior.save`` does; the response is not needed again and left out."""

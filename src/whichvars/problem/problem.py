@@ -19,6 +19,7 @@ from whichvars._kernels.target import Target
 from whichvars.data.encoding import Encoding, encode_frame
 from whichvars.data.frames import find_columns, read_columns, read_vector
 from whichvars.data.moments import Moments
+from whichvars.data.records import Record
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import plain_table
 from whichvars.errors import DataError, DataWarning
@@ -64,7 +65,7 @@ from whichvars.problem.from_moments import (
 )
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
-from whichvars.problem.missing import Rows, drop_missing
+from whichvars.problem.missing import Rows, drop_missing, missing_in
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
@@ -191,8 +192,9 @@ class Problem(NamedModels):
     covariate_names: Sequence[str] = ()
     # how a table with words became numbers
     encoding: Encoding | None = None
-    # what was said of missing values
+    # what was said of missing values, and where the rows come from
     about_missing: tuple[str, ...] = ()
+    record: Record = Record()
 
     def __init__(
         self,
@@ -250,10 +252,13 @@ class Problem(NamedModels):
         X = plain_table(X)
         if missing == "drop":
             given = Rows(X, y, weights, offset, covariates, self.family)
-            (X, y, weights, offset, covariates, self.family), self.about_missing = drop_missing(given)
+            left, self.about_missing = drop_missing(given)
+            self.record = Record("", len(missing_in(X)), len(missing_in(X)) - len(missing_in(left.X)))
+            X, y, weights, offset, covariates, self.family = left
         encoded = encode_frame(X, names, categories)
         if encoded is not None:
             X, names, self.encoding = encoded.X, None, encoded.encoding
+            self.record = encoded.record or self.record
             always_include = encoded.columns_of(always_include, "always_include")
             groups = encoded.groups_with(groups, always_include)
             warn_of_table(encoded)

@@ -1,6 +1,7 @@
 """Categories: by one piece of code from frames of all kinds, files and formulas."""
 
 import datetime as dt
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,33 @@ def test_messages_of_estimators_name_the_column(data: Any) -> None:
     X, y = data
     with pytest.raises(DataError, match=r"X column 'number' is missing \(NaN\) in row 3"):
         wv.VariableSelector().fit(X.assign(number=X["number"].where(np.arange(N) != 3)), y)
+
+
+# --- what is told
+
+
+def test_report_settings_and_methods_say_where_the_data_come_from(
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = data
+    monkeypatch.chdir(tmp_path)
+    table = X[["number", "words"]].assign(y=y)
+    table.loc[[1, 4], "number"] = np.nan
+    table.to_csv("my data.csv", index=False)
+    done = CliRunner().invoke(main, ["exact", "my data.csv", "-y", "y", "--missing", "drop", "--out", "run"])
+    assert done.exit_code == 0, done.output
+    settings = json.loads(Path("run/settings.json").read_text())["problem"]
+    assert (settings["rows_read"], settings["rows_dropped"], settings["rows"]) == (N, 2, N - 2)
+    assert settings["reference_levels"] == {"words": "east"}
+    posterior = wv.Posterior.load("run/posterior.npz")
+    methods = posterior.methods()
+    assert "regression of y, " in methods
+    assert "read from my data.csv (80 rows), of which 2 were left out because of missing values." in methods
+    assert "compared with a reference level: words with 'east'." in methods
+    report = Path("run/report.html").read_text()
+    for words in ("my data.csv", "words: east", "2, with missing values"):
+        assert words in report
+    assert "compared with a reference level: words with east" in posterior.explain()
+    with pytest.warns(DataWarning, match="2 of 80 rows are left out"):
+        problem = wv.Problem(table[["number", "words"]], y, missing="drop")
+    assert "The data had 80 rows, of which 2 were left out" in wv.exact(problem).methods()
