@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from whichvars.cli.runs import SavedRun
 
 RUN = click.Path(path_type=Path)
+# probability of an interval whose ends are the median
+MIDDLE = 1e-9
 
 
 @click.command(short_help="Predict the response for the rows of a new file.")
@@ -54,10 +56,15 @@ def predict(
         X = table.frame  # whose missing values are drawn
     else:
         raise DataError("predictions from imputed data are averages over models; leave out --estimator")
-    with notes(quiet=False):
-        mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
     name, sentence = predicted(saved.posterior.problem)
-    frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
+    with notes(quiet=False):
+        if saved.settings.get("transform") == "log":
+            middle, *ends = on_original_scale(saved.posterior, X, settings)
+            frame = pd.DataFrame({"row": range(1, len(X) + 1), "median": middle})
+            sentence = "Predictions are medians on the original scale of the response."
+        else:
+            mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
+            frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
     if sentence:
         say(sentence)
     if ends:
@@ -69,6 +76,15 @@ def predict(
         print_json(frame.to_dict("records"))
     else:
         sys.stdout.write(frame.to_csv(index=False))  # only numbers, so that no text needs protection
+
+
+def on_original_scale(posterior: Any, X: Any, settings: dict[str, Any]) -> list[Any]:
+    """Medians, and the ends of intervals if they are asked for, of a response whose logarithm was modelled."""
+    import numpy as np
+
+    found = posterior.predict(X, **settings | {"interval": MIDDLE})[1].mean(axis=1)
+    ends = [] if settings["interval"] is None else [posterior.predict(X, **settings)[1]]
+    return [np.exp(part) for part in (found, *ends)]
 
 
 @click.command()

@@ -3,22 +3,22 @@
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from whichvars.cli.loading import read_data
 from whichvars.cli.options import (
     SAMPLERS,
     SLABS,
     make_sampler,
-    names_in,
-    parse_slab,
-    read_categories,
-    refuse_with_stream,
 )
-from whichvars.cli.responses import COLUMNS, check_options, family_options, read_response
+from whichvars.cli.responses import (
+    check_fit,
+    family_options,
+)
 from whichvars.cli.show import (
     best_models,
     in_options,
@@ -49,6 +49,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--response", "-y", required=True, help="Column of the response."),
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
+            click.option("--log", is_flag=True, help="Take the logarithm of the response; predictions are on the original scale."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
             click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
             click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
@@ -190,7 +191,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             click.get_current_context().exit(NOT_ACCURATE)
         return
     with notes(quiet) as said:
-        remarks, problem, settings = _read(options)
+        remarks, problem, settings, rows = read_data(options)
     for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
@@ -211,6 +212,9 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint(out)
         remove_if_empty(out)
         raise
+    if rows is not None and posterior.stopped != "interrupted":
+        with notes(quiet):
+            check_fit(posterior, rows, settings, quiet)
     target = options.get("target_mcse")
     try:
         _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
@@ -297,92 +301,6 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
             raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
         arguments["target_mcse"] = options["target_mcse"]
     return {"sampler": make_sampler(options["sampler"]), **arguments}
-
-
-def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]]:
-    """Read the file; returns notes for the user, the problem, and the content of settings.json."""
-    import whichvars as wv
-
-    size, beside = options["prior_size"], check_options(options)
-    table = _stream(options) if options["stream"] else _load(options, beside)
-    problem = wv.Problem(
-        table.X,
-        table.y,
-        family=table.family,
-        offset=table.offset,
-        slab=parse_slab(options["slab"]),
-        evidence=options["evidence"],
-        model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=table.always or None,
-        max_size=options["max_size"],
-    )
-    asked = {
-        name: options[name]
-        for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
-        if name in options
-    }
-    settings = {
-        "data": table.fingerprint,
-        "response": options["response"],
-        "family": options["family"],
-        **{name: options[name] for name in COLUMNS},
-        "always": table.always,
-        "drop": table.drop,
-        "encoding": table.encoding,
-        "asked": asked or {"sampler": "exact"},
-    }  # fmt: skip
-    return table.notes, problem, settings
-
-
-class _Data(NamedTuple):
-    """The arguments of a problem, and what is recorded about the data."""
-
-    X: Any
-    y: Any
-    always: list[str]  # columns that are always included
-    drop: list[str]
-    encoding: dict[str, Any]
-    fingerprint: dict[str, Any]
-    notes: list[str]
-    family: Any = "gaussian"
-    offset: Any = None
-
-
-def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
-    """Read a file as a whole."""
-    from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.files import read_table
-    from whichvars.data.records import Record
-    from whichvars.data.roles import encode_table
-
-    table = read_table(options["data"])
-    always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    made = encode_table(
-        table, options["response"], always, drop, options["missing"], options["family"], beside,
-        read_categories(options, set(table.frame.columns)),
-    )  # fmt: skip
-    read = read_response(options, made.y, made.beside, made.rows)
-    return _Data(
-        made.encoded._replace(record=Record(options["data"].name, len(table.frame), len(table.frame) - len(made.rows))), made.y, made.always, drop, asdict(made.encoding),
-        file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
-    )  # fmt: skip
-
-
-def _stream(options: dict[str, Any]) -> _Data:
-    """Read a file or a folder in portions, as sufficient statistics."""
-    import whichvars as wv
-    from whichvars.cli.runs import stream_fingerprint
-    from whichvars.data.encoding import Encoding
-    from whichvars.data.streaming import find_sources
-
-    refuse_with_stream(options)
-    sources = find_sources(options["data"])
-    known = set(sources[0].columns)
-    always, drop = (names_in(options[name], known) for name in ("always", "drop"))
-    statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
-    digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
-    encoding = asdict(Encoding(statistics.names))
-    return _Data(statistics, None, always, drop, encoding, digest, [])
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:

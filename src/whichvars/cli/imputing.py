@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whichvars.cli.options import names_in, parse_slab, read_categories
-from whichvars.cli.responses import COLUMNS, check_options, read_response
+from whichvars.cli.responses import COLUMNS, check_options, log_response, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
 from whichvars.errors import DataError
 
@@ -46,6 +46,8 @@ def run_imputed(options: dict[str, Any], out: Path, arguments: dict[str, Any] | 
     made = encode_table(
         table, options["response"], always, drop, "impute", options["family"], beside, categories
     )
+    if options["log"]:
+        made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
     seed = options.get("seed", 0)
     y = made.y.set_axis(made.frame.index)
@@ -96,6 +98,7 @@ def run_imputed(options: dict[str, Any], out: Path, arguments: dict[str, Any] | 
             "how": "impute", "imputations": len(imputations), "rows_read": len(table.frame),
             "rows_used": len(made.rows), "cells_imputed": int(imputations.gaps.sum()),
         },
+        "transform": "log" if options["log"] else None,
         "notes": remarks,
         **describe(parts[0], target),
     }  # fmt: skip

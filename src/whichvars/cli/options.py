@@ -96,6 +96,6 @@ def read_categories(options: dict[str, Any], columns: Container[str]) -> Any:
 
 def refuse_with_stream(options: dict[str, Any]) -> None:
     """DataError if there are options that need the whole table."""
-    for option in ("missing", "category", "lump", "scores", "differences"):
+    for option in ("missing", "log", "category", "lump", "scores", "differences"):
         if options[option] and options[option] != "error":
             raise DataError(f"--{option} needs the whole table; leave out either it or --stream")
