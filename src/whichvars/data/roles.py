@@ -1,5 +1,6 @@
 """The columns of a file by their roles: the response, columns to select from, and columns with a meaning of their own."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -89,13 +90,11 @@ def encode_table(
     y = _response(table._replace(frame=frame[[response]]), response, family)
     known = {option: _known(table, frame, name, option) for option, name in options.items()}
     frame = frame.drop(columns=[response, *options.values()])
-    if missing != "impute":
-        refuse_gaps(frame, FILE, FILE.gaps, droppable=True)
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
     faults: list[str] = []
     encoded = encode_columns(frame, categories or Categories(), faults, FILE, table.decimal_comma)
-    refuse(faults)
+    _refuse_all(frame, faults, missing)
     X = encoded.X
     refuse_infinite(X.to_numpy(dtype=float), list(X.columns), frame.index)
     numeric = X[[name for name in encoded.encoding.columns if name not in encoded.encoding.levels]]
@@ -127,6 +126,31 @@ def _with_response(
     if not whole.all():
         notes.append(f"{int((~whole).sum()):,} of {len(frame):,} rows are left out.")
     return frame.loc[whole].drop(columns=empty), notes
+
+
+def _refuse_all(frame: pd.DataFrame, faults: list[str], missing: str) -> None:
+    """DataError for all columns that cannot be used and for missing values, with the options that would make the command work."""
+    gaps = ""
+    bad = [name for name in frame.columns if any(fault.startswith(f"column {name!r} ") for fault in faults)]
+    if missing == "error":
+        try:
+            refuse_gaps(frame.drop(columns=bad), FILE, FILE.gaps, droppable=True)
+        except DataError as error:
+            gaps = str(error)
+    if not faults or (len(faults) == 1 and not gaps):
+        refuse(faults + [gaps] * bool(gaps))
+        return
+    empty = empty_columns(frame.drop(columns=bad).isna())
+    rest = frame.drop(columns=[*bad, *empty])
+    options = [f"--drop {shlex.quote(','.join([*bad, *empty]))}"] if len(rest.columns) else []
+    if missing == "error" and rest.isna().to_numpy().any():
+        whole = int((~rest.isna().any(axis=1)).sum())
+        options.append("--missing impute" if whole < len(rest) / 2 else "--missing drop")
+    shown = [*faults[:10], *(["…"] if len(faults) > 10 else []), *([gaps] if gaps else [])]
+    advice = f"\nThe file can be used as it is with {' '.join(options)}" if options else ""
+    start = f"{len(faults)} columns cannot be used" + " and values are missing" * bool(gaps)
+    start = start.replace("1 columns", "1 column")
+    raise DataError(f"{start}:" + "".join(f"\n- {line}" for line in shown) + advice)
 
 
 def _check_roles(
