@@ -43,6 +43,8 @@ def analyse(X: np.ndarray, y: np.ndarray, p: int) -> wv.Posterior:
     problem = wv.Problem(
         X, y, slab=wv.IndependentNormal(PRIOR_VARIANCE), scale="none", model_prior=wv.FixedInclusion(4 / p)
     )
+    if p <= 12:
+        return wv.exact(problem, progress=False)
     return wv.sample(problem, draws=10_000, replicates=2, threads=1, seed=1, progress=False)
 
 

@@ -12,6 +12,11 @@ given these parameters. The models are:
 - categories: the log odds of every level against the most frequent one by such a regression of the rows that have one of the two
   (Begg and Gray, 1984), which together are a multinomial regression.
 
+The response is in a column's regression only with the posterior probability that it belongs there, drawn once per sweep: in normal models the
+response has a coefficient in the regression of a column on all others if and only if the column has one in the regression of the response.
+Otherwise columns without an effect would be given a little of one by their imputed values, and their inclusion probabilities would be too high.
+Its prior probability is that of a column in ``Problem``, min(5, p/2)/p, and its Bayes factor is approximated by BIC.
+
 Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
 """
 
@@ -90,6 +95,9 @@ class Chain:
             int(j) for j in np.argsort(self.gaps.sum(axis=0), kind="stable") if self.gaps[:, j].any()
         ]
         self.tau2 = dict.fromkeys(self.order, 1.0)
+        count = len(kinds.names)
+        expected = min(5.0, count / 2) / count
+        self.log_odds = float(np.log(expected / (1 - expected)))
         for j in self.order:
             seen = values[learn & ~self.gaps[:, j], j]
             self.values[self.gaps[:, j], j] = rng.choice(seen, int(self.gaps[:, j].sum()))
@@ -100,9 +108,14 @@ class Chain:
         for j in self.order:
             gaps = self.gaps[:, j]
             seen = self.learn & ~gaps
-            Z = self._predictors(j, seen)
             kind = self.kinds.kinds[j]
             x = self.values[seen, j]
+            Z = self._predictors(j, seen)
+            q = self.beside.shape[1]
+            if q:
+                gain = gain_in_fit(Z[seen], x, q, self.tau2[j], kind) - 0.5 * q * np.log(len(x))
+                if np.log(1 / max(self.rng.random(), 1e-300) - 1) > gain + self.log_odds:
+                    Z = Z[:, q:]
             if kind in (BINARY, CATEGORY):
                 drawn = draw_category(Z[seen], x, Z[gaps], self.rng)
             elif kind == COUNT:
@@ -121,13 +134,36 @@ class Chain:
         Z = np.hstack([self.beside, self.design[:, self.owner != j]])
         Z = Z - Z[seen].mean(axis=0)
         spread = Z[seen].std(axis=0)
-        Z = Z[:, spread > 0] / spread[spread > 0]
+        varies = spread > 0
+        varies[: self.beside.shape[1]] = True
+        Z = Z[:, varies] / np.where(spread[varies] > 0, spread[varies], 1.0)
         if Z.shape[1] > MOST_PREDICTORS:
             x = self.values[seen, j]
             strength = np.abs((x - x.mean()) @ Z[seen])
             strength[: self.beside.shape[1]] = np.inf
             Z = Z[:, np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
         return Z
+
+
+def gain_in_fit(Z: np.ndarray, x: np.ndarray, q: int, tau2: float, kind: str) -> float:
+    """By how much the first q columns of Z improve the log likelihood of x."""
+    if kind in (BINARY, CATEGORY):
+        # the level that most rows do not have, against the others
+        levels, counts = np.unique(x, return_counts=True)
+        hit = (x == levels[np.argsort(-counts, kind="stable")[:2][-1]]).astype(float)
+        with_all, without = (_logistic_mode(part, hit)[1] for part in (Z, Z[:, q:]))
+        return float(with_all - without)
+    values = np.log1p(x) if kind == COUNT else x
+    values = values - values.mean()
+    left = []
+    for part in (Z, Z[:, q:]):
+        gram = part.T @ part
+        gram[np.diag_indices(part.shape[1])] += 1 / tau2
+        # residuals plus the penalty, which is what the marginal likelihood has in their place
+        left.append(
+            max(float(values @ values - values @ part @ np.linalg.solve(gram, part.T @ values)), 1e-300)
+        )
+    return 0.5 * len(x) * float(np.log(left[1] / left[0]))
 
 
 def draw_linear(
@@ -193,6 +229,13 @@ def draw_category(Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.
 
 def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A draw of the intercept and the coefficients of a logistic regression, from its Laplace approximation, (1 + C,)."""
+    beta, _, factor = _logistic_mode(Z, x)
+    drawn: np.ndarray = beta + np.linalg.solve(factor.T, rng.normal(size=len(beta)))
+    return drawn
+
+
+def _logistic_mode(Z: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """The mode of a logistic regression with a normal prior, its log posterior density up to a constant, and the factor of its Hessian."""
     A = np.column_stack([np.ones(len(Z)), Z])
     precision = np.full(A.shape[1], LOGISTIC_PRECISION)
     precision[0] = 1e-2
@@ -210,4 +253,6 @@ def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.
         beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
         if length < 1e-6:
             break
-    return beta + np.linalg.solve(factor.T, rng.normal(size=len(beta)))
+    eta = A @ beta
+    value = x @ eta - np.logaddexp(0, eta).sum() - 0.5 * precision @ beta**2
+    return beta, float(value), factor
