@@ -4,21 +4,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 .PHONY: demo test tests test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whichvars needs Python 3.11 or newer; set PYTHON=...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PYTHON) -m venv $(VENV)
+
+# the package and what reports need: half of what the tests need
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[report]'
 	touch $@
 
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	touch $@ $(VENV)/.installed-demo
+
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(INSTALL) '.[docs]'
 	touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(INSTALL) '.[browser]'
 	touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-demo
 	$(BIN)/python -m whichvars demo
 
 lint: $(VENV)/.installed

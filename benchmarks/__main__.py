@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible-sets, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from benchmarks import (
     cluster,
     common,
     compare,
+    credible_sets,
+    default_prior,
     engine,
     fuzz,
     honesty,
@@ -509,6 +511,37 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     result = tall.measure(rows, repeats, say)
     where = common.write_result("tall", result, out)
     common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("default-prior")
+@click.option("--draws", default=2000, show_default=True, help="Draws of each run.")
+@click.option("--repeats", default=10, show_default=True, help="Simulated data sets of each kind.")
+@click.option("--seed", default=1, show_default=True)
+@output
+def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None, markdown: bool) -> None:
+    """Candidates for the default prior: predictions of real data, and what they find in simulated data."""
+    result = default_prior.measure(draws, repeats, seed, say)
+    where = common.write_result("default-prior", result, out)
+    common.present(result, default_prior.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("credible-sets")
+@click.option(
+    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+)
+@click.option("--rows", default=1000, show_default=True, help="People of each data set.")
+@click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
+@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@output
+def credible_sets_command(
+    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+) -> None:
+    """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
+    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    where = common.write_result("credible-sets", result, out)
+    common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -22,6 +22,7 @@ FIGURES = (
     "tecator_adaptation",
     "boston_models",
     "boston_wmse",
+    "boston_tempering",
     "pcr_pips",
     "pcr_sizes",
     "pcr_traces",
@@ -45,7 +46,7 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
 @click.command()
 @click.argument("figures", nargs=-1, type=click.Choice(FIGURES), metavar="[FIGURE]...")
 @click.option(
-    "--full", is_flag=True, help="The paper's sizes: hours. Without it, about 15 minutes on 2 cores."
+    "--full", is_flag=True, help="The paper's sizes: hours. Without it, about half an hour on 2 cores."
 )
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=OUT, help="Folder for the results."
@@ -75,7 +76,7 @@ def main(
 
     \b
     tecator_mutation tecator_ess tecator_traces tecator_pips tecator_changes tecator_adaptation
-    boston_models boston_wmse pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
+    boston_models boston_wmse boston_tempering pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
     """
     if (genes is None) != (response is None):
         raise click.UsageError("--genes and --response go together: the matrix does not hold the response")

@@ -20,8 +20,18 @@ def best_of(rows: list[Row], method: str) -> Row:
     return min((r for r in rows if r["method"].startswith(method)), key=lambda r: r["wmse"])
 
 
-def judge(rows: list[Row], scale: float) -> list[Claim]:
-    """The paper's order of the methods, at its numbers of iterations; then at equal CPU time."""
+def of_one_draw(pip: np.ndarray) -> float:
+    """Expected WMSE of one draw from the posterior itself, Σ_j w_j θ_j (1 − θ_j): a run with this WMSE divided by m is worth m
+    independent draws."""
+    return float(pip / pip.sum() @ (pip * (1 - pip)))
+
+
+def judge(rows: list[Row], scale: float, one_draw: float) -> list[Claim]:
+    """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``of_one_draw``."""
+
+    def worth(row: Row) -> str:
+        return f"{number(one_draw / row['wmse'], 2)} independent draws from the posterior"
+
     simple = next(r for r in rows if r["method"] == "MH")
     equal = next(r for r in rows if r["method"].startswith("MH, "))
     tempered = best_of(rows, "PT")
@@ -44,7 +54,8 @@ def judge(rows: list[Row], scale: float) -> list[Claim]:
             f"{number(tempered['wmse'], 2)} at its best (τ = {tempered['tau']:g}) against {number(simple['wmse'], 2)}: "
             f"{times(tempered['wmse'] / simple['wmse'])}",
             bool(tempered["wmse"] < WELL_BELOW * simple["wmse"]),
-            f"agrees if at most {WELL_BELOW:g} times; {about}",
+            f"agrees if at most {WELL_BELOW:g} times; a run of IA-PT is worth {worth(tempered)}, one of simple MH {worth(simple)}; the next "
+            f"section shows where it loses; {about}",
         ),
     ]
     particles = best_of(rows, "SMC, K = 50")
@@ -54,7 +65,8 @@ def judge(rows: list[Row], scale: float) -> list[Claim]:
             f"below; {published.NOT_GIVEN}",
             f"{number(particles['wmse'], 2)} at its best (τ = {particles['tau']:g}) against {number(simple['wmse'], 2)}",
             bool(particles["wmse"] < simple["wmse"]),
-            about,
+            f"its {published.PARTICLES_50:,} particles would have to be worth {number(one_draw / simple['wmse'], 2)} independent draws, and are worth "
+            f"{number(one_draw / particles['wmse'], 2)}; {about}",
         )
     )
     fewer = {r["tau"]: r["wmse"] for r in rows if r["method"] == "SMC, K = 25"}
@@ -65,7 +77,7 @@ def judge(rows: list[Row], scale: float) -> list[Claim]:
             f"below at small τ only; {published.NOT_GIVEN}",
             f"τ = {min(fewer):g}: {number(smallest, 2)}, τ = {max(fewer):g}: {number(largest, 2)}",
             bool(smallest < simple["wmse"] <= largest),
-            about,
+            f"worth {number(one_draw / smallest, 2)} and {number(one_draw / largest, 2)} independent draws; {about}",
         )
     )
     ratio = tempered["wmse"] * tempered["cpu_seconds"] / (equal["wmse"] * equal["cpu_seconds"])
@@ -100,7 +112,9 @@ def make(study: Study) -> Section:
     truth = study.truth("boston104")
     settings = boston.plan(effort.wmse_taus, effort.wmse_scale)
     rows = plain(
-        boston.run_settings(problem, truth.pip, settings, effort.wmse_runs, effort.threads, study.say)
+        boston.run_settings(
+            problem, truth.pip, settings, effort.wmse_runs, effort.threads, study.say, effort.wmse_few_runs
+        )
     )
     section = Section(TITLE)
     figure, axes = new_figure(width=6.4, height=4.2)
@@ -128,5 +142,5 @@ def make(study: Study) -> Section:
         for k, e in enumerate(np.asarray(r["wmse_by_run"]))
     ]
     study.table(section, "boston_wmse_by_run", runs)
-    section.claims = judge(rows, effort.wmse_scale)
+    section.claims = judge(rows, effort.wmse_scale, of_one_draw(truth.pip))
     return section

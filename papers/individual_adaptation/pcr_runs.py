@@ -24,6 +24,7 @@ PRIORS: dict[str, Any] = {
     "h = 5/p": wv.FixedInclusion(size=published.PCR_PRIOR_SIZE),
 }
 HIERARCHICAL, FIXED = PRIORS
+NAMES = {HIERARCHICAL: "hierarchical", FIXED: "fixed"}  # in names of files
 Runs = dict[tuple[str, int], list[wv.Posterior]]
 
 
@@ -61,11 +62,15 @@ def iterations(study: Study) -> int:
     return max(1000, round(published.PCR_ITERATIONS * study.effort.pcr_part))
 
 
-def three_runs(study: Study, target: wv.Problem, chains: int) -> list[wv.Posterior]:
-    """Three runs with other seeds: an eleventh of the iterations is warm-up."""
+def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> list[wv.Posterior]:
+    """Three runs with other seeds: an eleventh of the iterations is warm-up. They are kept under `name`."""
     draws = iterations(study) * 10 // 11
     jobs = [
-        partial(once, target, sampler(chains), SEED + run, False, draws=draws, warmup=draws // 10)
+        partial(
+            study.kept_run,
+            f"{name}_{run + 1}",
+            partial(once, target, sampler(chains), SEED + run, False, draws=draws, warmup=draws // 10),
+        )
         for run in range(published.PCR_RUNS)
     ]
     return side_by_side(jobs, study.effort.threads)
@@ -80,7 +85,7 @@ def all_runs(study: Study) -> Runs:
             target = problem(study, prior)
             for chains in published.PCR_CHAINS:
                 study.say(f"PCR: {prior}, r = {chains}, {published.PCR_RUNS} runs of {iterations(study):,}")
-                found[prior, chains] = three_runs(study, target, chains)
+                found[prior, chains] = three_runs(study, target, chains, f"pcr_{NAMES[prior]}_{chains}")
         return found
 
     return study.once("pcr runs", compute)
@@ -91,13 +96,10 @@ def by_default(study: Study, prior: str) -> wv.Posterior:
 
     def compute() -> wv.Posterior:
         study.say(f"PCR: {prior}, our default")
-        return study.sample(
-            problem(study, prior),
-            wv.Hybrid(),
-            draws=max(1000, iterations(study) // 2),
-            replicates=2,
-            seed=SEED,
-        )
+        target = problem(study, prior)
+        draws = max(1000, iterations(study) // 2)
+        run = partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED)
+        return study.kept_run(f"pcr_{NAMES[prior]}_default", run)
 
     return study.once(f"pcr default {prior}", compute)
 

@@ -73,7 +73,7 @@ def make(study: Study) -> Section:
     kept = best_marginal(X.to_numpy(float), y.to_numpy(float), screen)
     whole = pcr_runs.all_runs(study)[HIERARCHICAL, CHAINS]
     study.say(f"PCR: screened to {screen:,} variables")
-    part = pcr_runs.three_runs(study, pcr_runs.problem(study, HIERARCHICAL, kept), CHAINS)
+    part = pcr_runs.three_runs(study, pcr_runs.problem(study, HIERARCHICAL, kept), CHAINS, "pcr_screened")
     pip = np.mean([p.pip for p in whole], axis=0)
     screened = np.zeros(len(pip))
     screened[kept] = np.mean([p.pip for p in part], axis=0)

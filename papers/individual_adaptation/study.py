@@ -36,7 +36,9 @@ class Effort:
     trace_draws: int = 4000
     model_draws: int = 20 * MILLION  # a replicate, for the table of models
     wmse_runs: int = 60
+    wmse_few_runs: int = 60  # of SMC with K < 25
     wmse_scale: float = 1.0
+    variant_runs: int = 20  # of each variant of tempering and SMC
     wmse_taus: tuple[float, ...] = (0.25, 0.35, 0.45, 0.55, 0.65)
     pcr_part: float = 1.0  # of the paper's 24·10⁶ iterations
     timed_part: float = 0.1  # of the same, from which their time is extrapolated
@@ -50,7 +52,9 @@ QUICK = Effort(
     name="quick",
     tecator_runs=2,
     model_draws=2 * MILLION,
-    wmse_runs=3,
+    wmse_runs=20,
+    wmse_few_runs=3,
+    variant_runs=10,
     wmse_taus=(0.25, 0.45),
     pcr_part=1 / 20,
 )
@@ -104,6 +108,17 @@ class Study:
         if key not in self.done:
             self.done[key] = compute()
         return self.done[key]
+
+    def kept_run(self, name: str, compute: Callable[[], wv.Posterior]) -> wv.Posterior:
+        """A long run. It is saved when it ends and read the next time, so that a study that was interrupted goes on where it was."""
+        path = self.out / "runs" / self.effort.name / f"{name}.npz"
+        if path.exists():
+            self.say(f"{name}: read from an earlier study")
+            return wv.Posterior.load(path)
+        posterior = compute()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        posterior.save(path)
+        return posterior
 
     def problem(self, name: str) -> wv.Problem:
         """One of the benchmarks' problems."""

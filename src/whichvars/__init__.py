@@ -16,6 +16,7 @@ _HOME = {
     "data.categories": ["Categories"],
     "data.imputing": ["impute", "Imputations"],
     "posterior.pooling": ["pool", "PooledPosterior"],
+    "problem.summary_statistics": ["from_summary", "check_summary"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
@@ -28,13 +29,14 @@ _HOME = {
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
+    "sampling.sampling_many": ["sample_many"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness", "plot_region", "plot_manhattan",
         "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
@@ -77,11 +79,13 @@ if TYPE_CHECKING:
         plot_inclusion,
         plot_jointness,
         plot_ladder,
+        plot_manhattan,
         plot_model_size,
         plot_models,
         plot_pit,
         plot_predictive_check,
         plot_priors,
+        plot_region,
         plot_roc,
         plot_samplers,
         plot_trace,
@@ -112,6 +116,7 @@ if TYPE_CHECKING:
         ZellnerSiow,
     )
     from whichvars.problem.problem import Problem
+    from whichvars.problem.summary_statistics import check_summary, from_summary
     from whichvars.samplers.add_delete_swap import AddDeleteSwap
     from whichvars.samplers.asi import ASI
     from whichvars.samplers.hybrid import Hybrid
@@ -128,6 +133,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor
     from whichvars.sampling.sample import sample
+    from whichvars.sampling.sampling_many import sample_many
 
 
 def __getattr__(name: str) -> Any:

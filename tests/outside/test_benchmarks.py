@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 import whichvars as wv
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -417,8 +418,67 @@ def test_tall_data_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.means["x39"] == pytest.approx(1e6, abs=1)
 
 
+def test_candidates_for_the_default_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    crime = wv.datasets.load_uscrime()
+    few = crime._replace(X=crime.X.iloc[:, :5])
+    monkeypatch.setattr(default_prior, "real_data", lambda: {"crime": few})
+    monkeypatch.setattr(default_prior, "SETTINGS", [(60, 8, 0), (60, 8, 2)])
+    result = common.plain(default_prior.measure(200, 2, 1, lambda line: None))
+    scores = result["real"]["crime"]
+    assert scores["IndependentNormal(1)"]["difference"] == 0
+    for slab, score in scores.items():
+        assert score["mean"] == pytest.approx(scores["IndependentNormal(1)"]["mean"] + score["difference"]), (
+            slab
+        )
+    predictions, false, true, brier = default_prior.tables(result)
+    assert [len(t.rows) for t in (predictions, false, true, brier)] == [
+        len(default_prior.CANDIDATES),
+        2,
+        1,
+        2,
+    ]
+    assert all(len(row) == len(t.columns) for t in (predictions, false, true, brier) for row in t.rows)
+    assert all(0 <= float(share) <= 1 for share in true.rows[0][3:])
+
+
+def test_simulated_effects_have_the_t_values_they_should() -> None:
+    X, y, real = default_prior.simulate(20_000, 5, 2, np.random.default_rng(1))
+    slopes, *_ = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)
+    t = slopes / np.sqrt(np.diag(np.linalg.inv((X - X.mean(axis=0)).T @ (X - X.mean(axis=0)))))
+    assert (np.abs(t[real]) > default_prior.SMALLEST - 3).all()
+    assert (np.abs(t[real]) < default_prior.LARGEST + 3).all()
+    assert (np.abs(t[~real]) < 4.5).all()
+
+
 def test_tall_ratios_are_ours_over_reading_alone() -> None:
     def runs(*seconds: float) -> dict[str, Any]:
         return {"runs": [{"seconds": s} for s in seconds]}
 
     assert tall.ratio(runs(2, 3, 8), runs(1, 1, 2), "seconds") == "3.00 (2.00 – 4.00)"
+
+
+def test_credible_sets_are_those_of_the_data_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credible_sets, "EFFECTS", (2,))
+    monkeypatch.setattr(credible_sets, "SHARE", 0.1)
+    people = np.arange(40)[:, None] * np.ones(500)
+    new = credible_sets.mosaics(people, 30, np.random.default_rng(0))
+    changes = (np.diff(new, axis=1) != 0).mean()
+    assert 0.5 / credible_sets.SEGMENT < changes < 2 / credible_sets.SEGMENT
+    data = credible_sets.simulate(2, 300, 200, 0)
+    assert data.X.shape[1] == len(data.panel)
+    fits = [stats.linregress(data.X[:, j], data.y) for j in data.causal]
+    assert credible_sets.scores(data.X, data.y)[data.causal] == pytest.approx(
+        [f.slope / f.stderr for f in fits]
+    )
+    monkeypatch.setattr(credible_sets, "METHODS", ("whichvars", "whichvars, summary"))
+    rows = list(credible_sets.study(2, 300, 200, 3.0, credible_sets.METHODS))
+    assert [(row["data"], row["method"]) for row in rows] == [
+        (d, m) for d in (0, 1) for m in credible_sets.METHODS
+    ]
+    assert sum(row["sets"] for row in rows) >= 2
+    assert all(row["covering"] <= row["sets"] and row["found"] <= 2 for row in rows)
+    (table,) = credible_sets.tables({"rows": rows, "n": 300, "data_sets": 2, "panel": 200})
+    assert [row[:2] for row in table.rows] == [["2", m] for m in credible_sets.METHODS]
+    ours = [row for row in rows if row["method"] == "whichvars"]
+    power = sum(row["found"] for row in ours) / 4
+    assert table.rows[0][4].startswith(f"{power:.3f}")

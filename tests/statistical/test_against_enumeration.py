@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from statistical.samplers_under_test import IN_TURN, KINDS, SAMPLERS
-from support.cases import PRIORS, SLABS, Case, problem, truth
+from support.cases import OTHER_SLABS, PRIORS, SLABS, Case, problem, truth
 from support.once import once
 from support.scores import Scores, scores
 from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
@@ -46,6 +46,43 @@ HEREDITY = [
     Case("heredity", "g", "beta-binomial", "full"),
     Case("heredity-groups", "hyper-g", "per-variable"),
     Case("heredity-groups", "bic", "beta-binomial"),
+]
+# of the slabs that are not tried with everything else: these in ``make test-slow``, and in ``make test`` two for each sampler in turn
+OTHERS = [
+    Case("plain", "unknown-g", "fixed"),
+    Case("duplicate", "unknown-g", "per-variable"),
+    Case("weights", "unknown-g", "beta-binomial"),
+    Case("groups", "unknown-g", "max-size"),
+    Case("growing", "unknown-g", "per-variable", "full"),
+    Case("wide", "unknown-g", "fixed"),
+    Case("columns", "unknown-g", "beta-binomial-max-size"),
+    Case("known-variance", "unknown-g", "beta-binomial"),
+    Case("unscaled", "unknown-g", "per-variable"),
+    Case("heredity", "unknown-g", "beta-binomial"),
+    Case("plain", "robust", "fixed"),
+    Case("always", "robust", "per-variable"),
+    Case("groups", "intrinsic", "beta-binomial"),
+    Case("duplicate", "intrinsic", "fixed"),
+    Case("weights", "beta-prime", "max-size"),
+    Case("inverse-gamma", "cch", "beta-binomial-max-size"),
+    Case("columns", "cch", "fixed"),
+    Case("heredity", "jzs", "per-variable"),
+    Case("plain", "jzs", "beta-binomial"),
+]
+OTHERS_STRONG = [
+    Case("strong-stand-ins-3", "unknown-g", "per-variable"),
+    Case("strong-stand-ins-7", "unknown-g", "fixed", "null"),
+    Case("strong-plain-5", "unknown-g", "beta-binomial"),
+    Case("strong-groups-5", "unknown-g", "fixed"),
+    Case("strong-duplicate-7", "unknown-g", "per-variable", "null"),
+    Case("strong-heredity-5", "unknown-g", "beta-binomial"),
+    Case("strong-columns-3", "unknown-g", "fixed", "full"),
+    Case("strong-mapped-3", "unknown-g", "beta-binomial"),
+    Case("strong-stand-ins-7", "robust", "fixed"),
+    Case("strong-groups-5", "intrinsic", "per-variable", "null"),
+    Case("strong-plain-3", "beta-prime", "beta-binomial"),
+    Case("strong-heredity-5", "cch", "fixed"),
+    Case("strong-stand-ins-3", "jzs", "per-variable"),
 ]
 EVERYTHING = [Case("plain", slab, prior) for slab in SLABS for prior in PRIORS] + HARD + HEREDITY
 # every slab once, the priors in turn; every other hard case
@@ -149,7 +186,17 @@ def quick_cases_of(sampler: str) -> list[Case]:
     return [c for c in cases_of(sampler) if c in CASES[SAMPLERS[sampler].quick]]
 
 
+def others_of(sampler: str, length: str) -> list[Case]:
+    """Cases of the other slabs: in ``make test``, one of strong evidence and one besides."""
+    if length == "long":
+        return OTHERS + OTHERS_STRONG
+    i = list(SAMPLERS).index(sampler)
+    return [OTHERS[i % len(OTHERS)], OTHERS_STRONG[i % len(OTHERS_STRONG)]]
+
+
 def test_no_slab_and_no_prior_is_left_out() -> None:
+    assert {c.slab for c in OTHERS} == {c.slab for c in OTHERS_STRONG} == set(OTHER_SLABS)
+    assert {c for s in SAMPLERS for c in others_of(s, "quick")} == set(OTHERS + OTHERS_STRONG)
     for name in SAMPLERS:
         for cases in (cases_of(name), quick_cases_of(name)) if name not in IN_TURN else (cases_of(name),):
             assert {c.slab for c in cases} == set(SLABS), name
@@ -228,6 +275,21 @@ def test_within_monte_carlo_error(sampler: str, case: Case, length: str, result:
 def test_strong_evidence_within_monte_carlo_error(
     sampler: str, case: Case, length: str, result: Result
 ) -> None:
+    check(result(sampler, case, length))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "case", "length"),
+    [
+        *(pytest.param(s, c, "quick", id=f"{s}-{c.id}") for s in SAMPLERS for c in others_of(s, "quick")),
+        *(
+            pytest.param(s, c, "long", id=f"{s}-{c.id}-long", marks=pytest.mark.slow)
+            for s in SAMPLERS
+            for c in others_of(s, "long")
+        ),
+    ],
+)
+def test_other_slabs_within_monte_carlo_error(sampler: str, case: Case, length: str, result: Result) -> None:
     check(result(sampler, case, length))
 
 

@@ -23,10 +23,11 @@ SLABS = {
     "hyper-g/n": (wv.HyperGN(), "laplace"),
     "Zellner-Siow": (wv.ZellnerSiow(), "second-order"),
     "CCH": (wv.CCH(1, 40, 2), "auto"),
+    "independent, g unknown": (wv.IndependentNormal("estimate"), "auto"),
     "g-prior of BAS": (wv.GPrior(40.0), "bas"),
     "local empirical Bayes of BAS": (wv.LocalEmpiricalBayes(), "bas"),
 }
-MIXTURES = ("hyper-g", "hyper-g/n", "Zellner-Siow", "CCH")
+MIXTURES = ("hyper-g", "hyper-g/n", "Zellner-Siow", "CCH", "independent, g unknown")
 SAMPLERS = {
     "add, delete, swap": wv.AddDeleteSwap(),
     "Lamnisos": wv.Lamnisos(),

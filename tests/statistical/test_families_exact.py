@@ -172,3 +172,25 @@ def test_overdispersed_counts_need_the_negative_binomial():
     )
     assert poisson.max() > 0.99
     assert negative.max() < 0.6
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_unknown_g_is_averaged_over(name):
+    """The integral leaves out values of g whose terms are below e^−10 of the largest."""
+    X, y = oracle.simulate(name, 60, 5, 8, effect=0.7)
+    family = wv.NegativeBinomial(R) if name == "negative-binomial" else name
+    slab = wv.IndependentNormal("estimate")
+    problem = wv.Problem(X, y, family=family, slab=slab, evidence="laplace")
+    g, terms = 10 / 60, []
+    while len(terms) < 8 or g <= 100 * np.sqrt(2):
+        data = oracle.Data(name, X, y, ("independent", g), r=R, evidence="laplace")
+        models, marginal, *_ = oracle.enumerate_all(data, log_beta_binomial(5))
+        terms.append((np.sqrt(g) / (1 + g), marginal))
+        g *= 2
+    weights = np.array([weight for weight, _ in terms])
+    values = special.logsumexp(np.array([m for _, m in terms]), b=(weights / weights.sum())[:, None], axis=0)
+    for model, value in zip(models, values):
+        assert problem.log_marginal(model) == pytest.approx(value, abs=5e-4), model
+    assert values.max() > 1
+    with pytest.raises(wv.WhichvarsError, match="dispersion"):
+        wv.Problem(X, np.abs(np.round(X[:, 0])), family="negative-binomial", slab=slab)

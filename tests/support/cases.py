@@ -25,6 +25,17 @@ SLABS: dict[str, tuple[Any, OracleSlab]] = {
     "eb-local": (wv.LocalEmpiricalBayes(), OracleSlab("eb-local")),
     "bic": (wv.BIC(), OracleSlab("bic")),
 }
+# Slabs of which not every combination with other settings is tried. For the first, models are evaluated one by one; the others are tables like
+# those of hyper-g
+OTHER_SLABS: dict[str, tuple[Any, OracleSlab]] = {
+    "unknown-g": (wv.IndependentNormal("estimate"), OracleSlab("unknown-g")),
+    "robust": (wv.Robust(), OracleSlab("robust")),
+    "intrinsic": (wv.Intrinsic(), OracleSlab("intrinsic")),
+    "beta-prime": (wv.BetaPrime(), OracleSlab("beta-prime")),
+    "cch": (wv.CCH(1.5, 12.0, 2.0), OracleSlab("cch", cch=(1.5, 12.0, 2.0))),
+    "jzs": (wv.ZellnerSiow(r=0.4), OracleSlab("zellner-siow", r=0.4)),
+}
+ALL_SLABS = SLABS | OTHER_SLABS
 
 
 def _several(p: int) -> list[float]:
@@ -254,7 +265,7 @@ def problem(case: Case) -> wv.Problem:
         return wv.Problem(
             X,
             y,
-            slab=SLABS[case.slab][0],
+            slab=ALL_SLABS[case.slab][0],
             model_prior=model_prior,
             max_size=max_size,
             noise=_noise(d),
@@ -280,7 +291,7 @@ def truth(case: Case, temper: float = 1.0) -> OraclePosterior:
     return enumerate_posterior(
         d.X,
         d.y,
-        SLABS[case.slab][1],
+        ALL_SLABS[case.slab][1],
         prior,
         groups=d.groups,
         Z=d.Z,

@@ -27,7 +27,7 @@ import scipy.special
 import scipy.stats
 
 KINDS = (
-    "independent", "g", "hyper-g", "hyper-g/n", "zellner-siow", "cch", "beta-prime", "robust", "intrinsic", "eb-local", "bic",
+    "independent", "unknown-g", "g", "hyper-g", "hyper-g/n", "zellner-siow", "cch", "beta-prime", "robust", "intrinsic", "eb-local", "bic",
 )  # fmt: skip
 MIXTURES = ("hyper-g", "hyper-g/n", "zellner-siow")
 RANK_TOLERANCE = 1e-10
@@ -106,6 +106,9 @@ class _Data:
         centred = X - mean
         constant = np.abs(centred).max(axis=0) <= 1e-12 * np.abs(X).max(axis=0)
         centred[:, constant] = 0.0
+        self.mean_variance = 1.0
+        if scale == "none":
+            self.mean_variance = float(np.mean(w @ centred**2 / (w.sum() * (self.n - 1) / self.n)))
         if scale == "unit":
             sd = np.sqrt(w @ centred**2 / (w.sum() * (self.n - 1) / self.n))
             sd[constant] = 1.0
@@ -331,6 +334,16 @@ def _log_eb_local(k: int, c: float, r: float, exponent: float) -> float:
     return float(-k / 2 * u - exponent * (np.log(c + r * np.exp(-u)) - np.log(c + r)))
 
 
+def values_of_unknown_g(data: _Data) -> list[tuple[float, float]]:
+    """The values that the unknown g of the independent slab can have, and the logs of their probabilities: doubled from 10/n to no more than
+    100·√2, but eight at least, in units of the mean variance of the columns; the half-Cauchy density of √g in log g."""
+    g = [10.0 / data.n]
+    while len(g) < 8 or 2.0 * g[-1] <= 100.0 * np.sqrt(2.0):
+        g.append(2.0 * g[-1])
+    density = scipy.stats.halfcauchy.pdf(np.sqrt(g)) * np.sqrt(g) / 2
+    return list(zip(np.array(g) / data.mean_variance, np.log(density / density.sum())))
+
+
 def _log_marginal(
     data: _Data,
     variables: Sequence[int],
@@ -338,6 +351,12 @@ def _log_marginal(
     inverse_gamma: tuple[float, float] | None,
     known_variance: float | None = None,
 ) -> float:
+    if slab.kind == "unknown-g":
+        terms = [
+            w + _log_marginal(data, variables, OracleSlab("independent", g=g), inverse_gamma, known_variance)
+            for g, w in values_of_unknown_g(data)
+        ]
+        return float(scipy.special.logsumexp(terms))
     if known_variance is not None:
         if len(variables) == 0:
             return 0.0

@@ -41,9 +41,9 @@ def undecided(slab: str, n: int, fit: float, columns: int) -> tuple[float, float
     if slab == "g":
         g = 20.0
         shrink = g / (1 + fit) / (1 + g / (1 + fit))
-    penalty = {"independent": 0.5 * math.log(2.0 * n), "bic": 0.5 * math.log(n)}.get(
-        slab, 0.5 * math.log1p(g)
-    )
+    penalty = {
+        "independent": 0.5 * math.log(2.0 * n), "unknown-g": 0.5 * math.log(6.0 * n), "bic": 0.5 * math.log(n),
+    }.get(slab, 0.5 * math.log1p(g))  # fmt: skip
     return math.sqrt(2 * penalty / shrink), shrink
 
 

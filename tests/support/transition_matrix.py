@@ -24,10 +24,11 @@ from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi, parni
 from whichvars.samplers import contract as run_module
+from whichvars.samplers.surrogates import problem_for
 
 
 def transition_matrix(tested: UnderTest, case: Case, temperature: float) -> list[list[float] | None]:
-    return matrix_of(tested, problem(case), temperature)
+    return matrix_of(tested, problem_for(problem(case), tested.one_step), temperature)
 
 
 def matrix_of(tested: UnderTest, target: Problem, temperature: float) -> list[list[float] | None]:

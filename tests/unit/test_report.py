@@ -16,7 +16,7 @@ import pytest
 
 import whichvars as wv
 from whichvars import report
-from whichvars.report import figures, table, words
+from whichvars.report import chart, figures, table, words
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
 NASTY = ["<script>alert(1)</script>", "</script><b>", "\"'&amp;", "$a$ $b$", "名前", "a\nb", "x" * 200]
@@ -163,8 +163,9 @@ def test_a_page_never_gives_two_verdicts(sampled):
     doubtful = report.render(dataclasses.replace(sampled, mcse=np.full(7, 0.2)))
     assert '<div class="verdict doubtful">' in doubtful
     assert '<p class="answer doubtful">Do not trust these numbers yet' in doubtful
-    box = re.search(r'<div class="verdict doubtful">\s*<p>\s*(.*?)</p>', doubtful, re.DOTALL)[1]
-    assert box.startswith("<strong>Do not trust these numbers yet</strong>: inclusion probabilities are not")
+    box = re.search(r'<div class="verdict doubtful">(.*?)</div>', doubtful, re.DOTALL)[1]
+    assert "<strong>Do not trust these numbers yet.</strong>" in box
+    assert '<li class="fault">Inclusion probabilities are not' in box
     assert box.count(words.NOT_YET) == 1
     assert CERTAIN.search(sound)
     assert not CERTAIN.search(doubtful)
@@ -364,7 +365,7 @@ def test_the_page_needs_nothing_else(page):
 def test_pictures_have_alternatives_and_tables_have_headers(page):
     found = Page(page)
     pictures = found.all("img")
-    assert len(pictures) == 11
+    assert len(pictures) == 10
     assert all(len(attrs["alt"]) > 20 for attrs in pictures)
     assert all("scope" in attrs for attrs in found.all("th"))
     identities = [attrs["id"] for _, attrs in found.elements if "id" in attrs]
@@ -472,3 +473,86 @@ def test_without_its_packages_the_message_names_the_extra(exact, tmp_path, monke
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(wv.MissingPackageError, match=rf"{package}.*whichvars\[report\]"):
         exact.report(tmp_path / "report.html")
+
+
+def test_marks_of_the_chart_are_the_variables(sampled):
+    (only,) = chart.charts(sampled)
+    order = np.argsort(-sampled.pip, kind="stable")
+    assert only.kind == "rows"
+    assert [mark.row for mark in only.marks] == list(range(len(order)))
+    np.testing.assert_allclose([mark.x for mark in only.marks], 100 * sampled.pip[order], atol=1e-3)
+    low = np.clip(sampled.pip - 2 * sampled.mcse, 0, 1)[order]
+    np.testing.assert_allclose([mark.low for mark in only.marks], 100 * low, atol=1e-3)
+    assert only.marks[0].label.startswith(f"{sampled.problem.names[order[0]]}: ")
+
+
+def test_many_variables_have_a_skyline_without_the_improbable_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 80))
+    problem = wv.Problem(X, X[:, 11] + 0.3 * rng.normal(size=40), model_prior=wv.FixedInclusion(size=1))
+    posterior = wv.sample(problem, draws=4000, seed=0, progress=False)
+    posterior = dataclasses.replace(posterior, pip=np.where(np.arange(80) < 70, posterior.pip, 0.0005))
+    skyline, rows = chart.charts(posterior)
+    assert skyline.kind == "skyline"
+    assert len(rows.marks) == chart.TOP_ROWS
+    assert len(skyline.marks) == int((posterior.pip >= chart.LEAST).sum())
+    places = [mark.x for mark in skyline.marks]
+    assert places == sorted(places)
+    best = min(skyline.marks, key=lambda mark: mark.row)
+    assert best.label.startswith("x11: ")
+    assert best.x == pytest.approx(100 * 11.5 / 80)
+    assert best.y == pytest.approx(100 * (1 - posterior.pip[11]), abs=1e-3)
+
+
+def test_stand_ins_are_named_under_the_pointer(exact, monkeypatch):
+    names = exact.problem.names[:2]
+    monkeypatch.setattr(words, "stand_ins", lambda posterior: [(names, 0.99, 0.0)])
+    (only,) = chart.charts(exact)
+    by_name = {mark.label.split(":")[0]: mark.others for mark in only.marks}
+    assert by_name[names[0]] == names[1]
+    assert by_name[exact.problem.names[2]] == ""
+    assert f'data-others="{names[1]}"' in report.render(exact)
+
+
+def test_the_summary_interprets_nothing_that_cannot_be_trusted(sampled, tmp_path):
+    sound = sampled.report(tmp_path / "brief.html", brief=True).read_text()
+    assert "One standard deviation more of a variable" in sound
+    assert "<script" not in sound
+    doubtful = report.render_brief(dataclasses.replace(sampled, mcse=np.full(7, 0.2)))
+    assert "One standard deviation more of a variable" not in doubtful
+    assert "What to do first" in doubtful
+    assert not CERTAIN.search(doubtful)
+
+
+def test_effects_in_words_are_those_of_the_coefficients(exact):
+    sentences = words.effects_in_words(exact)
+    j = int(np.argmax(exact.pip))
+    name = exact.problem.names[j]
+    change = float(exact.coefficients()["mean_included"][name] * exact.problem.column_spread[j])
+    spread = float(np.std(wv.datasets.load_uscrime().X[name], ddof=0))
+    assert exact.problem.column_spread[j] == pytest.approx(spread, rel=0.02)
+    direction = "larger" if change > 0 else "smaller"
+    assert (
+        sentences[0]
+        == f"{name}: {exact.problem.column_spread[j]:.3g} more goes with a response {abs(change):.3g} {direction}."
+    )
+
+
+def test_credible_sets_have_a_table_if_some_have_several_members() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    X[:, 1] = X[:, 0] + 0.02 * rng.normal(size=300)
+    y = 0.3 * X[:, 0] + 0.17 * X[:, 4] + rng.normal(size=300)
+    slab, prior = wv.IndependentNormal(0.05), wv.FixedInclusion(0.05)
+    posterior = wv.exact(wv.Problem(X, y, slab=slab, model_prior=prior))
+    sets = posterior.credible_sets()
+    assert sets["size"].max() == 2
+    assert not sets["reached"].all()
+    page = report.render(posterior)
+    section = page[page.index('id="sets"') : page.index('id="models"')]
+    lead = sets[sets["size"] == 2].iloc[0]
+    assert f"{lead['variables'][0]} ({lead['pips'][0]:.3f}) and {lead['variables'][1]}" in section
+    assert f"{sets.loc[~sets['reached'], 'probability'].iloc[0]:.3f}*" in section
+    assert "* marks those that do not reach it" in section
+    alone = wv.exact(wv.Problem(X[:, 1:], y, slab=slab, model_prior=prior))
+    assert 'id="sets"' not in report.render(alone)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.averaging import Averaging, new_averaging
 from whichvars._kernels.inverse import BEHIND, STATE, Inverse, copy_inverse, follow, new_inverse
 from whichvars._kernels.jit import by_reference, inlined, routine
 from whichvars._kernels.linalg import adopt
@@ -100,6 +101,7 @@ class Chain(NamedTuple):
     deleted: np.ndarray  # (capacity,) int64
     gram_cache: GramCache
     inverse: Inverse
+    averaging: Averaging
 
 
 def new_chain(target: Target, capacity: int, cache_bytes: int = 64 << 20) -> Chain:
@@ -116,11 +118,11 @@ def new_chain(target: Target, capacity: int, cache_bytes: int = 64 << 20) -> Cha
         position=np.full(p, -1, np.int32),
         added=np.zeros(p, np.int32),
         gram_cache=new_gram_cache(target.design, cache_bytes),
-        **_capacity_arrays(capacity),
+        **_capacity_arrays(capacity, len(target.slab.grid)),
     )
 
 
-def _capacity_arrays(capacity: int) -> dict[str, Any]:
+def _capacity_arrays(capacity: int, values_of_g: int) -> dict[str, Any]:
     integers = ("order", "column", "slot", "tail_column", "tail_slot", "deleted")
     vectors = ("head_inverse", "head_solved", "tail_inverse", "tail_solved", "work")
     matrices = ("products", "head", "tail")
@@ -129,6 +131,7 @@ def _capacity_arrays(capacity: int) -> dict[str, Any]:
         **{name: np.zeros(capacity) for name in vectors},
         **{name: np.zeros((capacity, capacity)) for name in matrices},
         "inverse": new_inverse(capacity),
+        "averaging": new_averaging(capacity, values_of_g),
         "row": np.zeros(capacity + 1, np.int64),
         "filled": np.zeros(capacity, np.bool_),
         "free": np.arange(capacity - 1, -1, -1),
@@ -138,9 +141,9 @@ def _capacity_arrays(capacity: int) -> dict[str, Any]:
 def grow(chain: Chain, capacity: int) -> Chain:
     """The same chain with room for `capacity` columns; a waiting proposal waits on."""
     old = len(chain.slot)
-    larger = _capacity_arrays(capacity)
+    larger = _capacity_arrays(capacity, len(chain.averaging.logs))
     for name, array in larger.items():
-        if name == "free":
+        if name in ("free", "averaging"):
             continue
         if name == "inverse":
             copy_inverse(chain.inverse, array)

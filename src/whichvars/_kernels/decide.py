@@ -26,7 +26,8 @@ itself, which takes a fit. With q̃ the kernel of the first stage, which is reve
 
 is symmetric in γ and γ', so that π is invariant however good or bad the surrogate is (Christen & Fox 2005). The ratio that is
 returned is then the product of both acceptance probabilities, or of the first one alone if that was a rejection. Flips of processes
-in continuous time are thinned in the same way (``scan/thinning.py``).
+in continuous time are thinned in the same way (``scan/thinning.py``). Where m is an average over g (``averaging.py``), which costs little,
+there is a surrogate for scans, and proposals have one stage with m itself.
 """
 
 import math
@@ -45,7 +46,7 @@ from whichvars._kernels.chain import (
     accept,
 )
 from whichvars._kernels.count.tally import count_changes, count_time_in_model
-from whichvars._kernels.evaluate import evaluate, second_stage
+from whichvars._kernels.evaluate import evaluate, evaluate_fully, has_second_stage, second_stage
 from whichvars._kernels.jit import inlined, kernel
 
 # Verdicts are returned and not kept in the chain: one more store to its arrays takes 6 % of the fastest sampler's time.
@@ -70,14 +71,14 @@ def judge(target, chain, memo, rng, always_draw):
     if ints[ADDED] + ints[DELETED] == 0:
         return REJECTED, log_ratio
     if ints[PENDING] != PASSED:
-        log_ratio += evaluate(target, chain, memo)
+        log_ratio += evaluate_fully(target, chain, memo)
         ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
         if ints[NEEDED] != 0:
             return WAITING, log_ratio
         acceptance = acceptance_of(log_ratio)
         if not ((log_ratio >= 0.0 and not always_draw) or rng.random() < acceptance):
             return REJECTED, log_ratio
-    if target.slab.surrogate:
+    if has_second_stage(target):
         return _judge_again(target, chain, memo, rng, log_ratio)
     return ACCEPTED, log_ratio
 

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
+from whichvars._kernels.averaging import average_over_g
 from whichvars._kernels.chain import (
     A_FIT,
     ADDED,
     AVAILABLE,
+    BREAKDOWNS,
     COLUMNS,
     DELETED,
     EVALUATIONS,
@@ -276,6 +278,40 @@ def _log_marginal_by_inverse(target, chain):
     return log_marginal(slab, n - leaving + entering, explained, sum_half_log_g, half_log_determinant)
 
 
+@routine
+def _average_proposal(target, chain):
+    """Log marginal likelihood of the proposal, averaged over g."""
+    design, averaging = target.design, chain.averaging
+    offsets, column, gram = design.offsets, averaging.column, averaging.gram
+    chain.ints[EVALUATIONS] += 1
+    n = 0
+    for q in range(chain.ints[SIZE]):
+        stays = True
+        for i in range(chain.ints[DELETED]):
+            stays = stays and chain.deleted[i] != chain.order[q]
+        if stays:
+            for row in range(chain.row[q], chain.row[q + 1]):
+                if not chain.filled[chain.slot[row]]:
+                    fill_products(target, chain, row)
+                # where the earlier ones of those that stay stand in the chain is kept in `work`
+                for r in range(n):
+                    gram[n, r] = chain.products[chain.slot[row], int(averaging.work[r])]
+                averaging.work[n] = chain.slot[row]
+                column[n] = chain.column[row]
+                n += 1
+    for i in range(chain.ints[ADDED]):
+        j = chain.added[i]
+        for c in range(offsets[j], offsets[j + 1]):
+            for r in range(n):
+                gram[n, r] = product(design, chain.gram_cache, c, column[r])
+            column[n] = c
+            n += 1
+    value = average_over_g(target, averaging, n)
+    if value == -np.inf:
+        chain.ints[BREAKDOWNS] += 1
+    return value
+
+
 @inlined
 def evaluate(target, chain, memo):
     """Log ratio of the tempered targets of the proposed and the current model; −inf where the proposal has no
@@ -309,6 +345,8 @@ def evaluate(target, chain, memo):
     if math.isnan(value):
         if target.slab.code != BY_FIT:
             value = _find_log_marginal(target, chain)
+        elif is_averaged(target):
+            value = _average_proposal(target, chain)
         elif chain.keys[2] == key:
             value = floats[FITTED]
         else:
@@ -329,15 +367,18 @@ def evaluate(target, chain, memo):
 
 
 @kernel
-def fitted_value(chain, memo):
-    """log m(γ') of the proposal; where the memo does not know it and it was not fitted last, NEEDED is A_FIT."""
+def fitted_value(target, chain, memo):
+    """log m(γ') of the proposal; where the memo does not know it and only a fit can tell, which was not made last, NEEDED is A_FIT."""
     key = chain.keys[1]
     value = recall(memo, key)
     if math.isnan(value):
-        if chain.keys[2] != key:
+        if is_averaged(target):
+            value = _average_proposal(target, chain)
+        elif chain.keys[2] != key:
             chain.ints[NEEDED] = A_FIT
             return -np.inf
-        value = chain.floats[FITTED]
+        else:
+            value = chain.floats[FITTED]
         remember(memo, key, value)
     return value
 
@@ -349,12 +390,34 @@ def second_stage(target, chain, memo):
     ``evaluate`` comes first. Where the memo does not know m(γ'), NEEDED is A_FIT and the answer means nothing, as there.
     """
     floats = chain.floats
-    value = fitted_value(chain, memo)
+    value = fitted_value(target, chain, memo)
     floats[NEW_LOG_MARGINAL] = value
     if value == -np.inf:
         return -np.inf
     ratio = (value - floats[NEW_SURROGATE]) - (floats[LOG_MARGINAL] - floats[SURROGATE])
     return floats[INVERSE_TEMPERATURE] * ratio
+
+
+@inlined
+def evaluate_fully(target, chain, memo):
+    """``evaluate``; where marginal likelihoods are averages over g, the ratio of the targets themselves even if there is a surrogate. Averages
+    cost little, and a second stage can hold a chain for long at a model that the surrogate underrates."""
+    ratio = evaluate(target, chain, memo)
+    if is_averaged(target) and target.slab.surrogate and ratio > -np.inf:
+        ratio += second_stage(target, chain, memo)
+    return ratio
+
+
+@inlined
+def is_averaged(target):
+    """Whether marginal likelihoods are averages over g."""
+    return target.slab.grid.shape[0] > 0
+
+
+@inlined
+def has_second_stage(target):
+    """Whether proposals that the surrogate accepts are fitted and judged again."""
+    return target.slab.surrogate and not is_averaged(target)
 
 
 @entry

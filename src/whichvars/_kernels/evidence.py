@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.jit import kernel
+from whichvars._kernels.jit import inlined, kernel
 
 # Slab codes. INDEPENDENT needs the determinant of its factor; all others are functions of (R², k, ν).
 INDEPENDENT = 0
@@ -31,7 +31,8 @@ G_PRIOR = 1
 EMPIRICAL_BAYES = 2
 BIC = 3
 MIXTURE = 4
-# The response is not Gaussian: a model is worth what a fit of it says, which kernels ask Python for (evaluate.py). There is no formula
+# There is no formula. A model is worth what a fit of it says, which kernels ask Python for (evaluate.py), if the response is not Gaussian;
+# or an average over g (averaging.py)
 BY_FIT = 5
 
 # of S/S₀: below it S is rounding error. Held there, counted and reported
@@ -76,7 +77,7 @@ def fits_perfectly(slab, explained):
 def log_marginal_at(slab, columns, residual, sum_half_log_g, log_determinant):
     """``log_marginal`` where S/S₀ in (0, 1] is known already."""
     if slab.code == INDEPENDENT:
-        return -sum_half_log_g - log_determinant + log_fit(slab, residual)
+        return _independent(slab, residual, sum_half_log_g, log_determinant)
     if columns == 0:
         return 0.0
     nu = slab.nu
@@ -95,6 +96,17 @@ def log_marginal_at(slab, columns, residual, sum_half_log_g, log_determinant):
     if slab.code == BY_FIT:
         return np.nan
     return mixture_log_bayes_factor(slab.table, columns, -math.log(residual))
+
+
+@kernel
+def log_marginal_of_independent(slab, explained, sum_half_log_g, log_determinant):
+    """``log_marginal`` of the independent slab, whatever the slab's code."""
+    return _independent(slab, unexplained(slab, explained), sum_half_log_g, log_determinant)
+
+
+@inlined
+def _independent(slab, residual, sum_half_log_g, log_determinant):
+    return -sum_half_log_g - log_determinant + log_fit(slab, residual)
 
 
 @kernel

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from whichvars._kernels.densities import third_and_fourth
-from whichvars._kernels.evidence import BIC, EMPIRICAL_BAYES, MIXTURE
+from whichvars._kernels.evidence import BIC, EMPIRICAL_BAYES, INDEPENDENT, MIXTURE
 from whichvars._kernels.importance import importance
 from whichvars._kernels.jit import entry, kernel, routine
 from whichvars._kernels.likelihood import (
@@ -253,6 +253,8 @@ def _trapezoid(likelihood, work, half_log_prior, sampling):
         set_outer(likelihood, work, likelihood.outer_start)
         _, how = find_mode(likelihood, work)
         step = STEP_OF_G
+        if likelihood.slab == INDEPENDENT:  # g has the values of the grid alone
+            step = likelihood.shrinkage[1, 0] - likelihood.shrinkage[0, 0]
     if how == LOST:
         ints[BROKEN] += 1
         return -np.inf
@@ -289,6 +291,7 @@ def _trapezoid(likelihood, work, half_log_prior, sampling):
     lowest = centre - left * step
     for _ in range(MOST_REFINEMENTS):
         enough = some > 0.0 and abs(math.log(total / (2.0 * some))) <= ROUGH
+        enough = enough or (likelihood.outer == SHRINKAGE and likelihood.slab == INDEPENDENT)
         if enough or ints[NODES] + intervals > MOST_NODES:
             break
         step *= 0.5

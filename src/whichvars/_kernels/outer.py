@@ -7,7 +7,8 @@ function, the derivatives of the log density of a row in τ are
 .. math:: \ell_\tau = r\,(\psi(y + r) - \psi(r) - \log(1 + \mu/r) + q) - y(1 - q), \qquad
           \ell_{\tau\tau} = \ell_\tau + r^2(\psi'(y + r) - \psi'(r)) + r q^2 + y (1 - q)^2 .
 
-**SHRINKAGE**: τ = log g of a mixture of g-priors, whose density is given on a grid.
+**SHRINKAGE**: τ = log g of a mixture of g-priors, whose density is given on a grid; or of the independent slab, which has the values of the
+grid alone.
 
 The integral is taken in family_evidence.py.
 """
@@ -140,7 +141,8 @@ def outer_inside(likelihood, value):
     if likelihood.outer == DISPERSION:
         return value >= LOWEST and value <= HIGHEST
     grid = likelihood.shrinkage
-    return value >= grid[0, 0] and value <= grid[grid.shape[0] - 1, 0]
+    rounding = 0.25 * (grid[1, 0] - grid[0, 0])
+    return value >= grid[0, 0] - rounding and value <= grid[grid.shape[0] - 1, 0] + rounding
 
 
 @kernel

@@ -43,8 +43,11 @@ class Slab(NamedTuple):
     max_columns: int
     table: np.ndarray  # (K + 1, 1 + intervals, 14): see _kernels/evidence.py; (1, 1, 2) where unused
     half_precision: float = 0.0  # yᵀy/(2σ²) where σ² is known
-    # True if all this is a Gaussian surrogate of a response that is not Gaussian. Models are then worth what fits of them say
+    # True if all this is a surrogate: models are worth what fits of them say, or an average over g
     surrogate: bool = False
+    # (values, 3), if g of the independent slab is unknown: each value as a factor of `ridge`, the log of its prior probability, and what it
+    # adds to ½ log g_j; or (0, 3)
+    grid: np.ndarray = np.zeros((0, 3))
 
 
 @by_reference

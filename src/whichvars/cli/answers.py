@@ -26,10 +26,17 @@ MIDDLE = 1e-9
 @click.option("--estimator", type=click.Choice(["BMA", "HPM", "MPM", "BPM"]), default="BMA", show_default=True,
               help="Average over models, or one model: most probable, median probability, best predictive.")  # fmt: skip
 @click.option("--interval", type=float, help="Probability of a predictive interval, such as 0.9.")
+@click.option("--covariates", type=RUN, help="File of the covariates of the new rows, if the run had one.")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file; the default is standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of CSV.")
 def predict(
-    run: Path, new: Path, estimator: str, interval: float | None, out: Path | None, as_json: bool
+    run: Path,
+    new: Path,
+    estimator: str,
+    interval: float | None,
+    covariates: Path | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Predict the response for the rows of the file NEW from a run directory.
 
@@ -39,32 +46,27 @@ def predict(
     """
     import pandas as pd
 
-    from whichvars.cli.responses import new_offset, predicted
+    from whichvars.cli.responses import predicted
     from whichvars.cli.runs import read_run, write_csv
-    from whichvars.data.encoding import Encoding
-    from whichvars.data.files import read_table
 
     saved = read_run(run)
-    table = read_table(new)
-    problem = saved.posterior.problem
-    encoding = problem.encoding or Encoding(list(problem.all_columns))  # if it was made by --stream
-    offset = new_offset(saved.settings, table)
-    settings: dict[str, Any] = {"interval": interval, "offset": offset}
+    settings: dict[str, Any] = {"interval": interval}
     if "missing" not in saved.settings:
-        X, settings["estimator"] = encoding.apply(table), estimator
+        X, settings["offset"] = _new_rows(saved, new, covariates)
+        settings["estimator"] = estimator
     elif estimator == "BMA":
-        X = table.frame  # whose missing values are drawn
+        X, settings["offset"] = _rows_with_gaps(saved, new)
     else:
         raise DataError("predictions from imputed data are averages over models; leave out --estimator")
     name, sentence = predicted(saved.posterior.problem)
     with notes(quiet=False):
         if saved.settings.get("transform") == "log":
             middle, *ends = on_original_scale(saved.posterior, X, settings)
-            frame = pd.DataFrame({"row": range(1, len(X) + 1), "median": middle})
+            frame = pd.DataFrame({"row": range(1, len(middle) + 1), "median": middle})
             sentence = "Predictions are medians on the original scale of the response."
         else:
             mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
-            frame = pd.DataFrame({"row": range(1, len(X) + 1), name: mean, "std": std})
+            frame = pd.DataFrame({"row": range(1, len(mean) + 1), name: mean, "std": std})
     if sentence:
         say(sentence)
     if ends:
@@ -85,6 +87,46 @@ def on_original_scale(posterior: Any, X: Any, settings: dict[str, Any]) -> list[
     found = posterior.predict(X, **settings | {"interval": MIDDLE})[1].mean(axis=1)
     ends = [] if settings["interval"] is None else [posterior.predict(X, **settings)[1]]
     return [np.exp(part) for part in (found, *ends)]
+
+
+def _rows_with_gaps(saved: "SavedRun", new: Path) -> tuple[Any, Any]:
+    """The columns of a new file, whose missing values are drawn, and their offset."""
+    from whichvars.cli.responses import new_offset
+    from whichvars.data.files import read_table
+
+    table = read_table(new)
+    return table.frame, new_offset(saved.settings, table)
+
+
+def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any]:
+    """X, or X and covariates, of new rows, and their offset."""
+    from whichvars.cli.genotypes import new_genotypes
+    from whichvars.cli.loading import new_covariates
+    from whichvars.cli.responses import new_offset
+    from whichvars.cli.runs import read_variants
+    from whichvars.data.encoding import Encoding
+    from whichvars.data.files import read_table
+
+    settings, variants = saved.settings, read_variants(saved.directory)
+    if variants is not None:
+        if any(settings.get(name) for name in ("offset", "exposure")):
+            raise DataError(
+                "the run had an offset, which a .bed file has none of; predict in Python, with posterior.predict"
+            )
+        X, rows, remarks = new_genotypes(new, variants.index.tolist(), variants)
+        offset, whose = None, f"people of {new.with_suffix('.fam').name}"
+        for remark in remarks:
+            say(f"Note: {remark}")
+    else:
+        table = read_table(new)
+        problem = saved.posterior.problem
+        encoding = problem.encoding or Encoding(list(problem.all_columns))  # if it was made by --stream
+        X, offset = encoding.apply(table), new_offset(settings, table)
+        rows, whose = table.frame, f"rows of {new.name}"
+        if settings.get("covariates"):  # once more, with identifiers as they are written
+            rows = read_table(new, text=settings["covariates"]["id"]).frame
+    covariates = new_covariates(settings, path, rows, whose)
+    return X if covariates is None else (X, covariates), offset
 
 
 @click.command()

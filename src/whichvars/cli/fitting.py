@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.loading import read_data
-from whichvars.cli.options import (
-    SAMPLERS,
-    SLABS,
-    make_sampler,
-)
-from whichvars.cli.responses import (
-    check_fit,
-    family_options,
-)
+from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
+from whichvars.cli.loading import Loaded, load_portions, load_table
+from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, parse_slab
+from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
     in_options,
@@ -65,8 +59,9 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
             ),
             click.option(
-                "--slab", default="independent", show_default=True, metavar="NAME[:VALUE]",
-                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric or independent:100.",
+                "--slab", metavar="NAME[:VALUE]",
+                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate. The default "
+                f"is independent:1, and {GENETIC} for genotypes.",
             ),
             click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2)."),
             click.option("--max-size", type=int, help="Largest number of variables in a model."),
@@ -90,6 +85,7 @@ dask_option = click.option(
 @click.command()
 @data_options
 @family_options
+@genotype_options
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
     help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise takes hybrid.",
@@ -114,7 +110,7 @@ def fit(**options: Any) -> None:
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
     few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
-    than memory, and may be a folder of files. The command writes a run directory with the summary, the best models, a report
+    than memory, and may be a folder of files. DATA may also be a PLINK .bed file of genotypes. The command writes a run directory with the summary, the best models, a report
     and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` continues from its last checkpoint, at most half a minute earlier.
@@ -162,6 +158,7 @@ def resume(
 @click.command(short_help="Enumerate all models: up to about 20 columns.")
 @data_options
 @family_options
+@genotype_options
 def exact(**options: Any) -> None:
     """Enumerate all models: up to about 20 columns (16 if the response is not gaussian), or more with --max-size."""
     _run(options, sampled=False)
@@ -176,6 +173,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint,
         remove_if_empty,
         write_unfinished,
+        write_variants,
     )
     from whichvars.sampling.checkpoint import Passing
 
@@ -191,10 +189,12 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             click.get_current_context().exit(NOT_ACCURATE)
         return
     with notes(quiet) as said:
-        remarks, problem, settings, rows = read_data(options)
+        remarks, problem, settings, loaded = _read(options)
+        variants, rows = loaded.variants, loaded.rows_to_check()
     for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
+    write_variants(out, variants)
     started = time.perf_counter()
     settings["notes"] = [*remarks, *said]
     try:
@@ -212,7 +212,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint(out)
         remove_if_empty(out)
         raise
-    if rows is not None and posterior.stopped != "interrupted":
+    if rows is not None and problem.family.name == "gaussian" and posterior.stopped != "interrupted":
         with notes(quiet):
             check_fit(posterior, rows, settings, quiet)
     target = options.get("target_mcse")
@@ -303,6 +303,48 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": make_sampler(options["sampler"]), **arguments}
 
 
+def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
+    """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
+    import whichvars as wv
+
+    size, beside = options["prior_size"], check_options(options)
+    if are_genotypes(options):
+        table = load_genotypes(options, beside)
+    else:
+        table = load_portions(options) if options["stream"] else load_table(options, beside)
+    problem = wv.Problem(
+        table.X,
+        table.y,
+        family=table.family,
+        offset=table.offset,
+        covariates=table.covariates,
+        slab=table.slab if options["slab"] is None else parse_slab(options["slab"]),
+        evidence=options["evidence"],
+        model_prior=None if size is None else wv.BetaBinomial(size=size),
+        always_include=table.always or None,
+        max_size=options["max_size"],
+    )
+    asked = {
+        name: options[name]
+        for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
+        if name in options
+    }
+    settings = {
+        "data": table.fingerprint,
+        "response": options["response"],
+        "family": options["family"],
+        **{name: options[name] for name in COLUMNS},
+        "always": table.always,
+        "drop": table.drop,
+        "encoding": table.encoding,
+        "covariates": table.covariate_encoding,
+        "genotypes": table.variants is not None,
+        "transform": "log" if options["log"] else None,
+        "asked": asked or {"sampler": "exact"},
+    }  # fmt: skip
+    return table.notes, problem, settings, table
+
+
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
     """The sampler of a run; None if all models are enumerated."""
     from whichvars.sampling.choosing import choose
@@ -337,11 +379,11 @@ def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.sampling.choosing import fits_a_second
     from whichvars.sampling.exact import MAX_FITS, MAX_MODELS, number_of_models
 
-    total, gaussian = number_of_models(problem), problem.family.name == "gaussian"
-    done = "enumerated" if gaussian else "fitted"
+    total, quick = number_of_models(problem), not problem.one_by_one
+    done = "enumerated" if problem.family.name == "gaussian" else "fitted"
     say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all {done}.", quiet)
-    seconds = total / (MODELS_A_SECOND if gaussian else fits_a_second(problem))
-    if seconds > LONG and total <= (MAX_MODELS if gaussian else MAX_FITS):
+    seconds = total / (MODELS_A_SECOND if quick else fits_a_second(problem))
+    if seconds > LONG and total <= (MAX_MODELS if quick else MAX_FITS):
         say(f"Expected, roughly: {in_time(seconds)}; {in_memory(total * BYTES_A_MODEL)} of memory.", quiet)
 
 
@@ -371,6 +413,9 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     if ratio:
         per = f"{ratio.replace('_', ' ').capitalize()}s: for one standard deviation more, given that the variable is in."
         console.print(per, style="dim")
+    problem = posterior.problem
+    priors = f"Under {problem.slab} for coefficients and {problem.model_prior} for models; --slab and --prior-size choose others."
+    console.print(plain(priors), style="dim")
     console.print()
     console.print(best_models(console, posterior, 3))
     console.print()

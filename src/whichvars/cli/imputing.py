@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whichvars.cli.genotypes import are_genotypes
 from whichvars.cli.options import names_in, parse_slab, read_categories
 from whichvars.cli.responses import COLUMNS, check_options, log_response, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
@@ -38,6 +39,10 @@ def run_imputed(options: dict[str, Any], out: Path, arguments: dict[str, Any] | 
 
     if options["stream"]:
         raise DataError("--missing impute needs the whole table; leave out --stream")
+    if are_genotypes(options) or options["covariates"] is not None:
+        raise DataError(
+            "--missing impute is for a single table, not for .bed files or --covariates; leave out one of them"
+        )
     quiet = options["quiet"] or options["as_json"]
     beside = check_options(options)
     table = read_table(options["data"])
@@ -73,7 +78,7 @@ def run_imputed(options: dict[str, Any], out: Path, arguments: dict[str, Any] | 
         say(f"Imputation {i} of {len(imputations)}", quiet)
         with notes(quiet or i > 1) as said:
             problem = wv.Problem(
-                X, made.y, family=read.family, offset=read.offset, slab=parse_slab(options["slab"]),
+                X, made.y, family=read.family, offset=read.offset, slab=None if options["slab"] is None else parse_slab(options["slab"]),
                 evidence=options["evidence"], model_prior=None if size is None else wv.BetaBinomial(size=size),
                 always_include=made.always or None, categories=replace(categories, lump=None), max_size=options["max_size"],
             )  # fmt: skip

@@ -1,53 +1,21 @@
-"""From the options of ``fit`` and ``exact`` to a problem."""
+"""From the files that a command names to the arguments of a ``Problem``."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.options import names_in, parse_slab, read_categories, refuse_with_stream
-from whichvars.cli.responses import COLUMNS, check_options, log_response, read_response
+from whichvars.cli.options import names_in, read_categories, refuse_with_stream
+from whichvars.cli.responses import log_response, read_response
+from whichvars.errors import DataError
 
 if TYPE_CHECKING:
-    from whichvars.problem.problem import Problem
+    import numpy as np
+    import pandas as pd
+
+    from whichvars.data.joining import Keyed
 
 
-def read_data(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], tuple[Any, Any] | None]:
-    """Read the file; returns notes for the user, the problem, the content of settings.json, and the rows if residuals can be checked."""
-    import whichvars as wv
-
-    size, beside = options["prior_size"], check_options(options)
-    table = _stream(options) if options["stream"] else _load(options, beside)
-    problem = wv.Problem(
-        table.X,
-        table.y,
-        family=table.family,
-        offset=table.offset,
-        slab=parse_slab(options["slab"]),
-        evidence=options["evidence"],
-        model_prior=None if size is None else wv.BetaBinomial(size=size),
-        always_include=table.always or None,
-        max_size=options["max_size"],
-    )
-    asked = {
-        name: options[name]
-        for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
-        if name in options
-    }
-    settings = {
-        "data": table.fingerprint,
-        "response": options["response"],
-        "family": options["family"],
-        **{name: options[name] for name in COLUMNS},
-        "always": table.always,
-        "drop": table.drop,
-        "encoding": table.encoding,
-        "transform": "log" if options["log"] else None,
-        "asked": asked or {"sampler": "exact"},
-    }  # fmt: skip
-    checked = problem.family.name == "gaussian" and not options["stream"]
-    return table.notes, problem, settings, (table.X.X, table.y) if checked else None
-
-
-class _Data(NamedTuple):
+class Loaded(NamedTuple):
     """The arguments of a problem, and what is recorded about the data."""
 
     X: Any
@@ -59,17 +27,41 @@ class _Data(NamedTuple):
     notes: list[str]
     family: Any = "gaussian"
     offset: Any = None
+    covariates: "pd.DataFrame | None" = None
+    covariate_encoding: dict[str, Any] | None = None
+    variants: "pd.DataFrame | None" = None  # of genotypes: chromosome, position, alleles
+    slab: Any = None  # if none was asked for
+
+    def rows_to_check(self) -> tuple[Any, Any] | None:
+        """X and y of a table, whose residuals can be checked; None for genotypes, statistics and covariates in a file of their own."""
+        return (self.X.X, self.y) if hasattr(self.X, "encoding") and self.covariates is None else None
 
 
-def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
-    """Read a file as a whole."""
+def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
+    """Read a file as a whole, with covariates that may be in a file of their own."""
     from whichvars.cli.runs import file_fingerprint
     from whichvars.data.files import read_table
+    from whichvars.data.joining import as_keys, match, read_keyed
     from whichvars.data.records import Record
     from whichvars.data.roles import encode_table
 
     table = read_table(options["data"])
+    shape = table.frame.shape
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
+    notes, keyed, place = list[str](), None, None
+    if options["covariates"] is not None:
+        columns = [name for name in table.frame.columns if name != options["response"]]
+        keyed = read_keyed(options["covariates"], columns, options["id_column"])
+        ids = list(keyed.keys.columns)
+        rows = as_keys(read_table(options["data"], text=ids).frame[ids])
+        found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
+        place = found[found >= 0]
+        frame = table.frame[found >= 0]
+        complete = covariate_rows(keyed, place, options["missing"] == "drop", notes)
+        frame, place = frame[complete], place[complete]
+        drop = [*drop, *(name for name in ids if name not in drop)]
+        table = table._replace(frame=frame)
+        numbers = frame.index.to_numpy() + 1
     made = encode_table(
         table, options["response"], always, drop, options["missing"], options["family"], beside,
         read_categories(options, set(table.frame.columns)),
@@ -77,19 +69,65 @@ def _load(options: dict[str, Any], beside: dict[str, str]) -> _Data:
     if options["log"]:
         made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
-    return _Data(
-        made.encoded._replace(record=Record(options["data"].name, len(table.frame), len(table.frame) - len(made.rows))), made.y, made.always, drop, asdict(made.encoding),
-        file_fingerprint(options["data"], *table.frame.shape), made.notes + read.notes, read.family, read.offset,
+    loaded = Loaded(
+        made.encoded._replace(record=Record(options["data"].name, shape[0], shape[0] - len(made.rows))), made.y,
+        made.always, drop, asdict(made.encoding),
+        file_fingerprint(options["data"], *shape), made.notes + notes + read.notes, read.family, read.offset,
     )  # fmt: skip
+    if keyed is None or place is None:
+        return loaded
+    left = {row: i for i, row in enumerate(numbers.tolist())}
+    values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
+    return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
 
 
-def _stream(options: dict[str, Any]) -> _Data:
+def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, notes: list[str]) -> "np.ndarray":
+    """Which of the matched rows have all covariates; missing ones are an error unless they may be left out."""
+    gaps = keyed.table.frame.iloc[place].isna()
+    missing = gaps.any(axis=1).to_numpy()
+    if missing.any() and not drop_missing:
+        column = gaps.any(axis=0).idxmax()
+        row = int(keyed.table.frame.index[place[int(gaps[column].to_numpy().argmax())]]) + 1
+        raise DataError(
+            f"{keyed.path}: column {column!r} has no value in row {row} ({int(missing.sum()):,} rows have missing covariates in "
+            "total); fill them in, or leave such rows out with --missing drop"
+        )
+    if missing.any():
+        notes.append(f"{int(missing.sum()):,} rows have missing covariates and are left out.")
+    if missing.all():
+        raise DataError(
+            f"{keyed.path}: every row that is needed has a missing covariate; leave out a column of the file"
+        )
+    return ~missing
+
+
+def covariate_columns(
+    keyed: "Keyed", place: "np.ndarray"
+) -> "tuple[pd.DataFrame, dict[str, Any], list[str]]":
+    """The covariates of the matched rows as numbers; how they were converted and joined, for settings.json; and notes."""
+    from whichvars.data.roles import encode_complete
+
+    frame = keyed.table.frame.iloc[place]
+    values, encoding, notes = encode_complete(keyed.table._replace(frame=frame))
+    for name in frame.columns:
+        if name in values.columns and (values[name] == -9).any():
+            notes.append(
+                f"Covariate {name!r} is -9 in {int((values[name] == -9).sum()):,} rows and is taken as a number; leave the cell empty if it is "
+                "missing."
+            )
+    first = f"Covariates of {keyed.path.name}, in every model: {', '.join(values.columns)}."
+    return values, {"id": list(keyed.keys.columns), **asdict(encoding)}, [first, *notes]
+
+
+def load_portions(options: dict[str, Any]) -> Loaded:
     """Read a file or a folder in portions, as sufficient statistics."""
     import whichvars as wv
     from whichvars.cli.runs import stream_fingerprint
     from whichvars.data.encoding import Encoding
     from whichvars.data.streaming import find_sources
 
+    if options["covariates"] is not None:
+        raise DataError("--covariates needs the whole table; leave out either it or --stream")
     refuse_with_stream(options)
     sources = find_sources(options["data"])
     known = set(sources[0].columns)
@@ -97,4 +135,35 @@ def _stream(options: dict[str, Any]) -> _Data:
     statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
     digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
     encoding = asdict(Encoding(statistics.names))
-    return _Data(statistics, None, always, drop, encoding, digest, [])
+    return Loaded(statistics, None, always, drop, encoding, digest, [])
+
+
+def new_covariates(settings: dict[str, Any], path: Path | None, rows: "pd.DataFrame", whose: str) -> Any:
+    """The covariates of new rows, identified by `rows`, converted as those of the run; None if it had none."""
+    from whichvars.data.encoding import Encoding
+    from whichvars.data.joining import as_keys, match, read_keyed
+
+    known = settings.get("covariates")
+    if known is None:
+        if path is not None:
+            raise DataError("the run was made without --covariates, so that predictions need none")
+        return None
+    if path is None:
+        names = ", ".join(known["columns"])
+        raise DataError(
+            f"the run was made with covariates ({names}); name the file that has those of the new rows with --covariates"
+        )
+    lacking = [name for name in known["id"] if name not in rows.columns]
+    if lacking:
+        raise DataError(
+            f"the new rows have no column {lacking[0]!r}, by which the run was joined with its covariates"
+        )
+    keyed = read_keyed(path, known["id"])
+    place, _ = match(as_keys(rows), keyed, "covariates", whose)
+    if (place < 0).any():
+        row = int((place < 0).argmax())
+        raise DataError(
+            f"{path} has no covariates of row {row + 1} of the new rows; every one of them needs its covariates"
+        )
+    encoding = Encoding(known["columns"], known["levels"], known.get("codings", {}))
+    return encoding.apply(keyed.table._replace(frame=keyed.table.frame.iloc[place]))

@@ -30,6 +30,8 @@ def parse_slab(text: str) -> "Slab":
 
     >>> parse_slab("g-prior:bric"), parse_slab("independent:100"), parse_slab("bic")
     (GPrior(g='bric'), IndependentNormal(g=100.0), BIC())
+    >>> parse_slab("independent:estimate")
+    IndependentNormal(g='estimate')
     >>> parse_slab("cch:1,266,0")
     CCH(a=1.0, b=266.0, s=0.0)
     """

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
 )  # fmt: skip
+# of genotypes only: what is known of the variants, written before the run begins
+VARIANTS, CREDIBLE_SETS = "variants.csv", "credible_sets.csv"
 # present during a run, or after it was interrupted
 CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
 # models in top_models.csv
@@ -93,7 +95,19 @@ def make_directory(directory: Path) -> None:
 
 def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any]) -> None:
     """Write all files except the report. settings.json is the last one: if it exists, the run is complete."""
+    import pandas as pd
+
     summary = summary_with_ratios(posterior).reset_index()  # may be impossible, before anything is written
+    variants = read_variants(directory)
+    (directory / CREDIBLE_SETS).unlink(missing_ok=True)
+    if variants is not None:
+        places = variants.loc[summary["variable"]].reset_index(drop=True)
+        summary = pd.concat([summary[["variable"]], places, summary.drop(columns="variable")], axis=1)
+        sets = posterior.credible_sets(long=True)
+        effects = posterior.summary().loc[sets["variable"], ["mean", "sd"]].reset_index(drop=True)
+        places = variants.loc[sets["variable"]].reset_index(drop=True)
+        sets = pd.concat([sets.drop(columns=["pip", "mcse"]), places, sets[["pip", "mcse"]], effects], axis=1)
+        write_csv(sets, directory / CREDIBLE_SETS)
     (directory / SETTINGS).unlink(missing_ok=True)
     (directory / REPORT).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
@@ -102,8 +116,31 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
 
 
+def write_variants(directory: Path, variants: "pd.DataFrame | None") -> None:
+    """Write what is known of the variants; remove what an older run knew."""
+    (directory / VARIANTS).unlink(missing_ok=True)
+    if variants is not None:
+        write_csv(variants.reset_index(), directory / VARIANTS)
+
+
+def read_variants(directory: Path) -> "pd.DataFrame | None":
+    """Read what ``write_variants`` wrote; None if the data were no genotypes."""
+    import pandas as pd
+
+    if not (directory / VARIANTS).exists():
+        return None
+    kept = {"variant": str, "chromosome": str, "allele1": str, "allele2": str}
+    frame = pd.read_csv(directory / VARIANTS, dtype=kept, keep_default_na=False)
+    for name in kept:
+        frame[name] = [text.removeprefix("'") for text in frame[name]]  # see `protect`
+    return frame.set_index("variant")
+
+
 def remove_if_empty(directory: Path) -> None:
-    """Remove a directory that a command made and wrote nothing to."""
+    """Remove a directory that a command made and wrote no results to."""
+    if {file.name for file in directory.iterdir()} <= {VARIANTS, CREDIBLE_SETS}:
+        (directory / CREDIBLE_SETS).unlink(missing_ok=True)
+        (directory / VARIANTS).unlink(missing_ok=True)
     if not any(directory.iterdir()):
         directory.rmdir()
 

@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +50,7 @@ FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
     b"SQLite": "a database; export the table as CSV",
-    b"\x6c\x1b\x01": "a PLINK .bed file of genotypes; read it in Python, with whichvars.read_bed",
+    b"\x6c\x1b\x01": "a PLINK .bed file of genotypes, not a table; `whichvars fit` and whichvars.read_bed read it if its name ends in .bed",
 }
 
 
@@ -61,11 +62,19 @@ class Table(NamedTuple):
     decimal_comma: bool = False  # whether commas in numbers can only be decimal commas
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks: bool = False) -> Table:
     """Read a CSV (also gzipped), Parquet or Feather file, recognised by its first bytes.
 
     The first line of a CSV file has the names of the columns. The separator is the comma, semicolon or tab, whichever is
     most frequent in this line.
+
+    Parameters
+    ----------
+    path : path
+    text : names
+        Columns whose cells are kept as they are written, such as identifiers: 007 does not become 7.
+    blanks : bool
+        Whether columns may also be separated by blanks, if the first line has no other separator.
 
     Examples
     --------
@@ -84,7 +93,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         return _read_arrow(path, "read_parquet", "Parquet")
     if first.startswith((b"ARROW1", b"FEA1")):
         return _read_arrow(path, "read_feather", "Feather")
-    return _read_csv(path, path.read_bytes())
+    return _read_csv(path, path.read_bytes(), text, blanks)
 
 
 def first_bytes(path: Path) -> bytes:
@@ -114,16 +123,20 @@ def _read_arrow(path: Path, reader: str, kind: str) -> Table:
     return _tidy(frame.reset_index(drop=True), list(frame.columns), path)
 
 
-def _read_csv(path: Path, content: bytes) -> Table:
+def _read_csv(path: Path, content: bytes, as_text: Collection[str], blanks: bool) -> Table:
     text = _decode(path, content)
     separator = find_separator(text)
+    if blanks and separator not in text.split("\n", 1)[0]:
+        text = "\n".join("\t".join(line.split()) for line in text.splitlines() if line.strip()) + "\n"
+        separator = "\t"
     names = read_header(path, text, separator)
+    kept = {i: str for i, name in enumerate(names) if name in as_text}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 io.StringIO(text), sep=separator, header=0, names=range(len(names)), low_memory=False,
-                skipinitialspace=True, index_col=False, na_values=sorted(GAPS), keep_default_na=False,
+                skipinitialspace=True, index_col=False, na_values=sorted(GAPS), keep_default_na=False, dtype=kept,
             )  # fmt: skip
     except pd.errors.ParserWarning as warning:  # it would leave out cells
         raise _too_many_cells(path, names, "rows have") from warning

@@ -1,18 +1,23 @@
 """Genotypes: counts of an allele, stored as one byte each, and read from PLINK's .bed files."""
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from whichvars.data.frames import check_columns
+from whichvars.data.frames import check_columns, find_columns
+from whichvars.data.plink import read_bim, read_fam
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
 # the first bytes of a .bed file that is stored variant by variant
 MAGIC = b"\x6c\x1b\x01"
+# a genotype that is missing
+MISSING = -127
+# columns that are counted at a time
+BLOCK = 1024
 
 
 class Genotypes:
@@ -26,6 +31,14 @@ class Genotypes:
         A name for each column. The default is x0, x1, …
     samples : sequence of str
         A name for each row, which whichvars itself does not use.
+    variants : DataFrame, P rows
+        What is known of each column: ``read_bed`` gives `chromosome`, `position`, `allele1` (the one that is counted) and
+        `allele2`. The default has no columns.
+
+    Attributes
+    ----------
+    values, names, samples, variants
+        As given; `variants` has the names as its index.
 
     Examples
     --------
@@ -40,7 +53,11 @@ class Genotypes:
     """
 
     def __init__(
-        self, values: Any, names: Sequence[str] | None = None, samples: Sequence[str] | None = None
+        self,
+        values: Any,
+        names: Sequence[str] | None = None,
+        samples: Sequence[str] | None = None,
+        variants: pd.DataFrame | None = None,
     ) -> None:
         array = np.asarray(values)
         if array.dtype != np.int8 or array.ndim != 2:
@@ -56,6 +73,10 @@ class Genotypes:
         )
         if len(self.samples) != len(array):
             raise DataError(f"samples has {len(self.samples)} entries but values has {len(array)} rows")
+        if variants is not None and len(variants) != array.shape[1]:
+            raise DataError(f"variants has {len(variants)} rows but values has {array.shape[1]} columns")
+        self.variants = pd.DataFrame(index=range(array.shape[1])) if variants is None else variants.copy()
+        self.variants.index = pd.Index(self.names, dtype=object, name="variant")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,13 +88,67 @@ class Genotypes:
     def __getitem__(self, rows: Any) -> "Genotypes":
         """Some of the rows, by a slice, indices or booleans."""
         chosen = np.atleast_1d(np.arange(len(self.values))[rows])
-        return Genotypes(self.values[chosen], self.names, [self.samples[i] for i in chosen])
+        return Genotypes(self.values[chosen], self.names, [self.samples[i] for i in chosen], self.variants)
+
+    def take(self, columns: Any) -> "Genotypes":
+        """Some of the columns, by names, indices or booleans, in their present order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import whichvars as wv
+        >>> X = wv.Genotypes(np.array([[0, 1, 0], [1, 2, 0], [-127, 0, 1]], np.int8), names=["rs1", "rs2", "rs3"])
+        >>> X.take(["rs3", "rs1"]).names
+        ['rs1', 'rs3']
+        """
+        chosen = _chosen(columns, self.names, "columns")
+        names = [self.names[i] for i in chosen]
+        return Genotypes(self.values[:, chosen], names, self.samples, self.variants.iloc[chosen])
+
+    def frequencies(self) -> pd.DataFrame:
+        """How frequent the counted allele is, and how many genotypes are missing, by variant.
+
+        Returns
+        -------
+        DataFrame, P rows
+            `frequency` of the counted allele among the alleles of people whose genotype is known (half of the mean count); `minor`,
+            that of the less frequent allele; `missing`, the share of people whose genotype is missing. Both frequencies are NaN if
+            all are missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import whichvars as wv
+        >>> X = wv.Genotypes(np.array([[2, 1], [1, 2], [-127, 0]], np.int8), names=["rs1", "rs2"])
+        >>> X.frequencies().round(2)
+                 frequency  minor  missing
+        variant
+        rs1           0.75   0.25     0.33
+        rs2           0.50   0.50     0.00
+        """
+        n, p = self.values.shape
+        sums, known = np.zeros(p), np.zeros(p)
+        for first in range(0, p, BLOCK):
+            block = self.values[:, first : first + BLOCK]
+            there = block != MISSING
+            known[first : first + BLOCK] = there.sum(axis=0)
+            sums[first : first + BLOCK] = np.where(there, block, 0).sum(axis=0, dtype=float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            frequency = sums / (2 * known)
+        return pd.DataFrame(
+            {
+                "frequency": frequency,
+                "minor": np.minimum(frequency, 1 - frequency),
+                "missing": 1 - known / n,
+            },
+            self.variants.index,
+        )
 
     def __repr__(self) -> str:
         return f"Genotypes({len(self.values)} rows, {len(self.names)} columns)"
 
 
-def read_bed(path: str | os.PathLike[str]) -> Genotypes:
+def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None) -> Genotypes:
     """Read genotypes from a PLINK .bed file, with its .bim and .fam files in the same directory.
 
     Counts are those of the first allele of the .bim file (A1). Columns are named after the variants, or
@@ -83,11 +158,15 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
     ----------
     path : path
         The .bed file.
+    rows : indices or booleans
+        People to read, in the order of the .fam file; all of them if not given.
+    variants : names, indices or booleans
+        Variants to read; all of them if not given. What is not read takes no memory.
 
     Returns
     -------
     Genotypes
-        Each genotype takes two bits in the file and one byte in memory: 1 GB for 1,000 rows and 10⁶ variants.
+        With what the .bim file says in ``variants``. Each genotype takes two bits in the file and one byte in memory: 1 GB for 1,000 rows and 10⁶ variants.
 
     Examples
     --------
@@ -108,10 +187,17 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
             raise DataError(
                 f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
             )
-    names, people = _read_fields(bim, 6, (1,)), _read_fields(fam, 6, (1,))
-    if not names or not people:
+    table, people = read_bim(bim), read_fam(fam)["IID"].tolist()
+    if not len(table) or not people:
         raise DataError(f"{bim if people else fam} is empty; there is nothing to read")
-    _check_size(bed, len(people), len(names))
+    _check_size(bed, len(people), len(table))
+    chosen = np.arange(len(people))[slice(None) if rows is None else np.asarray(rows)]
+    names = table.index.tolist()
+    wanted = np.arange(len(names)) if variants is None else _chosen(variants, names, "variants")
+    if not len(chosen) or not len(wanted):
+        raise DataError(
+            f"{bed}: no {'variants' if len(chosen) else 'people'} are left; there is nothing to read"
+        )
     try:
         from bed_reader import open_bed
     except ImportError as error:
@@ -119,23 +205,19 @@ def read_bed(path: str | os.PathLike[str]) -> Genotypes:
             'reading .bed files needs the package bed-reader; pip install "whichvars[genetics]"'
         ) from error
     # the shape is known, so that bed-reader need not read .bim and .fam again, which it would do with its own errors
-    with open_bed(bed, iid_count=len(people), sid_count=len(names), properties=dict.fromkeys(("fid", "iid", "father", "mother", "sex", "pheno", "chromosome", "sid", "cm_position", "bp_position", "allele_1", "allele_2"))) as file:  # fmt: skip
-        values = file.read(dtype="int8", order="F", num_threads=1)
-    return Genotypes(values, _unique(names, bim), people)
+    with open_bed(bed, iid_count=len(people), sid_count=len(table), properties=dict.fromkeys(("fid", "iid", "father", "mother", "sex", "pheno", "chromosome", "sid", "cm_position", "bp_position", "allele_1", "allele_2"))) as file:  # fmt: skip
+        values = file.read(np.s_[chosen, wanted], dtype="int8", order="F", num_threads=1)
+    return Genotypes(values, [names[i] for i in wanted], [people[i] for i in chosen], table.iloc[wanted])
 
 
-def _read_fields(path: Path, count: int, wanted: tuple[int, ...]) -> list[str]:
-    """The wanted fields of each line of a .bim or .fam file, joined by colons; each line must have `count` fields."""
-    out = []
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        for i, line in enumerate(stream):
-            fields = line.split()
-            if len(fields) != count:
-                raise DataError(
-                    f"{path}: line {i + 1} has {len(fields)} fields, not {count}; is it the right file?"
-                )
-            out.append(":".join(fields[field] for field in wanted))
-    return out
+def _chosen(given: Any, names: list[str], what: str) -> np.ndarray:
+    """Indices of columns given by names, indices or booleans."""
+    array = np.atleast_1d(np.asarray(given))
+    if array.dtype != bool:
+        return np.array(find_columns(array.tolist(), names, what), np.int64)
+    if array.shape != (len(names),):
+        raise DataError(f"{what} has {array.size} booleans but there are {len(names)} columns")
+    return np.flatnonzero(array)
 
 
 def _check_size(bed: Path, people: int, variants: int) -> None:
@@ -158,12 +240,3 @@ def _check_size(bed: Path, people: int, variants: int) -> None:
         f"{bed} has {size:,} bytes, room for {room} of {people:,} people, but {says}: {3 + each * variants:,} bytes. "
         "The .bed file is cut short, or one of the others belongs to another file"
     )
-
-
-def _unique(names: list[str], bim: Path) -> list[str]:
-    """The names of variants, replaced by chromosome:position:A1:A2 if they are missing or not unique."""
-    counts = Counter(names)
-    if len(counts) == len(names) and "." not in counts:
-        return names
-    places = _read_fields(bim, 6, (0, 3, 4, 5))
-    return [place if name == "." or counts[name] > 1 else name for name, place in zip(names, places)]

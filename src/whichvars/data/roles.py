@@ -87,7 +87,7 @@ def encode_table(
         notes += note
     rows = frame.index.to_numpy() + 1
     refuse_gaps(frame[[response]], FILE, FILE.gaps, "name another response")
-    y = _response(table._replace(frame=frame[[response]]), response, family)
+    y = read_response_column(table._replace(frame=frame[[response]]), response, family)
     known = {option: _known(table, frame, name, option) for option, name in options.items()}
     frame = frame.drop(columns=[response, *options.values()])
     if frame.shape[1] == 0:
@@ -126,6 +126,16 @@ def _with_response(
     if not whole.all():
         notes.append(f"{int((~whole).sum()):,} of {len(frame):,} rows are left out.")
     return frame.loc[whole].drop(columns=empty), notes
+
+
+def encode_complete(table: Table) -> tuple[pd.DataFrame, Encoding, list[str]]:
+    """The columns of a table without missing values as numbers, how they were converted, and notes for the user."""
+    faults: list[str] = []
+    encoded = encode_columns(table.frame, Categories(), faults, FILE, table.decimal_comma)
+    refuse(faults)
+    X = encoded.X.astype(float)
+    refuse_infinite(X.to_numpy(), list(X.columns), table.frame.index)
+    return X.reset_index(drop=True), encoded.encoding, encoded.notes + encoded.remarks
 
 
 def _refuse_all(frame: pd.DataFrame, faults: list[str], missing: str) -> None:
@@ -204,7 +214,7 @@ def _counters(frame: pd.DataFrame) -> list[str]:
     return [str(frame.columns[j]) for j in likely if (np.diff(frame.iloc[:, j].to_numpy(float)) == 1).all()]
 
 
-def _response(table: Table, name: str, family: str) -> pd.Series:
+def read_response_column(table: Table, name: str, family: str) -> pd.Series:
     """The response: numbers, or labels of classes if the family allows them."""
     faults: list[str] = []
     column = table.frame[name]

@@ -18,10 +18,9 @@ MEANINGS = {
     "jointness": "share of the models with one of them that have both",
     "jointness_odds": "both in, over one alone in",
     "log_odds_ratio": "log odds ratio of inclusion",
-    "strachan": "log odds ratio, weighted by probabilities",
     "yule_q": "modified Yule's Q",
 }
-SIGNED = ("log_odds_ratio", "strachan", "yule_q")
+SIGNED = ("log_odds_ratio", "yule_q")
 
 
 def plot_jointness(

@@ -150,12 +150,14 @@ class _Sums:
     def add(self, fit: Fits, value: np.ndarray) -> None:
         """Add a `value` for each column of each model, (m, k)."""
         at, columns = fit.columns.ravel(), self.values.shape[1]
+        if fit.share is not None:
+            value = fit.share[:, None] * value
         for weight, values in zip(self.weights, self.values):
             values += np.bincount(at, (weight[fit.models][:, None] * value).ravel(), columns)
 
     def add_lines(self, fit: Fits, value: np.ndarray) -> None:
         """Add a `value` for each functional in each model, (R, m)."""
-        self.values += self.weights[:, fit.models] @ value.T
+        self.values += self.weights[:, fit.models] @ (value if fit.share is None else fit.share * value).T
 
 
 def _moments(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Exports:
     """The methods of a ``Posterior`` that convert it to other formats."""
 
-    def report(self, path: Any, title: str | None = None) -> Path:
+    def report(self, path: Any, title: str | None = None, brief: bool = False) -> Path:
         """Write a report: a self-contained HTML file for any browser, phone or printer.
 
         It begins with the result in words. The table of variables, which can be sorted and searched, the plots, the best
@@ -27,6 +27,9 @@ class Exports:
             File to write; an existing file is replaced when the new one is complete.
         title : str
             Heading. The default is "Which variables matter?".
+        brief : bool
+            Write a summary that fits on one printed page instead: the result in words, the most probable variables, and what goes with one
+            standard deviation more of each.
 
         Returns
         -------
@@ -43,7 +46,7 @@ class Exports:
         'report.html'
         """
         # imported late and by name: the layer of reports is above this one, and reports need optional packages
-        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title)
+        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title, brief)
         return written
 
     def methods(self) -> str:

@@ -9,6 +9,7 @@ the residual columns, s the scale of the noise variance and d its degrees of fre
 slab                  V                       b            q, t         s                        d
 ===================== ======================= ============ ============ ======================== ======
 independent           (G + diag(1/g))⁻¹       V c          1, 1         (S₀ − bᵀc)/d             ν
+its g unknown         the same for each value of g, averaged over p(g | y, γ)
 g-prior               G⁻¹                     V c          g/(1 + g)    (S₀ − q bᵀc)/d           ν
 local empirical Bayes the g-prior's at ĝ, as if it were known
 mixtures of g         the g-prior's, averaged over p(g | y, γ) by quadrature
@@ -35,11 +36,13 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from whichvars._kernels import evidence as codes
+from whichvars._kernels.averaging import RIDGE_FACTOR
 from whichvars._kernels.evidence import SMALLEST_RESIDUAL
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars._kernels.likelihood import SHRINKAGE
 from whichvars.errors import DataError, DataWarning
 from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
+from whichvars.problem.evaluating import averages_over_g
 from whichvars.problem.fitting import candidates_at
 from whichvars.problem.mixtures import Parameters, nodes_between, where_large
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
@@ -64,6 +67,8 @@ STEP_IN_SDS = 3.4
 # Models use the same number of nodes if there are at most FEW_MODELS of them, or if the numbers they need differ by at most
 # the factor WASTE.
 FEW_MODELS, WASTE = 64, 1.1
+# posterior probability of a value of an unknown g below which it is left out
+NEGLIGIBLE_SHARE = 1e-12
 # number of values of R² for which the ends of the rule are computed, if there are many more models
 SPAN_POINTS = 65
 
@@ -82,6 +87,10 @@ class Fits(NamedTuple):
     t: np.ndarray  # (m, J): of V
     s: np.ndarray  # (m, J): scale of the noise variance
     degrees: float
+    # (m,) if g of the independent slab is unknown and the batch is of one of its values: the posterior probability of that value in each model,
+    # by which `weight` is multiplied already; and which of the values it is
+    share: np.ndarray | None = None
+    value: int = 0
     # of families that are not Gaussian: the flat coefficients (m, q), their covariances (m, q, q), and those with β (m, q, k)
     flat_b: np.ndarray | None = None
     flat_V: np.ndarray | None = None
@@ -157,9 +166,33 @@ def fits(
     if problem.fit_data is not None:
         yield from _fits_of_family(problem, kept)
         return
+    if problem.unknown_g:
+        yield from _fits_by_value_of_g(problem, kept)
+        return
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
         yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
+
+
+def _fits_by_value_of_g(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
+    """The posteriors of all kept models if g of the independent slab is unknown: for each batch of models, one batch for each value of g
+    that is not negligible in all of them."""
+    slab = problem.target(0).slab
+    for index, columns in batches(problem, kept):
+        shares = shares_of_values(problem, kept.some(index))
+        for value in np.flatnonzero(shares.any(axis=0)).tolist():
+            share, ridge = shares[:, value], slab.ridge * slab.grid[value, RIDGE_FACTOR]
+            (fit,) = _fit(problem, index, columns, kept.weight[index] * share, None, ridge)
+            yield fit._replace(share=share, value=value)
+
+
+def shares_of_values(problem: Problem, kept: KeptModels) -> np.ndarray:
+    """The posterior probabilities of the values of an unknown g of the independent slab in each model, (models, values), without negligible
+    ones. The null model, in which g means nothing, has the first value."""
+    shares = averages_over_g(problem, kept.members, kept.start)[1]
+    shares[np.diff(kept.start) == 0] = np.eye(shares.shape[1])[0]
+    shares[shares < NEGLIGIBLE_SHARE] = 0.0
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
@@ -191,7 +224,7 @@ def _fits_of_family(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
             unknown += float(kept.weight[index] @ (variance > NOTHING_KNOWN))
         one = np.ones((m, 1))
         yield Fits(
-            index, columns, kept.weight[index], modes[:, q:], covariances[:, q:, q:], one, one, one, one, np.inf,
+            index, columns, kept.weight[index], modes[:, q:], covariances[:, q:, q:], one, one, one, one, np.inf, None, 0,
             modes[:, :q], covariances[:, :q, :q], covariances[:, :q, q:],
         )  # fmt: skip
     if unknown > NOTICEABLE:
@@ -263,25 +296,32 @@ def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
     """``fits`` for repeated iteration: a list if that takes no more than HELD_BYTES."""
     k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
     nodes = 60 if type(problem.slab) in MIXTURES else 1
+    copies = len(problem.target(0).slab.grid) if problem.unknown_g else 1
     again = Refits(problem, kept)
-    return list(again) if 8 * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
+    return list(again) if 8 * copies * float((k * k + 3 * k + 4 * nodes).sum()) <= HELD_BYTES else again
 
 
 def _fit(
-    problem: Problem, index: np.ndarray, columns: np.ndarray, weight: np.ndarray, drop: np.ndarray | None
+    problem: Problem,
+    index: np.ndarray,
+    columns: np.ndarray,
+    weight: np.ndarray,
+    drop: np.ndarray | None,
+    ridge: np.ndarray | None = None,
 ) -> Iterator[Fits]:
-    """The posteriors of models with the same number of columns; `drop` is that of ``_drops``, for mixtures of g."""
+    """The posteriors of models with the same number of columns; `drop` is that of ``_drops``, for mixtures of g; `ridge` is 1/g_j of each
+    column, (P,), where the target does not say it."""
     design, slab = problem.target(0).design, problem.target(0).slab
     m, k = columns.shape
-    independent = slab.code == codes.INDEPENDENT
+    independent = slab.code == codes.INDEPENDENT or ridge is not None
     if k > problem.max_columns:
         raise DataError(
             f"a model of {k} columns has no posterior under {problem.slab}: at most {problem.max_columns} are possible with {problem.n} rows"
         )
-    gram, right = precisions(problem, columns), design.xty[columns]
+    gram, right = precisions(problem, columns, ridge), design.xty[columns]
     try:
         V = np.linalg.inv(gram)
-        singular = not full_rank(problem, V).all()
+        singular = not (independent or full_rank(problem, V).all())
     except np.linalg.LinAlgError:
         singular = True
     if singular:

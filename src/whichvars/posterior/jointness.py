@@ -1,13 +1,12 @@
 r"""Which variables are in the model together, and which exclude one another.
 
 For a pair of variables let p₁₁ be the posterior probability that both are in, p₁₀ and p₀₁ that one of them alone is in, and p₀₀ that
-neither is. Five measures of jointness have been published:
+neither is. Four published measures of jointness:
 
 ================= ============================================================================= ====================================
 `jointness`       p₁₁/(p₁₁ + p₁₀ + p₀₁), from 0 (never together) to 1 (never apart)               Ley and Steel (2007)
 `jointness_odds`  p₁₁/(p₁₀ + p₀₁), above 1 if they are together more often than one is alone       Ley and Steel (2007)
 `log_odds_ratio`  log(p₁₁ p₀₀/(p₁₀ p₀₁)), 0 if they are independent                               Doppelhofer and Weeks (2009)
-`strachan`        (p₁₁ + p₁₀)(p₁₁ + p₀₁) log(p₁₁ p₀₀/(p₁₀ p₀₁)), small for improbable variables    Strachan (2009)
 `yule_q`          the modified Yule's Q below, from −1 to 1                                       Hofmarcher et al. (2018)
 ================= ============================================================================= ====================================
 
@@ -21,7 +20,7 @@ because a probability is 0. Negative values mean that variables stand in for one
 differences between replicates give the Monte Carlo error.
 
 References: Ley and Steel (2007), Journal of Macroeconomics 29, 476–493; Doppelhofer and Weeks (2009), Journal of Applied Econometrics 24,
-209–244; Strachan (2009), Journal of Applied Econometrics 24, 245–247; Hofmarcher, Crespo Cuaresma, Grün, Humer and Moser (2018), Journal of
+209–244; Hofmarcher, Crespo Cuaresma, Grün, Humer and Moser (2018), Journal of
 Macroeconomics 57, 150–165.
 """
 
@@ -33,7 +32,7 @@ import pandas as pd
 from whichvars.posterior.models import KeptModels
 
 CELLS = ("both", "first_only", "second_only", "neither")
-MEASURES = ("jointness", "jointness_odds", "log_odds_ratio", "strachan", "yule_q")
+MEASURES = ("jointness", "jointness_odds", "log_odds_ratio", "yule_q")
 
 
 def pair_table(
@@ -74,21 +73,11 @@ def _measures(
     """Each measure at p₁₁, p₁₀, p₀₁ and p₀₀, and its derivatives with respect to them."""
     none, some = np.zeros_like(a), a + b + c
     log_odds = np.log(a) + np.log(d) - np.log(b) - np.log(c)
-    weight = (a + b) * (a + c)
     above, below = a * d - b * c + (a + d - b - c) / 2, a * d + b * c + 0.5
     return {
         "jointness": (a / some, [(b + c) / some**2, -a / some**2, -a / some**2, none]),
         "jointness_odds": (a / (b + c), [1 / (b + c), -a / (b + c) ** 2, -a / (b + c) ** 2, none]),
         "log_odds_ratio": (log_odds, [1 / a, -1 / b, -1 / c, 1 / d]),
-        "strachan": (
-            weight * log_odds,
-            [
-                (a + some) * log_odds + weight / a,
-                (a + c) * log_odds - weight / b,
-                (a + b) * log_odds - weight / c,
-                weight / d,
-            ],
-        ),
         "yule_q": (
             above / below,
             [

@@ -95,6 +95,8 @@ def family_slab_words(problem: Problem) -> str:
         return f"Coefficients had a g-prior with g = {slab.value(problem.n, problem.p):g} and {where}."
     if not isinstance(slab, (IndependentNormal, BIC)):
         return f"{slab.words(problem.n, problem.p)} The g-prior had {where}."
+    if isinstance(slab, IndependentNormal) and slab.unknown:
+        return f"Coefficients had independent normal priors with mean zero and variance g. {slab.words_of_unknown(problem.n)}"
     if isinstance(slab, IndependentNormal):
         g = "variances that differ between variables" if isinstance(slab.g, tuple) else f"variance {slab.g:g}"
         return f"Coefficients had independent normal priors with mean zero and {g}."

@@ -200,14 +200,15 @@ def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np
             yield index, flat_columns[begin[index][:, None] + np.arange(k)]
 
 
-def precisions(problem: Problem, columns: np.ndarray) -> np.ndarray:
-    """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k). For Gaussian responses only."""
+def precisions(problem: Problem, columns: np.ndarray, ridge: np.ndarray | None = None) -> np.ndarray:
+    """XᵀX of each model's columns (m, k), plus the ridge for the independent slab: (m, k, k). For Gaussian responses only. `ridge`, (P,), is
+    that of the slab if it is left out."""
     assert problem.fit_data is None
     design, slab = problem.target(0).design, problem.target(0).slab
     gram = gram_of(design, columns)
-    if slab.code == codes.INDEPENDENT:
+    if slab.code == codes.INDEPENDENT or ridge is not None:
         places = np.arange(columns.shape[1])
-        gram[:, places, places] += slab.ridge[columns]
+        gram[:, places, places] += (slab.ridge if ridge is None else ridge)[columns]
     return gram
 
 

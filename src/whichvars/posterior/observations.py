@@ -26,7 +26,7 @@ from whichvars.posterior.family_words import first_order_change
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import draw, models_of, predict
 from whichvars.posterior.scores import leave_one_out, log_predictive
-from whichvars.posterior.shrinkage import shrinkage_summary
+from whichvars.posterior.shrinkage import estimated_g, shrinkage_summary
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
@@ -324,6 +324,30 @@ class Observations:
         """
         check_level(interval)
         return shrinkage_summary(self.problem, self.kept, interval, self.models.exact)
+
+    def estimated_g(self) -> pd.DataFrame:
+        """The posterior of the unknown g of ``IndependentNormal("estimate")``, averaged over models.
+
+        Returns
+        -------
+        DataFrame
+            One row for each value of g: its probabilities `prior` and `posterior`, and the Monte Carlo error `mcse` of the latter. Given that the
+            model is not the null model, which has no coefficients. If much of the posterior is at the first value, 10/n, or at the last,
+            coefficients are smaller or larger than the values of g allow for.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X, data.y, slab=wv.IndependentNormal("estimate")))
+        >>> posterior.estimated_g().round(3).head(3)
+                  prior  posterior  mcse
+        g
+        0.212766  0.117      0.080   0.0
+        0.425532  0.141      0.343   0.0
+        0.851064  0.154      0.406   0.0
+        """
+        return estimated_g(self.problem, self.kept, self.models.exact)
 
     @cached_property
     def pearson(self) -> Pearson | None:

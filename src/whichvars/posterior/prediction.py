@@ -13,6 +13,7 @@ exactly.
 
 import warnings
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,17 @@ from whichvars.data.frames import read_columns
 from whichvars.data.tables import plain_table
 from whichvars.errors import DataError, DataWarning, TooLargeError
 from whichvars.posterior.coefficients import INTERCEPT
-from whichvars.posterior.fits import Fits, Functionals, Refits, along, fits, functionals, held_fits, own_lines
+from whichvars.posterior.fits import (
+    Fits,
+    Functionals,
+    Refits,
+    along,
+    fits,
+    functionals,
+    held_fits,
+    own_lines,
+    shares_of_values,
+)
 from whichvars.posterior.models import KeptModels, columns_of
 from whichvars.posterior.t_mixture import TMixture, heaviest, t_variance
 from whichvars.problem.columns import columns_at, products_with_all
@@ -186,9 +197,21 @@ def _components(
 
 
 def _model_means(batches: list[Fits] | Refits) -> Iterator[tuple[Fits, np.ndarray]]:
-    """E[β | γ] of every model, (m, k), in the problem's units."""
-    for fit in batches:
-        yield fit, np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
+    """E[β | γ] of every model, (m, k), in the problem's units. Batches of the same models at other values of an unknown g, which follow one
+    another, are averaged."""
+    for _, same in groupby(batches, key=lambda fit: (fit.columns.shape[1], int(fit.models[0]))):
+        total: tuple[Fits, np.ndarray] | None = None
+        for fit in same:
+            mean = np.einsum("mj,mj->m", fit.node_weight, fit.q)[:, None] * fit.b
+            if fit.share is None:
+                yield fit, mean
+                continue
+            mean *= fit.share[:, None]
+            if total is not None:
+                fit, mean = fit._replace(weight=total[0].weight + fit.weight), total[1] + mean
+            total = fit, mean
+        if total is not None:
+            yield total
 
 
 def mean_coefficients(
@@ -281,10 +304,13 @@ def draw(problem: Problem, kept: KeptModels, n: int, rng: np.random.Generator) -
     q, unit = len(flat.z_index), problem._y_scale
     some, counts_of = draw_models(problem, kept, n, rng)
     beta, noise, done = np.zeros((n, P)), np.zeros(n), 0
+    by_value = None  # how often each value of an unknown g was drawn with each model, (models, values)
+    if problem.unknown_g:
+        by_value = rng.multinomial(counts_of, shares_of_values(problem, some))
     for fit in fits(problem, some):
         root = np.linalg.cholesky(fit.V)
         for i in range(len(fit.weight)):
-            times = counts_of[fit.models[i]]
+            times = counts_of[fit.models[i]] if by_value is None else by_value[fit.models[i], fit.value]
             rows = slice(done, done + times)
             node = rng.choice(fit.q.shape[1], size=times, p=fit.node_weight[i])
             noise[rows] = fit.s[i, node]

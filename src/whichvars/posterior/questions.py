@@ -11,6 +11,7 @@ from scipy import sparse
 from whichvars.data.frames import check_share, find_columns
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
+from whichvars.posterior.credible_sets import find_sets, member_table, set_table
 from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
@@ -119,8 +120,8 @@ class Questions:
         -------
         Series
             Probabilities `both`, `first_only`, `second_only`, `neither`. Then the published measures of jointness, whose formulas are in the module
-            ``jointness``: `jointness` and `jointness_odds` of Ley and Steel (2007), `log_odds_ratio` of Doppelhofer and Weeks (2009), `strachan`
-            of Strachan (2009), and `yule_q`, the modified Yule's Q of Hofmarcher et al. (2018). The last three are negative for substitutes and positive
+            ``jointness``: `jointness` and `jointness_odds` of Ley and Steel (2007), `log_odds_ratio` of Doppelhofer and Weeks (2009),
+            and `yule_q`, the modified Yule's Q of Hofmarcher et al. (2018). The last two are negative for substitutes and positive
             for complements. Then the Monte Carlo error of each of them, under its name with ``_mcse``: 0 if exact, NaN with a single replicate.
 
         Examples
@@ -172,7 +173,7 @@ class Questions:
         ----------
         variables : names
             The default is those with an inclusion probability of at least 0.1, at most 20.
-        measure : "probability", "jointness", "jointness_odds", "log_odds_ratio", "strachan" or "yule_q"
+        measure : "probability", "jointness", "jointness_odds", "log_odds_ratio" or "yule_q"
             The probability that both are in, or one of the measures of ``jointness``.
         return_mcse : bool
             Return the matrix of Monte Carlo errors too: 0 if exact, NaN with a single replicate.
@@ -370,7 +371,7 @@ class Questions:
         """Sets of variables that stand in for one another: one of them is needed, the data cannot say which.
 
         They are correlated, rarely in the model together, and at least one of them is in with probability `level` or more.
-        In fine mapping they are called credible sets. The module ``clusters`` describes how they are found.
+        ``credible_sets`` is the form that fine mapping needs: with signals that do not reach the level. The module ``clusters`` describes how they are found.
 
         Parameters
         ----------
@@ -405,3 +406,51 @@ class Questions:
         # a single variable has its inclusion probability, and the error of that
         of_lead = table["lead"].map(dict(zip(self.problem.names, self.mcse.tolist())))
         return table.assign(mcse=np.where(table["size"] == 1, of_lead, table["mcse"]).astype(float))
+
+    def credible_sets(
+        self, level: float = 0.95, purity: float = 0.5, least: float = 0.5, long: bool = False
+    ) -> pd.DataFrame:
+        """Credible sets: disjoint sets of variables of which at least one is in the model.
+
+        They are found from the joint posterior of all effects; the module ``credible_sets`` says how.
+
+        Parameters
+        ----------
+        level : float
+            Probability that each set should reach, by as few variables as possible.
+        purity : float
+            Least absolute correlation between any two members.
+        least : float
+            Signals that cannot reach the level are listed too if the probability that they do reach is at least this. Such a set has
+            as many members as have the share `level` of that probability.
+        long : bool
+            One row for each member instead of one for each set.
+
+        Returns
+        -------
+        DataFrame, one row for each set, that of the most probable leading variable first
+            `lead`; `size`; `probability` that at least one member is in, and its Monte Carlo error `mcse` (0 if exact, NaN with a single
+            replicate); `reached`, whether this is the level or more; `expected` number of members in the model; `purity`, the smallest
+            absolute correlation between two members; `variables`, most probable first, and their inclusion probabilities `pips`. With
+            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`.
+
+        Examples
+        --------
+        >>> import numpy as np, whichvars as wv
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 6))
+        >>> X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=500)
+        >>> y = 0.3 * X[:, 0] + 0.12 * X[:, 4] + rng.normal(size=500)
+        >>> posterior = wv.exact(wv.Problem(X, y, slab=wv.IndependentNormal(0.01), model_prior=wv.BetaBinomial(size=1)))
+        >>> posterior.credible_sets()[["probability", "reached", "variables"]].round(2)
+             probability  reached variables
+        set
+        1           1.00     True  [x0, x1]
+        2           0.68    False      [x4]
+        """
+        check_share(level, "level")
+        check_share(purity, "purity")
+        check_share(least, "least")
+        posterior = cast("Posterior", self)
+        sets = find_sets(posterior, level, purity, least)
+        return (member_table if long else set_table)(posterior, sets, level)

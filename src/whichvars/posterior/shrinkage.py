@@ -1,4 +1,4 @@
-r"""The posterior of the shrinkage factor g/(1 + g), under g-priors and their mixtures.
+r"""The posterior of the shrinkage factor g/(1 + g), under g-priors and their mixtures; and that of an unknown g of the independent slab.
 
 In a model, the posterior mean of the coefficients is the least-squares estimate times E[g/(1 + g)]. Its posterior is averaged over models, and
 within each over g by the same quadrature as that of coefficients (``fits``). The null model has no coefficients to shrink and is left out.
@@ -9,8 +9,9 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from whichvars._kernels import evidence as codes
+from whichvars._kernels.averaging import LOG_WEIGHT, RIDGE_FACTOR
 from whichvars.errors import DataError
-from whichvars.posterior.fits import fits
+from whichvars.posterior.fits import fits, shares_of_values
 from whichvars.posterior.models import KeptModels
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
@@ -27,6 +28,7 @@ def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact
     if code not in (codes.G_PRIOR, codes.MIXTURE, codes.EMPIRICAL_BAYES):
         raise DataError(
             f"{problem.slab} has no shrinkage factor g/(1 + g); it is for g-priors and their mixtures"
+            + ("; estimated_g() says what is known of g" if problem.unknown_g else "")
         )
     values, weights, mass = [], [], np.zeros(len(EDGES) - 1)
     means, masses = np.zeros(len(kept)), np.zeros(len(kept))
@@ -59,6 +61,26 @@ def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact
             "lower": float(lower),
             "upper": float(upper),
         }
+    )
+
+
+def estimated_g(problem: Problem, kept: KeptModels, exact: bool) -> pd.DataFrame:
+    """What ``Posterior.estimated_g`` returns."""
+    if not problem.unknown_g:
+        raise DataError(
+            f'estimated_g() is for slab=IndependentNormal("estimate") and Gaussian responses, not for {problem.slab} and family={problem.family}'
+        )
+    slab, some = problem.target(0).slab, np.diff(kept.start) > 0
+    whole = float(kept.weight[some].sum())
+    if not whole:
+        raise DataError("all kept models are the null model, which has no coefficients and so no g")
+    shares = shares_of_values(problem, kept) * some[:, None]
+    posterior = kept.weight @ shares / whole
+    errors = [kept.error((share - mean) * some, exact) / whole for share, mean in zip(shares.T, posterior)]
+    g = 1 / (slab.ridge[0] * slab.grid[:, RIDGE_FACTOR])
+    return pd.DataFrame(
+        {"prior": np.exp(slab.grid[:, LOG_WEIGHT]), "posterior": posterior, "mcse": np.array(errors, float)},
+        index=pd.Index(g, name="g"),
     )
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from whichvars._kernels.averaging import average_models, new_averaging
 from whichvars._kernels.enumerate import evaluate_models
 from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars._kernels.linalg import factor_arrays
@@ -11,7 +12,7 @@ from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
 from whichvars.problem.families import Gaussian
-from whichvars.problem.fitting import answers
+from whichvars.problem.fitting import answers, widest
 from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
@@ -66,6 +67,8 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
     not have it. Models are given as for ``log_priors_of``."""
     if not isinstance(problem.family, Gaussian):
         return answers(problem, members, start)[0][:, LOG_MARGINAL]
+    if problem.unknown_g:
+        return averages_over_g(problem, members, start)[0]
     most = int(np.diff(start).max(initial=0))
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[members])])[start]
     depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)
@@ -84,6 +87,28 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
         out,
     )
     return out
+
+
+def averages_over_g(
+    problem: "Problem", members: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where g of the independent slab is unknown: the log marginal likelihood of each model, (models,), and the posterior probabilities of
+    the values of g in it, (models, values)."""
+    target = problem._target
+    values = len(target.slab.grid)
+    out, logs = np.zeros(len(start) - 1), np.zeros((len(start) - 1, values))
+    average_models(
+        target,
+        new_gram_cache(target.design, CACHE_BYTES),
+        new_averaging(max(widest(problem, members, start), 1), values),
+        np.require(members, np.int32, ["C", "W"]),
+        np.require(start, np.int64, ["C", "W"]),
+        out,
+        logs,
+    )
+    # no posterior where rounding forbids a factor
+    shares = np.where(np.isfinite(out)[:, None], np.exp(logs - out[:, None]), 1 / values)
+    return out, shares / shares.sum(axis=1, keepdims=True)
 
 
 def log_marginal_error(problem: "Problem", model: tuple[int, ...]) -> float:

@@ -325,10 +325,10 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
             raise DataError(
                 'evidence="bas" has no unknown dispersion; give it, NegativeBinomial(dispersion=…), or use evidence="auto"'
             )
-        if isinstance(slab, MIXTURES_OF_G):
+        if isinstance(slab, MIXTURES_OF_G) or (isinstance(slab, IndependentNormal) and slab.unknown):
             raise DataError(
                 f"{slab} and an unknown dispersion cannot both be averaged over; give the dispersion, "
-                "NegativeBinomial(dispersion=…), or use IndependentNormal, GPrior or BIC"
+                "NegativeBinomial(dispersion=…), or use IndependentNormal with a known g, GPrior or BIC"
             )
     if evidence == "bas" and isinstance(slab, IndependentNormal):
         raise DataError(

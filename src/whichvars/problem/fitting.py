@@ -24,8 +24,8 @@ from whichvars._kernels.target import Target
 from whichvars.errors import DataError
 from whichvars.problem.columns import stored_columns_at
 from whichvars.problem.families import EVIDENCE, MIXTURES_OF_G, Counted, Gaussian, NegativeBinomial, Response
-from whichvars.problem.mixtures import shrinkage_grid
-from whichvars.problem.priors import BIC, GPrior
+from whichvars.problem.mixtures import grid_of_g, shrinkage_grid
+from whichvars.problem.priors import BIC, GPrior, IndependentNormal
 
 if TYPE_CHECKING:
     from whichvars.problem.for_kernels import ForKernels
@@ -254,7 +254,15 @@ def make_likelihood(problem: "ForKernels", target: Target, data: FitData, kind: 
     held = design.stored
     if held.code != NOT_STORED and len(held.basis) != len(data.y):
         others["used"] = np.flatnonzero(held.weights)
-    if slab.code != evidence.INDEPENDENT:
+    if isinstance(slab, IndependentNormal):
+        if slab.unknown:
+            grid = grid_of_g(problem.n)
+            others |= {
+                "shrinkage": grid,
+                "outer": kernels.SHRINKAGE,
+                "outer_start": float(grid[np.argmax(grid[:, 1]), 0]),
+            }
+    else:
         if isinstance(slab, GPrior):
             others["g"] = slab.value(problem.n, problem.p)
         if isinstance(slab, MIXTURES_OF_G):

@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.likelihood import Likelihood
 from whichvars._kernels.target import Target
 from whichvars.problem.families import Family, Gaussian
 from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answer
 from whichvars.problem.priors import Slab
-from whichvars.problem.target import as_compiled, with_mixture_rows
+from whichvars.problem.target import as_compiled, with_known_g, with_mixture_rows
 
 # what a problem knows for descriptions alone; files may be older
 NOT_KNOWN_BEFORE: dict[str, Any] = {"response": None, "rows_left_out": 0, "weighted": False}
@@ -45,6 +46,22 @@ class ForKernels:
         new._surrogate, new._likelihood = surrogate, self.likelihood()._replace(reference=reference)
         new.works, new._null_log_marginal = self.works, self.null_log_marginal
         return new
+
+    def with_surrogate_g(self, g: float) -> Self:
+        """The same for an unknown g of the independent slab: the surrogate has `g` times the value that g has at 1."""
+        new = copy.copy(self)
+        new._surrogate = with_known_g(self._target, g, surrogate=True)
+        return new
+
+    @property
+    def unknown_g(self) -> bool:
+        """Whether marginal likelihoods of a Gaussian response are averages over the g of the independent slab."""
+        return len(self._target.slab.grid) > 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether there is no formula by which kernels scan neighbouring models: the response is not Gaussian, or g is unknown."""
+        return self._target.slab.code == BY_FIT
 
     def without_row(self, i: int) -> Self:
         """The same problem without the i-th row of positive weight, if the response is not Gaussian. Scales of columns and priors stay

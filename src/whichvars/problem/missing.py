@@ -10,6 +10,7 @@ import pandas as pd
 from whichvars.data.frames import wrong_length
 from whichvars.data.gaps import complete_rows, cost_of_gaps, empty_columns
 from whichvars.data.kinds import FRAME
+from whichvars.data.records import Record
 from whichvars.data.tables import as_pandas, is_table
 from whichvars.errors import DataError, DataWarning
 
@@ -60,8 +61,8 @@ def missing_in_vector(values: Any, n: int, what: str) -> np.ndarray:
     return gaps
 
 
-def drop_missing(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
-    """The rows without missing values, and what was done. Columns without any value are left out first."""
+def drop_missing(rows: Rows) -> tuple[Rows, tuple[str, ...], Record]:
+    """The rows without missing values, what was done, and how many they were. Columns without any value are left out first."""
     gaps = missing_in(rows.X)
     n, X = len(gaps), rows.X
     empty, notes = empty_columns(gaps), []
@@ -82,7 +83,8 @@ def drop_missing(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     if notes:
         warnings.warn(" ".join(notes), DataWarning, stacklevel=3)
     rows = rows._replace(X=X)
-    return (rows if whole.all() else rows.at(np.flatnonzero(whole))), tuple(notes)
+    rows = rows if whole.all() else rows.at(np.flatnonzero(whole))
+    return rows, tuple(notes), Record("", n, int((~whole).sum()))
 
 
 def without_columns(X: Any, empty: np.ndarray) -> Any:

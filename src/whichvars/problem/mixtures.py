@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, expit, hyp1f1, log_expit, wrightomega
 
-from whichvars.problem.priors import CCH, HyperG, HyperGN, ZellnerSiow
+from whichvars.problem.priors import CCH, HyperG, HyperGN, ZellnerSiow, values_of_g
 
 __all__ = [
     "KINDS",
@@ -391,3 +391,20 @@ def shrinkage_grid(slab: HyperG | HyperGN | ZellnerSiow | CCH, n: int) -> Array:
         scale = 1.0 if isinstance(slab, HyperG) else float(n)
         log_prior = np.log(0.5 * (slab.a - 2.0) / scale) + x - 0.5 * slab.a * _log1p_exp(x - np.log(scale))
     return np.ascontiguousarray(np.column_stack([x, log_prior, log_one_plus, share]))
+
+
+def grid_of_g(n: int) -> Array:
+    """The same for the independent slab with an unknown g, which has these values alone. The density is the probability of a value over the
+    distance of two.
+
+    Examples
+    --------
+    >>> grid = grid_of_g(100)
+    >>> print(grid.shape, round(float(np.exp(grid[:, 1]).sum() * np.log(2)), 9))
+    (11, 4) 1.0
+    """
+    values, probabilities = values_of_g(n)
+    x = np.log(values)
+    return np.ascontiguousarray(
+        np.column_stack([x, np.log(probabilities / np.log(2.0)), _log1p_exp(x), expit(-x)])
+    )

@@ -14,6 +14,8 @@ from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 
+# An unknown g: its least value times the number of rows, about its largest value, and the fewest steps from one to the other
+LEAST_G_TIMES_ROWS, LARGEST_G, FEWEST_DOUBLINGS = 10.0, 100.0, 7
 # outside this range a sum or a reciprocal may overflow
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300
 
@@ -81,6 +83,7 @@ LI_CLYDE = (
     "Li, Y. and Clyde, M. A. (2018). Mixtures of g-priors in generalized linear models. Journal of the American "
     "Statistical Association 113, 1828–1845."
 )
+GELMAN = "Gelman, A. (2006). Prior distributions for variance parameters in hierarchical models. Bayesian Analysis 1, 515–534."
 SCHWARZ = "Schwarz, G. (1978). Estimating the dimension of a model. Annals of Statistics 6, 461–464."
 
 # --- slabs: p(β_γ | γ, σ²)
@@ -95,31 +98,82 @@ class IndependentNormal:
     deviation per standard deviation of the variable; the paper uses ``g = 100``. Works for any number of
     variables, also p > n.
 
+    With ``g="estimate"``, one g for all variables is unknown and is averaged over. It has one of the values
+    :math:`g_l = 10 \cdot 2^l / n` up to about 100, with prior probabilities proportional to
+    :math:`\sqrt{g_l} / (1 + g_l)`: on these values, :math:`\sqrt g` has a half-Cauchy prior of scale 1. There are no values
+    below 10/n, because a slab that is narrower than what the data can resolve makes all variables "in".
+
     Parameters
     ----------
-    g : float or sequence of float
-        Prior variance in units of the noise variance: one for all, or one per variable.
+    g : float, sequence of float, or "estimate"
+        Prior variance in units of the noise variance: one for all, or one per variable; or "estimate" for one that is unknown. If the
+        columns are not scaled (``scale="none"``), the values of an unknown g are divided by the mean variance of the columns.
 
     Examples
     --------
-    >>> IndependentNormal(g=100)
-    IndependentNormal(g=100.0)
+    >>> IndependentNormal(g=100), IndependentNormal("estimate")
+    (IndependentNormal(g=100.0), IndependentNormal(g='estimate'))
     """
 
-    g: float | tuple[float, ...] = 1.0
+    g: float | tuple[float, ...] | Literal["estimate"] = 1.0
     code: ClassVar = evidence.INDEPENDENT  # formula in the kernels
-    references: ClassVar = (GEORGE,)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "g", numbers(self.g, "g", self))
+        if isinstance(self.g, str):
+            if self.g != "estimate":
+                raise ArgumentTypeError(
+                    f'IndependentNormal: g must be a number, one per variable, or "estimate", not {self.g!r}'
+                )
+        else:
+            object.__setattr__(self, "g", numbers(self.g, "g", self))
+
+    @property
+    def unknown(self) -> bool:
+        """Whether g is averaged over."""
+        return self.g == "estimate"
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """References for the methods section of a paper."""
+        return (GEORGE, GELMAN) if self.unknown else (GEORGE,)
+
+    def words_of_unknown(self, n: int) -> str:
+        """What the methods section of a paper says of an unknown g, with n rows."""
+        values = values_of_g(n)[0]
+        return (
+            f"The unknown g had {len(values)} values from {values[0]:.2g} to {values[-1]:.3g}, each twice the one before, with a half-Cauchy "
+            "prior of scale 1 on √g."
+        )
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
+        if self.unknown:
+            return (
+                "Coefficients had independent normal priors with mean zero and variance g σ², σ² the noise variance. "
+                f"{self.words_of_unknown(n)}"
+            )
         if isinstance(self.g, tuple):
             g = "variances g_j σ² that differ between variables"
         else:
             g = "variance σ²" if self.g == 1 else f"variance {self.g:g} σ²"
         return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance."
+
+
+def values_of_g(n: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""The values of the g of ``IndependentNormal("estimate")`` and their prior probabilities, with n rows.
+
+    Examples
+    --------
+    >>> g, probability = values_of_g(100)
+    >>> print(len(g), g[0].round(3), g[-1].round(3))
+    11 0.1 102.4
+    >>> print(probability.argmax(), round(float(probability.sum()), 9))
+    3 1.0
+    """
+    least = LEAST_G_TIMES_ROWS / n
+    g = least * 2.0 ** np.arange(1 + max(FEWEST_DOUBLINGS, round(np.log2(LARGEST_G / least))))
+    weight = np.sqrt(g) / (1 + g)
+    return g, weight / weight.sum()
 
 
 @dataclass(frozen=True)

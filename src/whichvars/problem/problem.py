@@ -65,7 +65,7 @@ from whichvars.problem.from_moments import (
 )
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
-from whichvars.problem.missing import Rows, drop_missing, missing_in
+from whichvars.problem.missing import Rows, drop_missing
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
@@ -251,10 +251,8 @@ class Problem(NamedModels):
 
         X = plain_table(X)
         if missing == "drop":
-            given = Rows(X, y, weights, offset, covariates, self.family)
-            left, self.about_missing = drop_missing(given)
-            self.record = Record("", len(missing_in(X)), len(missing_in(X)) - len(missing_in(left.X)))
-            X, y, weights, offset, covariates, self.family = left
+            left = drop_missing(Rows(X, y, weights, offset, covariates, self.family))
+            (X, y, weights, offset, covariates, self.family), self.about_missing, self.record = left
         encoded = encode_frame(X, names, categories)
         if encoded is not None:
             X, names, self.encoding = encoded.X, None, encoded.encoding
@@ -455,14 +453,17 @@ class Problem(NamedModels):
     # --- input of the kernels
 
     def _set_target(self, products: Products) -> None:
-        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale)
+        spread = 1.0 if self.scale == "unit" else float(np.mean(self.column_spread**2))
+        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale, spread)
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
         self._surrogate: Target | None = None
         self._likelihood: Likelihood | None = None
         self._null_log_marginal: float | None = None
         if self.fit_data is not None:
             most = len(self.columns_used) if isinstance(self.slab, IndependentNormal) else self.nu
-            slab = slab._replace(code=codes.BY_FIT, max_columns=min(len(self.columns_used), most))
+            slab = slab._replace(
+                code=codes.BY_FIT, max_columns=min(len(self.columns_used), most), grid=np.zeros((0, 3))
+            )
         self._target = make_target(products, slab, prior, self.offsets)
         self._lock = threading.Lock()
 

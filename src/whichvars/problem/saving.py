@@ -53,6 +53,8 @@ def check_arrays(problem: Problem) -> None:
         and 0 <= slab.max_columns <= P
         and 1 <= prior.max_size <= p
         and slab.table.ndim == 3
+        and slab.grid.ndim == 2
+        and slab.grid.shape[1] == 3
         and _heredity_fits(problem, prior)
         and _family_fits(problem)
     )

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from whichvars._kernels import evidence
 from whichvars._kernels.fits import derivatives_at
-from whichvars._kernels.likelihood import BAS, DISPERSION, Likelihood
+from whichvars._kernels.likelihood import BAS, DISPERSION, SHRINKAGE, Likelihood
 from whichvars._kernels.products.stored import (
     NOT_STORED,
     SPARSE,
@@ -71,6 +71,8 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: fl
     total = float(response @ response)
     P = len(products.diagonal)
     ridge = np.array(slab.ridge[:P])
+    if likelihood.slab == evidence.INDEPENDENT and likelihood.outer == SHRINKAGE:
+        ridge *= np.exp(-outer)
     code, g = likelihood.slab, likelihood.g
     if code == evidence.MIXTURE:
         code, g = evidence.G_PRIOR, float(np.exp(min(outer, LARGEST_LOG_G)))

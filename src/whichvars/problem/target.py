@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from whichvars._kernels.evidence import BY_FIT
+from whichvars._kernels.evidence import BY_FIT, INDEPENDENT
 from whichvars._kernels.products.stored import frozen
 from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
@@ -29,6 +29,7 @@ from whichvars.problem.priors import (
     Slab,
     ZellnerSiow,
     per_variable,
+    values_of_g,
 )
 
 MIXTURES = {
@@ -55,15 +56,26 @@ def choose_engine(
     return ("gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"), False
 
 
-def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, y_scale: float) -> KernelSlab:
-    """The priors on coefficients and noise for the kernels, in which y is divided by its length `y_scale`."""
+def kernel_slab(
+    slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, y_scale: float, spread: float
+) -> KernelSlab:
+    """The priors on coefficients and noise for the kernels, in which y is divided by its length `y_scale`. `spread` is the mean variance of the
+    columns, 1 if they are scaled."""
     p, n_columns = len(offsets) - 1, int(offsets[-1])
     a0, b0 = (noise.a, noise.b) if isinstance(noise, InverseGamma) else (0.0, 0.0)
     ridge, half_log_g = np.zeros(n_columns), np.zeros(n_columns)
     known = isinstance(noise, KnownVariance)
     # one column fewer than there are dimensions, so that a residual is left to estimate σ² from
     g, max_columns = 0.0, min(n_columns, nu if known else nu - 1)
-    if isinstance(slab, IndependentNormal):
+    code, grid = slab.code, np.zeros((0, 3))
+    if isinstance(slab, IndependentNormal) and slab.unknown:
+        values, probabilities = values_of_g(n)
+        code, max_columns = BY_FIT, n_columns
+        # what the values are factors of: they are those of g = 1 divided by the mean variance of the columns
+        ridge, half_log_g = np.full(n_columns, spread), np.full(n_columns, -0.5 * np.log(spread))
+        grid = np.column_stack([1 / values, np.log(probabilities), 0.5 * np.log(values)])
+    elif isinstance(slab, IndependentNormal):
+        assert not isinstance(slab.g, str)
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")
         by_column = np.repeat(by_variable, np.diff(offsets))
         ridge, half_log_g = 1.0 / by_column, 0.5 * np.log(by_column)
@@ -85,7 +97,7 @@ def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, 
                 "that rounding errors would dominate; variance has the units of y squared"
             )
     return KernelSlab(
-        code=slab.code,
+        code=code,
         ridge=ridge,
         half_log_g=half_log_g,
         nu=np.inf if known else float(nu + 2 * a0),
@@ -95,7 +107,23 @@ def kernel_slab(slab: Slab, noise: Noise, offsets: np.ndarray, n: int, nu: int, 
         max_columns=int(max_columns),
         table=np.zeros((1, 1, 2)),
         half_precision=float(half_precision),
+        grid=np.ascontiguousarray(grid),
     )
+
+
+def with_known_g(target: Target, g: float, surrogate: bool) -> Target:
+    """The target with `g` times the value that an unknown g has at 1: as a posterior of its own, or as a surrogate of the one in which g is
+    unknown."""
+    slab, design = target.slab, target.design
+    known = slab._replace(
+        code=INDEPENDENT,
+        ridge=slab.ridge / g,
+        half_log_g=slab.half_log_g + 0.5 * np.log(g),
+        surrogate=surrogate,
+        grid=slab.grid * [g, 1.0, 1.0] - [0.0, 0.0, 0.5 * np.log(g)] if surrogate else np.zeros((0, 3)),
+    )
+    design = design._replace(rows=by_rows(design.columns))
+    return as_compiled(Target(design, known, target.prior), design.offsets)
 
 
 def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) -> KernelPrior:

@@ -19,16 +19,18 @@ from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
-from whichvars.report import figures, table, words
+from whichvars.report import chart, figures, table, words
 from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
-TOP_MODELS = 10
+TOP_MODELS, MOST_SETS = 10, 50
 # most characters of a name in a sentence
 LONGEST_NAME = 60
 
 
-def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write_report(
+    posterior: Posterior, path: str | os.PathLike[str], title: str | None = None, brief: bool = False
+) -> Path:
     """Write a report, as ``Posterior.report`` does."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
@@ -39,36 +41,19 @@ def write_report(posterior: Posterior, path: str | os.PathLike[str], title: str 
     target = Path(path).absolute()
     _check_place(target)  # before the work begins
     with one_blas_thread():
-        page = render(posterior, title)
+        page = render_brief(posterior, title) if brief else render(posterior, title)
     write_whole(target, page)
     return target
 
 
 def render(posterior: Posterior, title: str | None = None) -> str:
     """The page as HTML."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(HERE, encoding="utf-8")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
-    verdict = words.verdict(posterior)
-    return environment.get_template("page.html").render(
-        title=title or "Which variables matter?",
-        answer=words.answer(posterior),
-        remarks=[remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
-        levels=[
-            (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
-            for level, names in words.by_level(posterior)
-        ],
-        stand_ins=[
-            (_listed(names, 12), table.with_error(table.written("probability", p), error))
-            for names, p, error in words.stand_ins(posterior)
-        ],
-        verdict=verdict,
-        facts=_facts(posterior),
+    return _fill(
+        "page.html",
+        **_summary(posterior, title),
+        sets=_credible_sets(posterior),
         columns=columns,
         rows=table.first_rows(columns),
         data=table.as_json(columns),
@@ -82,14 +67,76 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         settings=settings(posterior),
         methods=methods,
         sources=sources,
-        style=(HERE / "page.css").read_text(encoding="utf-8"),
-        script=(HERE / "page.js").read_text(encoding="utf-8"),
-        version=version(),
+        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in ("page.js", "charts.js")),
     )
+
+
+def render_brief(posterior: Posterior, title: str | None = None) -> str:
+    """The summary on one page as HTML."""
+    return _fill(
+        "brief.html",
+        **_summary(posterior, title, chart.BRIEF_ROWS),
+        effects=words.effects_in_words(posterior),
+    )
+
+
+def _fill(template: str, **values: Any) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(HERE, encoding="utf-8")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(style=style, version=version(), **values)
+
+
+def _summary(posterior: Posterior, title: str | None, most_rows: int | None = None) -> dict[str, Any]:
+    """What the report and the summary on one page have in common; the chart of the latter has at most `most_rows` rows."""
+    verdict = words.verdict(posterior)
+    return {
+        "title": title or "Which variables matter?",
+        "answer": words.answer(posterior),
+        "remarks": [remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
+        "levels": [
+            (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
+            for level, names in words.by_level(posterior)
+        ],
+        "stand_ins": [
+            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            for names, p, error in words.stand_ins(posterior)
+        ],
+        "verdict": verdict,
+        "facts": _facts(posterior),
+        "charts": chart.charts(posterior, most_rows),
+    }
 
 
 def _listed(names: list[str], most: int) -> str:
     return words.listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
+    """The rows of the table of credible sets; none if every set is a single variable."""
+    sets = posterior.credible_sets()
+    if not (sets["size"] > 1).any():
+        return []
+    return [
+        {
+            "probability": table.with_error(table.written("probability", row["probability"]), row["mcse"]),
+            "reached": row["reached"],
+            "size": row["size"],
+            "purity": f"{row['purity']:.2f}",
+            "variables": _listed(
+                [
+                    f"{name} ({table.written('probability', pip)})"
+                    for name, pip in zip(row["variables"], row["pips"])
+                ],
+                12,
+            ),
+        }
+        for _, row in sets.head(MOST_SETS).iterrows()
+    ]
 
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
@@ -158,6 +205,7 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ),
         *words.family_settings(problem),
         ("Prior on coefficients", problem.slab),
+        ("Posterior of g", words.words_of_g(posterior)),
         ("Prior on models", problem.model_prior),
         ("Prior on the noise", problem.noise if isinstance(problem.family, Gaussian) else ""),
         ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),

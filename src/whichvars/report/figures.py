@@ -14,7 +14,6 @@ from whichvars import plots
 from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
-from whichvars.plots.variables import MOST_ROWS
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
@@ -30,7 +29,9 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
-PIXELS = 120  # per inch, of what is drawn as pixels
+PIXELS = (
+    80  # per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ class Picture:
 
 
 def results(posterior: Posterior) -> list[Picture]:
-    """The plots of the results."""
-    p = posterior.problem.p
+    """The plots of the results, but for the inclusion probabilities (``report/chart.py``)."""
     error = "" if not posterior.mcse.any() else " Error bars are ± 2 Monte Carlo standard errors."
     known = posterior.sizes_mcse is not None and bool(np.isfinite(posterior.sizes_mcse).any())
     of_sizes = error if known else ""
@@ -55,26 +55,7 @@ def results(posterior: Posterior) -> list[Picture]:
         if posterior.models.mcse is None
         else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
     )
-    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
-    if p > MOST_ROWS:
-        wanted.append(
-            (
-                "All variables",
-                f"Inclusion probabilities in the order of the columns; the dashed line is the prior.{error}",
-                f"Inclusion probabilities of {p:,} variables. {_top(posterior, 10)}",
-                plots.plot_inclusion,
-                {},
-            )
-        )
-    rows = min(p, 20 if p > MOST_ROWS else MOST_ROWS)
-    wanted += [
-        (
-            "The most probable variables" if rows < p else "Inclusion probabilities",
-            f"The vertical strokes are the prior probabilities, before seeing the data.{error}",
-            f"Inclusion probabilities, the most probable first. {_top(posterior, 10)}",
-            plots.plot_inclusion,
-            {"top": rows},
-        ),
+    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
         (
             "Size of the model",
             f"How many variables are in the model. If posterior and prior look alike, the data say little about it.{of_sizes}",
@@ -267,11 +248,6 @@ def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) 
     # as a setting, matplotlib would search for every font at every word
     code = base64.b64encode(out.getvalue().replace(*FONTS)).decode("ascii")
     return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
-
-
-def _top(posterior: Posterior, n: int) -> str:
-    chosen = most_probable(posterior)[:n]
-    return ", ".join(f"{posterior.problem.names[j]} {posterior.pip[j]:.2f}" for j in chosen)
 
 
 def _best(posterior: Posterior) -> str:

@@ -1,9 +1,15 @@
 // The table of variables: sort, find, turn pages. Only the rows of one page are in the document, so that twenty
 // thousand variables are as quick as ten.
 "use strict";
-(() => {
+window.whichvars = { ready: (async () => {
   const ROWS = 25, BAR = 5;
-  const columns = JSON.parse(document.getElementById("data").textContent);
+  // a long table is compressed
+  const read = async (text) => {
+    if (text.startsWith("[")) return text;
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
+  const columns = JSON.parse(await read(document.getElementById("data").textContent));
   const names = columns[0].values, probabilities = columns[1].values;
   const lower = names.map((name) => name.toLowerCase());
   const element = (id) => document.getElementById(id);
@@ -18,7 +24,7 @@
     if (value === null) return "—";
     if (kind === "name") return value;
     if (kind === "count") return value < 1e7 ? Math.round(value).toLocaleString("en") : ">10,000,000";
-    if (kind === "number") return String(Number(value.toPrecision(3))).replace("-", "−");
+    if (kind === "number") return value.toPrecision(3).replaceAll("-", "−");
     if (value > 0 && value < 0.0005) return "<0.001";
     if (value >= 0.9995 && value < 1) return ">0.999";
     return value.toFixed(3);
@@ -101,4 +107,5 @@
   next.addEventListener("click", () => { page += 1; draw(); });
   element("controls").hidden = false;
   draw();
-})();
+  return { columns, written, found: () => shown, onPage: () => shown.slice(page * ROWS, (page + 1) * ROWS) };
+})() };

@@ -1,6 +1,8 @@
 """The table of variables: all rows as data for the page's script, and the first rows as text for printing and for
 browsers without scripts."""
 
+import base64
+import gzip
 import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +14,8 @@ from whichvars.posterior.fits import fits
 from whichvars.posterior.posterior import Posterior
 
 FIRST_ROWS = 25
+# with more characters, the data are compressed
+MUCH = 200_000
 # in em; the same number is in the script
 LONGEST_BAR = 5
 
@@ -63,7 +67,7 @@ def columns(posterior: Posterior) -> list[Column]:
             Column(
                 "Effective draws",
                 "count",
-                _numbers(ess, 0),
+                _counts(ess),
                 "effective sample size: the number of independent draws that would be as accurate",
             ),
         ]
@@ -130,8 +134,23 @@ def coefficient_errors(posterior: Posterior) -> np.ndarray:
     return np.where((mass[1:] > 0).all(axis=0), units * error, np.nan)
 
 
-def _numbers(values: np.ndarray, digits: int) -> list[float | None]:
-    return [round(v, digits) if np.isfinite(v) else None for v in values.tolist()]
+def three_digits(value: float) -> str:
+    """A number with three significant digits, zeros at the end included, so that columns of numbers are equally accurate to look at.
+    The page's script writes numbers in the same way.
+
+    >>> [three_digits(v) for v in (0.054, -1.5, 123456.0, 0.0000454, 1.25e-7, 0.0)]
+    ['0.0540', '−1.50', '1.23e+5', '0.0000454', '1.25e−7', '0.00']
+    """
+    mantissa, exponent = f"{value:.2e}".split("e")
+    power = int(exponent)
+    text = (
+        f"{value:.{2 - power}f}" if -7 < power < 3 else f"{mantissa}e{'+' if power > 0 else '-'}{abs(power)}"
+    )
+    return text.replace("-", "−")
+
+
+def _counts(values: np.ndarray) -> list[int | None]:
+    return [round(v) if np.isfinite(v) else None for v in values.tolist()]
 
 
 def _probabilities(values: np.ndarray) -> list[float | None]:
@@ -145,9 +164,15 @@ def _significant(values: np.ndarray, digits: int) -> list[float | None]:
 
 
 def as_json(table: list[Column]) -> str:
-    """JSON for a script element, without `<`, so that no name can end the element."""
-    data = [{"kind": c.kind, "values": c.values} | ({"notes": c.notes} if c.notes else {}) for c in table]
+    """JSON for a script element, without `<`, so that no name can end the element; if it is long, compressed by gzip, in base 64."""
+    data = [
+        {"kind": c.kind, "label": c.label, "values": c.values} | ({"notes": c.notes} if c.notes else {})
+        for c in table
+    ]
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > MUCH:
+        # names may contain lone surrogates; the time of compression is left out, so that the same table gives the same file
+        return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), mtime=0)).decode("ascii")
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -197,7 +222,7 @@ def written(kind: str, value: str | float | None) -> str:
     if kind == "count":
         return f"{value:,.0f}" if value < 1e7 else ">10,000,000"
     if kind == "number":
-        return f"{value:.3g}".replace("-", "−")
+        return three_digits(value)
     if 0 < value < 0.0005:
         return "<0.001"
     if 0.9995 <= value < 1:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whichvars.posterior.conditions import condition_words
+from whichvars.posterior.diagnostics import doubts
 from whichvars.posterior.explaining import trust
+from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import LEVELS, in_words
@@ -42,6 +44,7 @@ class Verdict:
     mark: str  # a word or two
     clause: str  # ends the opening sentence, or begins it if the result is not sound
     sentences: tuple[str, ...]  # the full explanation
+    reasons: tuple[str, ...] = ()  # what speaks against trusting it
 
 
 def number(n: int) -> str:
@@ -143,15 +146,16 @@ def _so_far(levels: list[tuple[str, list[str]]]) -> str:
 def verdict(posterior: Posterior) -> Verdict:
     """Whether the probabilities can be relied on, and why: what ``explain`` says, without the result itself."""
     why = trust(posterior)
-    sound = posterior.converged
+    reasons = tuple(doubts(posterior))
+    sound = not reasons
     if posterior.models.exact:
         clause = "the probabilities are exact" if sound else NOT_YET
-        return Verdict(sound, "Exact" if sound else NOT_YET, clause, tuple(why))
+        return Verdict(sound, "Exact" if sound else NOT_YET, clause, tuple(why), reasons)
     spread = _spread(posterior)
     sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
     if not sound:
         apart = f": independent runs differ by up to {within(spread)}" if spread else ""
-        return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences)
+        return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences, reasons)
     if spread is None:
         return Verdict(True, "Accurate", "there was a single run, with nothing to compare it with", sentences)
     return Verdict(True, "Converged", f"independent runs agree to within {within(spread)}", sentences)
@@ -176,6 +180,40 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     ]
 
 
+MOST_EFFECTS = 8
+
+
+def effects_in_words(posterior: Posterior) -> list[str]:
+    """What goes with one standard deviation more of each variable that is more likely in than out, the most probable first; on the
+    condition that it is in the model."""
+    problem, family = posterior.problem, posterior.problem.family
+    order = np.argsort(-posterior.pip, kind="stable")
+    chosen = [int(j) for j in order[:MOST_EFFECTS] if posterior.pip[j] >= LEVELS[1][0]]
+    single = np.diff(problem.offsets) == 1
+    ratio = getattr(family, "ratio", None)
+    table = standard_effects(posterior, 0.95) if ratio is not None else None
+    plain = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
+    spread = problem.column_spread
+    out = []
+    for j in chosen:
+        name, place = problem.names[j], problem.offsets[j]
+        if not single[j]:
+            columns = problem.offsets[j + 1] - problem.offsets[j]
+            out.append(f"{name} has {columns} columns, and no single effect.")
+            continue
+        sd = spread[place]
+        if table is not None:
+            factor = float(np.exp(table["effect"].iloc[place]))
+            what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
+            goes = f"{what} {factor:.3g} times as large"
+        else:
+            change = float(plain["mean_included"].iloc[place] * sd)
+            scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
+            goes = f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
+        out.append(f"{name}: {sd:.3g} more goes with {goes}.")
+    return out
+
+
 # names of scores in the line of facts
 SCORES = {"auc": "area under the ROC curve", "brier": "Brier score", "pearson": "Pearson dispersion"}
 
@@ -186,6 +224,16 @@ def shown_scores(posterior: Posterior) -> dict[str, float]:
         return {}
     scores = {name: float(value) for name, value in posterior.scores().items() if name in ("auc", "brier")}
     return scores | ({} if posterior.pearson is None else {"pearson": posterior.pearson.ratio})
+
+
+def words_of_g(posterior: Posterior) -> str:
+    """The posterior of an unknown g of the independent slab; empty if there is none."""
+    if not posterior.problem.unknown_g or not posterior.kept.start[-1]:
+        return ""
+    shares = posterior.estimated_g()["posterior"]
+    up_to = shares.cumsum()
+    low, middle, high = (shares.index[int((up_to < level).sum())] for level in (0.05, 0.5, 0.95))
+    return f"median {middle:.3g}, 90 % from {low:.3g} to {high:.3g}"
 
 
 def family_settings(problem: Problem) -> list[tuple[str, str]]:

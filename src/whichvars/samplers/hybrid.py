@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars._kernels.averaging import average_cost
 from whichvars._kernels.chain import (
     ADDED,
     COLUMNS,
@@ -286,10 +287,12 @@ class Hybrid:
         return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
 
     def _costs(self, problem: Problem, unit: JumpUnit) -> tuple[float, float]:
-        """What a scan and a fit cost, in nanoseconds; 0 for fits of Gaussian problems."""
+        """What a scan and a fit (or an average over g) cost, in nanoseconds; 0 where there is nothing of the kind."""
         taking_part = unit.chains[: unit.taking_part]
         k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
         scan = scan_cost(problem.target(0), k, 0.5 * k + 1)
+        if problem.unknown_g:
+            return scan, average_cost(len(problem.target(0).slab.grid), k)
         return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0
 
     def _choose_share(self, own: HybridState) -> None:

@@ -35,7 +35,7 @@ from whichvars._kernels.chain import (
 from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, accept_and_count
-from whichvars._kernels.evaluate import evaluate, fitted_value
+from whichvars._kernels.evaluate import evaluate, evaluate_fully, fitted_value, has_second_stage
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
@@ -158,7 +158,7 @@ def visit(target, chain, memo, tally, rng, own, counting):
         j = own.memory[NEIGHBOURS, ints[NEXT_NEIGHBOUR]]
         clear(chain)
         change(target, chain, j)
-        log_r = evaluate(target, chain, memo)
+        log_r = evaluate_fully(target, chain, memo)
         if chain.ints[NEEDED] > 0:
             return False
         present = chain.position[j] >= 0
@@ -195,11 +195,11 @@ def go_back(target, chain, memo, tally, own, counting):
 
 
 @kernel
-def judge_again(chain, memo, own, rng):
+def judge_again(target, chain, memo, own, rng):
     """The second stage, of the model reached: WAITING, REJECTED or ACCEPTED. ``floats[LOG_RATIO]`` becomes the product of both."""
     floats = chain.floats
     clear(chain)
-    value = fitted_value(chain, memo)
+    value = fitted_value(target, chain, memo)
     if chain.ints[NEEDED] != 0:
         return WAITING
     floats[LOG_MARGINAL] = value
@@ -233,9 +233,9 @@ def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterati
                 return done
             changes.ints[ITERATION] += 1
             accepted = rng.random() < math.exp(min(floats[LOG_RATIO], 0.0))
-            ints[PHASE] = FIT if accepted and ints[FLIPPED] > 0 and target.slab.surrogate else JUDGED
+            ints[PHASE] = FIT if accepted and ints[FLIPPED] > 0 and has_second_stage(target) else JUDGED
         if ints[PHASE] == FIT:
-            verdict = judge_again(chain, memo, own, rng)
+            verdict = judge_again(target, chain, memo, own, rng)
             if verdict == WAITING:
                 return done
             accepted = verdict == ACCEPTED

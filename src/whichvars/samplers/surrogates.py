@@ -5,6 +5,8 @@ fitted, and its linear predictor is the next reference, until the mode stays the
 linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion,
 or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
 
+Where the response is Gaussian and the g of the independent slab is unknown, the surrogate has a known g (``_surrogate_of_unknown_g``).
+
 All this depends on the problem alone, and is done once for each. So a surrogate is fixed while a sampler runs, and is the same in
 every replicate, thread and process.
 """
@@ -15,12 +17,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from whichvars._kernels import likelihood as kernels
+from whichvars._kernels.averaging import LOG_WEIGHT, RIDGE_FACTOR
 from whichvars._kernels.chain import LOG_MARGINAL, SURROGATE, new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evidence import BY_FIT, MIXTURE
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
-from whichvars.problem.families import MIXTURES_OF_G
+from whichvars.problem.evaluating import averages_over_g
 from whichvars.problem.fitting import candidates_at, widest
 from whichvars.problem.problem import Problem
 from whichvars.problem.surrogate import bounded_reference, null_predictor, with_surrogate_at
@@ -50,11 +53,13 @@ def scanned(problem: Problem) -> Problem:
 
 def find_surrogate(problem: Problem) -> Problem:
     """The problem with a surrogate at a good reference."""
+    if problem.unknown_g:
+        return _surrogate_of_unknown_g(problem)
     new = with_surrogate_at(problem, null_predictor(problem))
     seen: list[tuple[int, ...]] = []
     for _ in range(ROUNDS):
         members = _best_mode(new)
-        if len(members) == 0 and isinstance(problem.slab, MIXTURES_OF_G):
+        if len(members) == 0 and len(problem.likelihood().shrinkage):
             members = _strongest(new)  # g is a matter of models with a variable
         if tuple(members) in seen or len(members) == 0:
             break
@@ -65,6 +70,33 @@ def find_surrogate(problem: Problem) -> Problem:
         eta, outer = fitted
         new = with_surrogate_at(problem, bounded_reference(problem, eta), outer)
     return new
+
+
+def _surrogate_of_unknown_g(problem: Problem) -> Problem:
+    r"""The problem with the g of its surrogate such that :math:`g^{-1/2} = E[g^{-1/2} \mid y, \gamma]` at the best mode γ, or at the best
+    model of one variable if that is the null model.
+
+    A variable without an effect multiplies m(γ | g) by about g^(−1/2), and so m(γ) by the posterior mean of that. With this g it
+    multiplies the surrogate's m̃(γ) by the same.
+    """
+    values = 1 / problem._target.slab.grid[:, RIDGE_FACTOR]
+    new = problem.with_surrogate_g(typical(values, np.exp(problem._target.slab.grid[:, LOG_WEIGHT])))
+    seen: list[tuple[int, ...]] = []
+    for _ in range(ROUNDS):
+        members = _best_mode(new)
+        if len(members) == 0:
+            members = _strongest(new)
+        if tuple(members) in seen:
+            break
+        seen.append(tuple(members))
+        _, shares = averages_over_g(problem, np.sort(members), np.array([0, len(members)]))
+        new = problem.with_surrogate_g(typical(values, shares[0]))
+    return new
+
+
+def typical(values: np.ndarray, probabilities: np.ndarray) -> float:
+    """(E g^(−1/2))^(−2)."""
+    return float((probabilities @ values**-0.5) ** -2)
 
 
 def _best_mode(problem: Problem) -> np.ndarray:

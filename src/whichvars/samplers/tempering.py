@@ -86,6 +86,7 @@ SHARED_FIELDS = (
     "work",
     "added",
     "deleted",
+    "averaging",
 )
 
 
@@ -147,6 +148,7 @@ def chain_of_slot(stack: Chain, s: int) -> Chain:
             stack.inverse.schur,
             stack.inverse.schur_solved,
         ),
+        stack.averaging,
     )
 
 

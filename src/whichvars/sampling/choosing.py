@@ -32,7 +32,11 @@ def check_sampler(sampler: Any) -> "Sampler":
 
 
 def fits_a_second(problem: "Problem") -> float:
-    """About how many models of half of the variables can be fitted in a second; enough to choose by."""
+    """About how many models of half of the variables can be fitted, or averaged over g, in a second; enough to choose by."""
+    if problem.unknown_g:
+        from whichvars._kernels.averaging import average_cost
+
+        return 1e9 / (5_000 + average_cost(len(problem.target(0).slab.grid), len(problem.columns_used) / 2))
     d = 1 + len(problem.columns_used) / 2
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 
@@ -68,9 +72,9 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     from whichvars.sampling.exact import MAX_FITS, number_of_models
 
     total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
-    if problem.family.name != "gaussian":  # every model needs a fit
+    if problem.one_by_one:
         most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * fits_a_second(problem)), MAX_FITS)
-        done = "fitted"
+        done = "enumerated" if problem.unknown_g else "fitted"
     elif seconds is not None:
         most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:

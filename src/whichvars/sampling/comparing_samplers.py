@@ -19,7 +19,6 @@ import pandas as pd
 from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.diagnostics import r_hat_of_means
 from whichvars.posterior.posterior import Posterior
-from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 from whichvars.sampling.choosing import check_sampler
 from whichvars.sampling.exact import check_problem, exact, number_of_models
@@ -111,7 +110,7 @@ def _truth(problem: Problem, truth: Any) -> np.ndarray | None:
         if values.shape != (problem.p,):
             raise DataError(f"truth has {len(values)} values, but there are {problem.p} variables")
         return values
-    most = MOST_MODELS if isinstance(problem.family, Gaussian) else MOST_FITS
+    most = MOST_FITS if problem.one_by_one else MOST_MODELS
     return exact(problem, progress=False).pip if number_of_models(problem) <= most else None
 
 

@@ -18,6 +18,7 @@ from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.marginals import log_priors, noise_of_evidence
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
+from whichvars.problem.evaluating import log_marginals_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
@@ -71,7 +72,7 @@ def exact(
         Number of best models that the result keeps.
     max_models : int
         Refuse to visit more models than this. The default is 2²⁵ models, which take about a minute and 1 GB, and 2²⁰ if the family
-        is not Gaussian: every model is then fitted on its own, which takes from 20 microseconds (100 rows) to a millisecond
+        is not Gaussian or g is unknown: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
         (several thousand rows).
     progress : bool
         Display a line in a terminal or notebook while the enumeration is being compiled, once per version.
@@ -98,14 +99,14 @@ def exact(
     total = number_of_models(problem)
     gaussian = isinstance(problem.family, Gaussian)
     if max_models is None:
-        max_models = MAX_MODELS if gaussian else MAX_FITS
+        max_models = MAX_FITS if problem.one_by_one else MAX_MODELS
     if total > max_models:
         each = "" if gaussian else ", each of which needs a fit"
         raise TooLargeError(
             f"{problem.p} variables give {'over ' if total > 1 << 62 else ''}{float(total):.2g} models{each}, more than max_models = {max_models:,}; use sample(problem) instead, "
             "or set max_size"
         )
-    if not gaussian:
+    if problem.one_by_one:
         with Announcer(progress, "exact"):
             posterior = _fit_all(problem, keep)
         for message in (*lost_arithmetic(posterior), *overdispersion(posterior)):
@@ -192,7 +193,7 @@ def _all_models(problem: Problem) -> KeptModels:
 
 
 def _fit_all(problem: Problem, keep: int) -> Posterior:
-    """What ``exact`` returns if the family is not Gaussian: every model is fitted on its own."""
+    """What ``exact`` returns if the family is not Gaussian, or g of the independent slab is unknown: every model is evaluated on its own."""
     started = cpu_clock()
     everything = _all_models(problem)
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
@@ -200,9 +201,13 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     marginal, errors, troubles = np.empty(len(prior)), np.zeros(len(prior)), {"breakdowns": 0, "diverging": 0}
     for first in range(0, len(prior), FITS_AT_ONCE):
         start = everything.start[first : first + FITS_AT_ONCE + 1]
-        some, trouble = answers(problem, everything.members[start[0] : start[-1]], start - start[0])
-        marginal[first : first + FITS_AT_ONCE] = some[:, LOG_MARGINAL]
-        errors[first : first + FITS_AT_ONCE] = some[:, SAMPLING_ERROR]
+        here, variables = slice(first, first + FITS_AT_ONCE), everything.members[start[0] : start[-1]]
+        if problem.unknown_g:
+            marginal[here] = log_marginals_of(problem, variables, start - start[0])
+            troubles["breakdowns"] += int(np.isinf(marginal[here]).sum())
+            continue
+        some, trouble = answers(problem, variables, start - start[0])
+        marginal[here], errors[here] = some[:, LOG_MARGINAL], some[:, SAMPLING_ERROR]
         troubles = {name: count + trouble[name] for name, count in troubles.items()}
     log_posterior = marginal + prior
     log_total = logsumexp(log_posterior)

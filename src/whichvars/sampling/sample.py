@@ -17,7 +17,6 @@ from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
-from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
@@ -150,7 +149,7 @@ def sample(
         sampler = chosen.sampler
     why = chosen.why if chosen else ""
     sampler = check_sampler(sampler)
-    rao_blackwell = rao_blackwell and isinstance(problem.family, Gaussian)  # it needs scans
+    rao_blackwell = rao_blackwell and not problem.one_by_one  # it needs scans
     by_draws = getattr(sampler, "by_draws", True)
     if not by_draws and not (draws is warmup is start is target_mcse is seconds is None):
         raise DataError(

@@ -219,6 +219,14 @@ def test_inaccurate_runs_exit_with_3_and_say_so(call: Call, wide: Path) -> None:
     assert json.loads(Path("wide-run/settings.json").read_text())["result"]["converged"] is False
 
 
+def test_the_priors_are_named_beside_the_probabilities(call: Call, wide: Path) -> None:
+    options = ("--sampler", "add-delete-swap", "--slab", "independent:4", "--prior-size", 3)
+    result = call("fit", wide, "-y", "y", "--draws", 10, "--replicates", 2, *options, code=3)
+    text = " ".join(result.output.split())
+    named = "Under IndependentNormal(g=4.0) for coefficients and BetaBinomial(size=3.0) for models; --slab and --prior-size choose others."
+    assert text.index("probability it matters") < text.index(named)
+
+
 def test_a_target_is_the_measure_of_accuracy() -> None:
     rng = np.random.default_rng(1)
     problem = wv.Problem(rng.normal(size=(20, 2)), rng.normal(size=20))

@@ -27,7 +27,7 @@ def make_slab(kind: str) -> OracleSlab:
     return OracleSlab(kind, g=7.5 if kind in ("independent", "g") else None)
 
 
-R2_KINDS = [kind for kind in KINDS if kind != "independent"]
+R2_KINDS = [kind for kind in KINDS if kind not in ("independent", "unknown-g")]
 
 
 class Problem:

@@ -91,7 +91,10 @@ def test_values_out_of_range_are_refused(make, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: wv.IndependentNormal(g="large"), "IndependentNormal: g must be a number, not 'large'"),
+        (
+            lambda: wv.IndependentNormal(g="large"),
+            "IndependentNormal: g must be a number, one per variable, or .estimate., not 'large'",
+        ),
         (lambda: wv.IndependentNormal(g=None), "not None"),
         (lambda: wv.IndependentNormal(g=True), "not True"),
         (lambda: wv.IndependentNormal(g=["a", "b"]), r"g\[0\] must be a number, not .*'a'"),

@@ -1,0 +1,310 @@
+"""Genotypes on the command line: a .bed file with phenotypes and covariates in files of their own, and selections of both."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows
+from whichvars.cli.options import names_in
+from whichvars.cli.responses import read_response
+from whichvars.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from whichvars.data.files import Table
+
+# the default prior on effects of genotypes, as --slab would be given it
+GENETIC = "independent:0.01"
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+# options that only .bed files understand, and their values if they are not given
+OF_GENOTYPES = {
+    "phenotypes": None, "keep": None, "remove": None, "extract": None, "exclude": None, "region": None, "maf": 0.0,
+    "geno": 1.0, "mind": 1.0,
+}  # fmt: skip
+REGION = re.compile(r"([^:]+)(?::(\d+)-(\d+))?")
+
+
+def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for covariates in a file of their own, and for .bed files."""
+    for option in reversed(
+        [
+            click.option("--covariates", type=FILE, help="File of columns that are in every model, joined by FID and IID or another shared column."),
+            click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies rows in the files to be joined."),
+            click.option("--phenotypes", type=FILE, help="File with the response for a .bed file; without it, -y phenotype is the .fam file's."),
+            click.option("--keep", type=FILE, help="File of people to keep: FID and IID, or IID."),
+            click.option("--remove", type=FILE, help="File of people to leave out."),
+            click.option("--extract", type=FILE, help="File of variants to keep, one name a line."),
+            click.option("--exclude", type=FILE, help="File of variants to leave out."),
+            click.option("--region", metavar="CHR[:FROM-TO]", help="Variants of a chromosome, or of some of its positions."),
+            click.option("--maf", type=float, default=0.0, help="Least frequency of the rarer allele, such as 0.01."),
+            click.option("--geno", type=float, default=1.0, help="Largest share of people without a genotype of a variant, such as 0.05."),
+            click.option("--mind", type=float, default=1.0, help="Largest share of variants without a genotype of a person."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def are_genotypes(options: dict[str, Any]) -> bool:
+    """Whether DATA is a .bed file; DataError if the options say otherwise."""
+    bed = options["data"].suffix.lower() == ".bed"
+    if bed and options["stream"]:
+        raise DataError("--stream is for tables; a .bed file is read without it")
+    for name, usual in OF_GENOTYPES.items():
+        if not bed and options[name] != usual:
+            raise DataError(f"--{name} is for PLINK .bed files, and {options['data']} is not one by its name")
+    return bed
+
+
+def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
+    """Read a .bed file and the tables beside it. Every selection is reported with its count."""
+    from whichvars.cli.runs import file_fingerprint
+    from whichvars.data.genotypes import read_bed
+    from whichvars.data.joining import match, read_keyed
+    from whichvars.data.plink import read_bim, read_fam
+    from whichvars.data.roles import read_known, read_response_column
+    from whichvars.problem.genetics import default_slab
+
+    bed: Path = options["data"]
+    for name in ("maf", "geno", "mind"):
+        if not 0 <= options[name] <= (0.5 if name == "maf" else 1.0):
+            raise DataError(
+                f"--{name} must lie between 0 and {0.5 if name == 'maf' else 1}, not {options[name]:g}"
+            )
+    for file in (bed, bed.with_suffix(".bim"), bed.with_suffix(".fam")):
+        if not file.is_file():
+            raise DataError(
+                f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
+            )
+    people, table = read_fam(bed.with_suffix(".fam")), read_bim(bed.with_suffix(".bim"))
+    total, notes = (len(people), len(table)), list[str]()
+    columns = _chosen_variants(options, table, notes)
+    rows = _chosen_people(options, people, notes)
+
+    phenotypes, ids = _phenotypes(options, people), people[["FID", "IID"]]
+    if phenotypes is None:
+        keyed = read_keyed(options["phenotypes"], list(ids.columns), options["id_column"])
+        place, more = match(ids.iloc[rows], keyed, "phenotypes", "people")
+        notes += more
+        rows, place = rows[place >= 0], place[place >= 0]
+        phenotypes = keyed.table._replace(frame=keyed.table.frame.iloc[place])
+    else:
+        phenotypes = phenotypes._replace(frame=phenotypes.frame.iloc[rows])
+    wanted = [options["response"], *beside.values()]
+    known = _with_response(phenotypes, wanted, options["family"], notes)
+    rows, phenotypes = rows[known], phenotypes._replace(frame=phenotypes.frame[known])
+
+    covariates = covariate_encoding = None
+    if options["covariates"] is not None:
+        keyed = read_keyed(options["covariates"], list(ids.columns), options["id_column"])
+        place, more = match(ids.iloc[rows], keyed, "covariates", "people")
+        notes += more
+        there = place >= 0
+        complete = covariate_rows(keyed, place[there], options["missing"] == "drop", notes)
+        there[there] = complete
+        rows, place, phenotypes = (
+            rows[there],
+            place[there],
+            phenotypes._replace(frame=phenotypes.frame[there]),
+        )
+        covariates, covariate_encoding, more = covariate_columns(keyed, place)
+        notes += more
+
+    genotypes = read_bed(bed, rows=rows, variants=columns)
+    genotypes, there = _filtered(genotypes, options, notes)
+    phenotypes = phenotypes._replace(frame=phenotypes.frame[there])
+    if covariates is not None:
+        covariates = covariates[there].reset_index(drop=True)
+    notes.append(
+        f"{len(genotypes):,} of {total[0]:,} people and {len(genotypes.names):,} of {total[1]:,} variants are used."
+    )
+    y = read_response_column(phenotypes._replace(frame=phenotypes.frame[[options["response"]]]), options["response"], options["family"])  # fmt: skip
+    numbers = phenotypes.frame.index.to_numpy() + 1
+    read = read_response(
+        options, y, {option: read_known(phenotypes, name, option) for option, name in beside.items()}, numbers
+    )
+    always = names_in(options["always"], set(genotypes.names))
+    return Loaded(
+        genotypes, y, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total),
+        notes + read.notes, read.family, read.offset, covariates, covariate_encoding, genotypes.variants, default_slab(),
+    )  # fmt: skip
+
+
+def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | None":
+    """The phenotype of the .fam file as a table; None if there is a file of phenotypes."""
+    from whichvars.data.files import Table
+    from whichvars.data.plink import NO_PHENOTYPE
+
+    if options["phenotypes"] is not None:
+        return None
+    if options["response"] != "phenotype":
+        raise DataError(
+            f"the response {options['response']!r} of a .bed file is a column of the file named by --phenotypes; without one, the only response "
+            "is that of the .fam file: --response phenotype"
+        )
+    values = people["phenotype"]
+    if values.isin([NO_PHENOTYPE, "NA"]).all():
+        raise DataError(
+            "the .fam file has no phenotypes: all are -9; give a file of phenotypes with --phenotypes"
+        )
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce")
+    wrong = numbers.isna() & ~values.isin(["NA", "nan", "NaN"])
+    if wrong.any():
+        row = int(wrong.to_numpy().argmax())
+        raise DataError(f"the phenotype in line {row + 1} of the .fam file is {values[row]!r}, not a number")
+    return Table(numbers.to_frame(), [])
+
+
+def _with_response(table: "Table", wanted: list[str], family: str, notes: list[str]) -> "np.ndarray":
+    """Which people have a response; PLINK writes -9 where there is none."""
+    import pandas as pd
+
+    from whichvars.data.frames import find_columns
+
+    find_columns(wanted, list(table.frame.columns), "the phenotypes")
+    missing = table.frame[wanted].isna().any(axis=1).to_numpy()
+    response = table.frame[wanted[0]]
+    if family not in ("poisson", "negative-binomial") and pd.api.types.is_numeric_dtype(response.dtype):
+        coded = (response == -9).to_numpy() & ~missing
+        if coded.any():
+            notes.append(
+                f"The response is -9, which is PLINK's code for a missing phenotype, of {int(coded.sum()):,} people."
+            )
+        missing = missing | coded
+    if missing.all():
+        raise DataError(f"nobody has a value of {wanted[0]!r}; name another response")
+    if missing.any():
+        notes.append(f"{int(missing.sum()):,} people have no value of {', '.join(wanted)} and are left out.")
+    return ~missing
+
+
+def _chosen_people(options: dict[str, Any], people: "pd.DataFrame", notes: list[str]) -> "np.ndarray":
+    import numpy as np
+
+    from whichvars.data.plink import people_in
+
+    chosen = np.ones(len(people), bool)
+    for option, invert in (("keep", False), ("remove", True)):
+        if options[option] is not None:
+            listed = people_in(options[option], people) ^ invert
+            _count(f"--{option}", chosen, listed, "people", notes)
+            chosen &= listed
+    if not chosen.any():
+        raise DataError("--keep and --remove leave nobody")
+    return np.flatnonzero(chosen)
+
+
+def _chosen_variants(options: dict[str, Any], table: "pd.DataFrame", notes: list[str]) -> "np.ndarray":
+    import numpy as np
+
+    from whichvars.data.frames import find_columns
+    from whichvars.data.plink import variants_in
+
+    chosen, names = np.ones(len(table), bool), table.index.tolist()
+    for option, invert in (("extract", False), ("exclude", True)):
+        if options[option] is not None:
+            listed = variants_in(options[option], names) ^ invert
+            _count(f"--{option}", chosen, listed, "variants", notes)
+            chosen &= listed
+    if options["region"] is not None:
+        inside = _in_region(options["region"], table)
+        _count("--region", chosen, inside, "variants", notes)
+        chosen &= inside
+    dropped = find_columns(names_in(options["drop"], set(names)), names, "drop")
+    chosen[dropped] = False
+    if not chosen.any():
+        raise DataError("--extract, --exclude, --region and --drop leave no variant")
+    return chosen
+
+
+def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
+    found = REGION.fullmatch(text.replace(",", ""))
+    if found is None:
+        raise DataError(
+            f"--region {text!r}: write a chromosome, as in 6, or its positions too, as in 6:31000000-32000000"
+        )
+    chromosome, first, last = found.groups()
+    same = (table["chromosome"] == chromosome).to_numpy()
+    if not same.any():
+        known = ", ".join(table["chromosome"].unique()[:25])
+        raise DataError(
+            f"--region {text}: there is no variant on chromosome {chromosome!r}; the .bim file has {known}"
+        )
+    if first is not None:
+        same = same & table["position"].between(int(first), int(last)).to_numpy()
+    if not same.any():
+        raise DataError(f"--region {text}: there is no variant between these positions")
+    return same
+
+
+def _filtered(genotypes: Any, options: dict[str, Any], notes: list[str]) -> "tuple[Any, np.ndarray]":
+    """Genotypes without people and variants of which too much is missing, then without variants that are too rare; and which of
+    the people are left."""
+    import numpy as np
+
+    from whichvars.data.genotypes import MISSING
+
+    there = np.ones(len(genotypes), bool)
+    if options["mind"] < 1:
+        missing = np.zeros(len(genotypes))
+        for column in genotypes.values.T:
+            missing += column == MISSING
+        there = missing <= options["mind"] * len(genotypes.names)
+        _count("--mind", np.ones(len(there), bool), there, "people", notes)
+        if not there.any():
+            raise DataError("--mind leaves nobody")
+        genotypes = genotypes[there]
+    for option, column in (("geno", "missing"), ("maf", "minor")):
+        if options[option] == (1.0 if option == "geno" else 0.0):
+            continue
+        shares = genotypes.frequencies()[column].to_numpy()
+        kept = shares <= options[option] if option == "geno" else shares >= options[option]
+        _count(f"--{option}", np.ones(len(kept), bool), kept, "variants", notes)
+        if not kept.any():
+            raise DataError(f"--{option} {options[option]:g} leaves no variant")
+        genotypes = genotypes.take(kept)
+    return genotypes, there
+
+
+def _count(option: str, before: "np.ndarray", chosen: "np.ndarray", what: str, notes: list[str]) -> None:
+    left = int((before & ~chosen).sum())
+    notes.append(f"{option} leaves out {left:,} of {int(before.sum()):,} {what}.")
+
+
+def new_genotypes(
+    bed: Path, names: list[str], variants: "pd.DataFrame"
+) -> "tuple[Any, pd.DataFrame, list[str]]":
+    """The genotypes of new people at the variants of a run, its allele counted; the people; and notes."""
+    import numpy as np
+
+    from whichvars.data.genotypes import MISSING, Genotypes, read_bed
+    from whichvars.data.plink import read_fam
+
+    new = read_bed(bed, variants=names)
+    known = variants.loc[new.names]
+    ours, theirs = (
+        list(zip(frame["allele1"].astype(str), frame["allele2"].astype(str)))
+        for frame in (known, new.variants)
+    )
+    values, flipped = new.values, list[int]()
+    for j, (a, b) in enumerate(zip(ours, theirs)):
+        if a == b[::-1]:
+            flipped.append(j)
+        elif a != b:
+            raise DataError(
+                f"variant {new.names[j]!r} has the alleles {'/'.join(b)} in {bed} but {'/'.join(a)} in the run; are these the same variant?"
+            )
+    people = read_fam(bed.with_suffix(".fam"))[["FID", "IID"]]
+    if not flipped:
+        return new, people, []
+    values = values.copy(order="F")
+    values[:, flipped] = np.where(values[:, flipped] == MISSING, MISSING, 2 - values[:, flipped])
+    note = f"{len(flipped):,} variants of {bed.name} count the other allele; they are turned round."
+    return Genotypes(values, new.names, new.samples, new.variants), people, [note]

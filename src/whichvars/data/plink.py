@@ -1,0 +1,109 @@
+"""The text files beside PLINK's .bed files: variants (.bim), people (.fam), and lists of either."""
+
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from whichvars.errors import DataError
+
+# a phenotype in a .fam file that is missing
+NO_PHENOTYPE = "-9"
+
+
+def read_bim(path: Path) -> pd.DataFrame:
+    """Variants: `chromosome`, `position`, `allele1` (the one that is counted) and `allele2`, by name.
+
+    Names that are missing or not unique are replaced by chromosome:position:A1:A2, and numbered if that is not unique either.
+    """
+    fields = _read_fields(path, 6)
+    frame = pd.DataFrame(
+        {
+            "chromosome": [line[0] for line in fields],
+            "position": [_whole(line[3], path, i) for i, line in enumerate(fields)],
+            "allele1": [line[4] for line in fields],
+            "allele2": [line[5] for line in fields],
+        }
+    )
+    frame.index = pd.Index(_unique(fields), dtype=object, name="variant")
+    return frame
+
+
+def read_fam(path: Path) -> pd.DataFrame:
+    """People: `FID`, `IID`, `sex` and `phenotype`, all as they are written."""
+    fields = _read_fields(path, 6)
+    return pd.DataFrame(
+        {
+            name: [line[i] for line in fields]
+            for i, name in ((0, "FID"), (1, "IID"), (4, "sex"), (5, "phenotype"))
+        }
+    )
+
+
+def people_in(path: Path, people: pd.DataFrame) -> np.ndarray:
+    """Which of the people a file lists, (n,) bool: by FID and IID in its first two columns, or by IID in its only one."""
+    lines = [line[:2] for line in _lines(path) if line[0] not in ("#FID", "#IID", "FID", "IID")]
+    pairs = {tuple(line) for line in lines if len(line) == 2}
+    single = {line[0] for line in lines if len(line) == 1}
+    listed = [(fid, iid) in pairs or iid in single for fid, iid in zip(people["FID"], people["IID"])]
+    return _not_empty(np.array(listed, bool), path, "people", "FID and IID, or IID alone")
+
+
+def variants_in(path: Path, names: Collection[str]) -> np.ndarray:
+    """Which of the variants a file lists, (P,) bool: by name, in its first column."""
+    listed = {line[0] for line in _lines(path)}
+    return _not_empty(np.array([name in listed for name in names], bool), path, "variants", "a name")
+
+
+def _not_empty(chosen: np.ndarray, path: Path, what: str, content: str) -> np.ndarray:
+    if not chosen.any():
+        raise DataError(f"{path} lists none of the {len(chosen):,} {what}; each line has {content}")
+    return chosen
+
+
+def _lines(path: Path) -> list[list[str]]:
+    with open(path, encoding="utf-8-sig", errors="replace") as stream:
+        return [line.split() for line in stream if line.strip()]
+
+
+def _read_fields(path: Path, count: int) -> list[list[str]]:
+    """The fields of each line of a .bim or .fam file; each line must have `count` of them."""
+    out = []
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        for i, line in enumerate(stream):
+            fields = line.split()
+            if len(fields) != count:
+                raise DataError(
+                    f"{path}: line {i + 1} has {len(fields)} fields, not {count}; is it the right file?"
+                )
+            out.append(fields)
+    return out
+
+
+def _whole(text: str, path: Path, line: int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise DataError(
+            f"{path}: the position in line {line + 1} is {text!r}, not a whole number; is it the right file?"
+        ) from None
+
+
+def _unique(fields: list[list[str]]) -> list[str]:
+    """The names of variants, replaced by chromosome:position:A1:A2 if they are missing or not unique."""
+    names = [line[1] for line in fields]
+    counts = Counter(names)
+    if len(counts) == len(names) and "." not in counts:
+        return names
+    places = [
+        f"{line[0]}:{line[3]}:{line[4]}:{line[5]}" if line[1] == "." or counts[line[1]] > 1 else line[1]
+        for line in fields
+    ]
+    seen: Counter[str] = Counter()
+    for i, place in enumerate(places):
+        seen[place] += 1
+        if seen[place] > 1:
+            places[i] = f"{place}:{seen[place]}"
+    return places

@@ -1,0 +1,406 @@
+r"""Problems from summary statistics of single variants: z-scores, or effects and standard errors, and correlations (LD).
+
+The z-score of a simple regression with intercept on n rows and the correlation of the variant with y are the same thing,
+
+.. math:: r_j = z_j / \sqrt{z_j^2 + n - 2},
+
+so that z, R and n are sufficient for the posterior. If n is not known, it is taken to be so large that the noise variance is known:
+:math:`z \mid b \sim N(Rb, R)`, where b is the expected score of each causal variant.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from whichvars.data.frames import check_unique, read_columns, read_vector
+from whichvars.data.statistics import SufficientStatistics
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.genetics import default_region_prior, default_slab
+from whichvars.problem.ld_consistency import OUTLIER, Consistency, Spectrum, consistency
+from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.priors import IndependentNormal, KnownVariance, Noise, Slab
+from whichvars.problem.problem import Problem
+
+# rows of a problem whose number is not known, and the prior variance of expected scores then
+UNKNOWN_ROWS, SCORE_VARIANCE = 10**9, 50.0
+# largest difference of R and its transpose that is taken as rounding
+ASYMMETRY = 1e-5
+# shares of the identity from which there is a warning, and from which z and R do not belong together
+WARNED, REFUSED = 0.01, 0.4
+# eigenvalues above this are not negative but for rounding
+ROUNDING = -1e-10
+SHOWN = 8
+
+
+class SummaryCheck(NamedTuple):
+    """How well z-scores and LD fit together; made by ``check_summary``.
+
+    Attributes
+    ----------
+    s : float
+        R is replaced by (1 − s) R + s I.
+    least_eigenvalue : float
+        Of R; below 0 it is not positive semi-definite.
+    variants : DataFrame, one row for each variant
+        `z`, as √(n − 1) times the correlation with y, which differs from the score of a strong effect; `expected`, its expectation given the scores of all other variants, and `sd`; `difference` in standard deviations;
+        `log_ratio`, the log likelihood ratio of a score with the other sign to the score itself; `verdict`: "flipped" if the sign is
+        probably the wrong one, "outlier" if the difference is above 5 (causal variants without a close proxy are outliers too), "" otherwise.
+    """
+
+    s: float
+    least_eigenvalue: float
+    variants: pd.DataFrame
+
+    @property
+    def flipped(self) -> list[str]:
+        """Variants whose alleles are probably swapped."""
+        return self.variants.index[self.variants["verdict"] == "flipped"].tolist()
+
+
+def from_summary(
+    *,
+    R: Any,
+    z: Any = None,
+    beta: Any = None,
+    se: Any = None,
+    n: int | None = None,
+    y_sd: float | None = None,
+    names: Sequence[str] | None = None,
+    slab: Slab | None = None,
+    model_prior: ModelPrior | None = None,
+    max_size: int | None = None,
+    regularise: float | Literal["auto"] = "auto",
+    check: Literal["refuse", "warn", "none"] = "refuse",
+) -> Problem:
+    r"""A ``Problem`` from summary statistics: fine mapping without the genotypes, like susieR's ``susie_rss``.
+
+    With LD of the same people, the posterior is that of the individual data to rounding errors, for every slab. With LD of a reference panel,
+    R is replaced by (1 − s) R + s I with s estimated; the module ``ld_consistency`` says how. A warning states s if it is above 0.01.
+
+    Parameters
+    ----------
+    R : array or DataFrame, shape (p, p)
+        Correlations of the variants. Its names, if it has any, are those of the problem.
+    z : array or Series, shape (p,)
+        z-scores: effect divided by standard error in a regression on one variant at a time.
+    beta, se : array or Series, shape (p,)
+        Instead of z: effects and their standard errors. Coefficients are then in the units of `beta` if `y_sd` is given, and otherwise
+        in standard deviations of y per unit of the variant.
+    n : int
+        Number of people; with q covariates in the regressions, n − q. Without it the noise variance counts as known, the slab must be
+        ``IndependentNormal(g)``, and g is the prior variance of the expected z-score of a causal variant (50 if no slab is given). Give n if
+        you can: without it, strong effects are overstated.
+    y_sd : float
+        Standard deviation of y.
+    names : sequence of str
+        Names of the variants; they replace those of R.
+    slab : Slab
+        Prior on effects. The default with n is ``IndependentNormal(0.01)``: a causal variant explains about 1 % of the variance.
+    model_prior
+        Prior on which variants matter. The default is ``BetaBinomial(size=1)``: one is expected.
+    max_size : int
+        As in ``Problem``.
+    regularise : "auto" or float
+        s: estimated, or between 0 and 1. 0 is for LD of the same people; "auto" finds out that it can be 0.
+    check : "refuse", "warn" or "none"
+        What happens if z and R contradict each other: an error, a warning, or nothing. Both name the variants.
+
+    Returns
+    -------
+    Problem
+
+    See Also
+    --------
+    check_summary : How well z and R fit together, variant by variant.
+
+    Examples
+    --------
+    >>> import numpy as np, whichvars as wv
+    >>> R = np.array([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]])
+    >>> problem = wv.from_summary(z=[8.1, 7.4, 1.0], R=R, n=5000, names=["rs1", "rs2", "rs3"])
+    >>> wv.exact(problem).inclusion_probabilities.round(2).to_dict()
+    {'rs1': 1.0, 'rs2': 0.21, 'rs3': 0.11}
+    """
+    labels, scores, correlations = _read(z, beta, se, R, names)
+    if check not in ("refuse", "warn", "none"):
+        raise DataError(f"check must be 'refuse', 'warn' or 'none', not {check!r}")
+    rows = _read_n(n)
+    with threadpool_limits(limits=1, user_api="blas"):
+        spectrum = Spectrum(*np.linalg.eigh(correlations))
+        y_correlations = scores / np.sqrt(scores**2 + rows - 2)
+        if regularise == "auto":
+            found = _consistency(y_correlations, rows, correlations, spectrum)
+            _judge(found, labels, check)
+            s = found.s
+        else:
+            s = _read_share(regularise)
+            _check_possible(spectrum, y_correlations, s)
+        mixed = (1 - s) * correlations + s * np.eye(len(labels))
+        np.fill_diagonal(mixed, 1.0)
+        slab, noise, scale = _priors(slab, n)
+        spread: Any = None
+        if n is None:
+            spread = 1 / np.sqrt(rows - 1)
+        elif beta is not None:
+            # from the variance of a simple regression, se² (n − 2) = s_y² (1 − r²) / s_x²
+            spread = np.sqrt((1 - y_correlations**2) / (rows - 2)) / _standard_errors(se, labels)
+            spread = spread * (1.0 if y_sd is None else y_sd)
+        statistics = SufficientStatistics.from_correlations(
+            mixed, y_correlations, rows, sd=spread, y_sd=1.0 if y_sd is None else y_sd, names=labels
+        )
+    prior = default_region_prior(len(labels)) if model_prior is None else model_prior
+    return Problem(statistics, slab=slab, noise=noise, scale=scale, model_prior=prior, max_size=max_size)
+
+
+def check_summary(
+    *,
+    R: Any,
+    z: Any = None,
+    beta: Any = None,
+    se: Any = None,
+    n: int | None = None,
+    names: Sequence[str] | None = None,
+) -> SummaryCheck:
+    """How well z-scores and LD fit together: how much of R must be replaced, and which variants contradict the others.
+
+    Parameters
+    ----------
+    R, z, beta, se, n, names
+        As in ``from_summary``.
+
+    Returns
+    -------
+    SummaryCheck
+        Like susieR's ``estimate_s_rss`` and ``kriging_rss`` together.
+
+    Examples
+    --------
+    >>> import numpy as np, whichvars as wv
+    >>> place = np.arange(8)
+    >>> R = 0.9 ** np.abs(place[:, None] - place)
+    >>> z = 9 * R[3]
+    >>> z[2] = -z[2]
+    >>> check = wv.check_summary(z=z, R=R, n=1000)
+    >>> check.flipped
+    ['x2']
+    >>> check.variants.loc["x2", ["z", "expected"]].round(1).tolist()
+    [-7.9, 7.8]
+    """
+    labels, scores, correlations = _read(z, beta, se, R, names)
+    rows = _read_n(n)
+    with threadpool_limits(limits=1, user_api="blas"):
+        spectrum = Spectrum(*np.linalg.eigh(correlations))
+        y_correlations = scores / np.sqrt(scores**2 + rows - 2)
+        scores = y_correlations * np.sqrt(rows - 1)
+        found = _consistency(y_correlations, rows, correlations, spectrum)
+    difference = (scores - found.expected) / found.sd
+    verdict = np.where(np.abs(difference) > OUTLIER, "outlier", "")
+    verdict[found.flipped] = "flipped"
+    table = pd.DataFrame(
+        {
+            "z": scores, "expected": found.expected, "sd": found.sd, "difference": difference, "log_ratio": found.log_ratio,
+            "verdict": verdict.astype(object),
+        },
+        index=pd.Index(labels, dtype=object, name="variant"),
+    )  # fmt: skip
+    return SummaryCheck(found.s, float(spectrum.values[0]), table)
+
+
+# --- reading
+
+
+def _read(z: Any, beta: Any, se: Any, R: Any, names: Any) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The names, the z-scores and the symmetric matrix of correlations."""
+    if (z is None) == (beta is None) or (beta is None) != (se is None):
+        raise ArgumentTypeError("give z, or beta and se")
+    table = read_columns(R, "R", names)
+    labels, matrix = table.names, np.array(table.values, float)
+    check_unique(labels, "names of variants")
+    p = len(labels)
+    if matrix.shape != (p, p) or p == 0:
+        raise DataError(f"R must be a square table, not of shape {matrix.shape}")
+    if hasattr(R, "iloc") and names is None:
+        rows = [str(name) for name in R.index]
+        if sorted(rows) == sorted(labels) and rows != labels:
+            raise DataError(
+                "R has the names of its columns as row labels, but in another order; write R.loc[R.columns]"
+            )
+    known = labels if table.has_names else None
+    if z is not None:
+        scores = _one_each(z, known, p, "z")
+    else:
+        errors = _standard_errors(se, known or [""] * p)
+        scores = _one_each(beta, known, p, "beta") / errors
+    _check_matrix(matrix, labels)
+    return labels, scores, (matrix + matrix.T) / 2
+
+
+def _standard_errors(se: Any, labels: list[str]) -> np.ndarray:
+    errors = _one_each(se, labels if any(labels) else None, len(labels), "se")
+    bad = np.flatnonzero(errors <= 0)
+    if bad.size:
+        raise DataError(f"se is {errors[bad[0]]:g} in row {bad[0]}; standard errors are positive")
+    return errors
+
+
+def _one_each(values: Any, labels: list[str] | None, p: int, what: str) -> np.ndarray:
+    """One number for each variant. Labels of a Series are compared with the names of R, and may be in another order."""
+    if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex) and labels is not None:
+        own = [str(name) for name in values.index]
+        check_unique(own, f"names of {what}")
+        lacking = [name for name in labels if name not in set(own)]
+        more = [name for name in own if name not in set(labels)]
+        if lacking or more:
+            who, where = (lacking, "R but not in " + what) if lacking else (more, what + " but not in R")
+            raise DataError(
+                f"{len(who):,} variants are in {where}, such as {who[0]!r}; take those that both have, in one order"
+            )
+        place = {name: i for i, name in enumerate(own)}
+        values = values.iloc[[place[name] for name in labels]]
+    vector = read_vector(values, None, what)
+    if len(vector) != p:
+        raise DataError(f"{what} has {len(vector)} numbers but R has {p} variants")
+    return vector
+
+
+def _check_matrix(matrix: np.ndarray, labels: list[str]) -> None:
+    off = np.argwhere(np.abs(matrix - matrix.T) > ASYMMETRY)
+    if len(off):
+        a, b = off[0]
+        raise DataError(
+            f"R is not symmetric: {matrix[a, b]:g} of {labels[a]!r} with {labels[b]!r}, {matrix[b, a]:g} the other way; if it is one half of "
+            "the matrix, add its transpose"
+        )
+    wrong = np.flatnonzero(np.abs(np.diagonal(matrix) - 1) > 1e-3)
+    if wrong.size:
+        j = wrong[0]
+        raise DataError(
+            f"the correlation of {labels[j]!r} with itself is {matrix[j, j]:g} in R, not 1; divide covariances by standard deviations"
+        )
+    np.fill_diagonal(matrix, 1.0)
+    large = np.argwhere(np.abs(matrix) > 1 + ASYMMETRY)
+    if len(large):
+        a, b = large[0]
+        raise DataError(
+            f"the correlation of {labels[a]!r} with {labels[b]!r} is {matrix[a, b]:g}; it must lie between -1 and 1"
+        )
+    np.clip(matrix, -1.0, 1.0, out=matrix)
+
+
+def _read_n(n: Any) -> int:
+    if n is None:
+        return UNKNOWN_ROWS
+    if isinstance(n, (float, np.floating)) and float(n).is_integer():
+        n = int(n)
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 3:
+        raise DataError(f"n must be a whole number of at least 3, not {n!r}")
+    return int(n)
+
+
+def _read_share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
+        raise DataError(f"regularise must be 'auto' or a number between 0 and 1, not {value!r}")
+    return float(value)
+
+
+def _priors(slab: Slab | None, n: int | None) -> tuple[Slab, Noise | None, Literal["unit", "none"]]:
+    if n is not None:
+        return default_slab() if slab is None else slab, None, "unit"
+    if slab is None:
+        slab = IndependentNormal(SCORE_VARIANCE)
+    if not isinstance(slab, IndependentNormal):
+        raise DataError(
+            f"without n the slab must be IndependentNormal, whose g is the prior variance of an expected z-score, not {slab!r}; give n"
+        )
+    return slab, KnownVariance(1.0), "none"
+
+
+# --- is it possible, and is it likely?
+
+
+def _explained(spectrum: Spectrum, y_correlations: np.ndarray, s: float) -> float:
+    """R² of all variants together; above 1 no data can have such correlations."""
+    values = spectrum.mixed(s)
+    parts = (spectrum.vectors.T @ y_correlations) ** 2
+    inside = values > 1e-13
+    outside = float(parts[~inside].sum())
+    return float(np.sum(parts[inside] / values[inside])) + (np.inf if outside > 1e-20 else 0.0)
+
+
+def _is_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) -> bool:
+    joint = spectrum.mixed(s)[0] >= ROUNDING / 2
+    if not joint:
+        return False
+    if _explained(spectrum, y_correlations, s) <= 1:
+        return True
+    # equal to 1 but for rounding, as with more variants than people
+    p = len(y_correlations)
+    matrix = np.ones((p + 1, p + 1))
+    matrix[:p, :p] = (spectrum.vectors * spectrum.mixed(s)) @ spectrum.vectors.T
+    matrix[:p, p] = matrix[p, :p] = y_correlations
+    return float(np.linalg.eigvalsh(matrix)[0]) >= ROUNDING / 2
+
+
+def _least_share(spectrum: Spectrum, y_correlations: np.ndarray) -> float:
+    """The smallest s for which there can be data with such correlations."""
+    if _is_possible(spectrum, y_correlations, 0.0):
+        return 0.0
+    low, high = 1e-12, 1.0
+    while high / low > 1.05:
+        middle = float(np.sqrt(low * high))
+        good = spectrum.mixed(middle)[0] > 0 and _explained(spectrum, y_correlations, middle) < 1 - 1e-9
+        low, high = (low, middle) if good else (middle, high)
+    return high
+
+
+def _consistency(y_correlations: np.ndarray, rows: int, R: np.ndarray, spectrum: Spectrum) -> Consistency:
+    """How well z and R fit together; with an s for which there can be data with such correlations."""
+    found = consistency(y_correlations * np.sqrt(rows - 1), R, spectrum)
+    return found._replace(s=max(found.s, _least_share(spectrum, y_correlations)))
+
+
+def _check_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) -> None:
+    if not _is_possible(spectrum, y_correlations, s):
+        least = float(spectrum.mixed(s)[0])
+        why = (
+            f"R is not positive semi-definite: its smallest eigenvalue is {least:.3g}"
+            if least < ROUNDING / 2
+            else "all variants together would explain more than all of the variance"
+        )
+        raise DataError(
+            f"with regularise={s:g}, no data can have these z and R: {why}. Use regularise='auto'"
+        )
+
+
+def _judge(found: Consistency, labels: list[str], check: str) -> None:
+    """An error or a warning if z and R contradict each other; a warning if much of R was replaced."""
+    message = ""
+    if found.flipped:
+        some = ", ".join(repr(labels[j]) for j in found.flipped[:SHOWN]) + ", …" * (
+            len(found.flipped) > SHOWN
+        )
+        many = len(found.flipped)
+        message = (
+            f"{'the sign of the z-score contradicts' if many == 1 else f'the signs of {many:,} z-scores contradict'} R and the other z-scores: {some}. "
+            "Probably z and R count different alleles there; turn the sign round or leave the variant out. check_summary shows the numbers"
+        )
+    elif found.s > REFUSED:
+        message = (
+            f"z and R do not belong together: only {1 - found.s:.0%} of R could be used (s = {found.s:.2g}). Are the variants in the same order, "
+            "do both count the same allele, is n right, and is R of people of the same ancestry?"
+        )
+    if message and check == "refuse":
+        raise DataError(f"{message}. If you have made sure that all is right, use check='warn'")
+    if message and check == "warn":
+        warnings.warn(message, DataWarning, stacklevel=3)
+    if found.s > WARNED and check != "none":
+        warnings.warn(
+            f"R was replaced by (1 - s) R + s I with s = {found.s:.3g}, as R and the z-scores do not agree entirely; this is usual for LD of other "
+            "people. Effects of correlated variants are told apart less well than with LD of the same people",
+            DataWarning,
+            stacklevel=3,
+        )

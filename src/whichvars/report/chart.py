@@ -1,0 +1,125 @@
+"""The chart of inclusion probabilities: SVG in the page itself, so that it follows the page's colours and width, and so that the
+script can say which variable a mark belongs to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whichvars.plots.drawing import short
+from whichvars.plots.variables import MOST_ROWS
+from whichvars.posterior.posterior import Posterior
+from whichvars.report import table, words
+
+ROW = 22  # pixels
+SKYLINE = 260  # pixels
+LEAST = 0.001  # marks below this probability are left out of the skyline
+MOST_MARKS = 2000
+TOP_ROWS = 20
+BRIEF_ROWS = 12  # of the summary on one page
+LONGEST_NAME = 40
+TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One variable of a chart. Places are shares of the width, or of the height, in per cent."""
+
+    row: int  # in the table of variables, the most probable first
+    name: str
+    label: str  # what is read aloud
+    x: float
+    y: float
+    low: float | None  # ends of the error bar, None without one
+    high: float | None
+    prior: float
+    others: str  # for which it stands in; empty if it has a meaning of its own
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Marks and the words around them. `kind` is "rows" or "skyline"."""
+
+    kind: str
+    title: str
+    caption: str
+    alt: str
+    marks: list[Mark]
+    height: int  # pixels, of the marks
+    ticks: list[tuple[float, str]]  # place in per cent and label
+
+
+def charts(posterior: Posterior, most_rows: int | None = None) -> list[Chart]:
+    """The chart of the most probable variables, at most `most_rows` of them; before it, if there are many variables, one of all in the
+    order of the columns."""
+    p = posterior.problem.p
+    order = np.argsort(-posterior.pip, kind="stable")
+    rows = (order if p <= MOST_ROWS else order[:TOP_ROWS])[:most_rows]
+    error = " Error bars are ± 2 Monte Carlo standard errors." if posterior.mcse.any() else ""
+    top = ", ".join(f"{posterior.problem.names[j]} {posterior.pip[j]:.2f}" for j in order[:10])
+    prior = posterior.problem.model_prior.inclusion(p)
+    others = stand_ins(posterior)
+    step = 100 / len(rows)
+    out = [
+        Chart(
+            "rows",
+            "Inclusion probabilities" if len(rows) == p else "The most probable variables",
+            f"The vertical strokes are the prior probabilities, before seeing the data.{error}",
+            f"Inclusion probabilities, the most probable first. {top}",
+            [
+                _mark(posterior, prior, others, k, int(j), 100 * float(posterior.pip[j]), step * (k + 0.5))
+                for k, j in enumerate(rows)
+            ],
+            ROW * len(rows),
+            [(100 * t, f"{t:.1f}") for t in TICKS],
+        )
+    ]
+    if p > MOST_ROWS:
+        shown = [(k, int(j)) for k, j in enumerate(order[:MOST_MARKS]) if posterior.pip[j] >= LEAST]
+        shown.sort(key=lambda pair: pair[1])
+        marks = [
+            _mark(posterior, prior, others, k, j, 100 * (j + 0.5) / p, 100 * (1 - float(posterior.pip[j])))
+            for k, j in shown
+        ]
+        left_out = f" Variables with a probability below {LEAST:g} are left out." if len(shown) < p else ""
+        out.insert(
+            0,
+            Chart(
+                "skyline",
+                "All variables",
+                f"Inclusion probabilities in the order of the columns.{left_out}{error}",
+                f"Inclusion probabilities of {p:,} variables in the order of the columns. {top}",
+                marks,
+                SKYLINE,
+                [(100 * (1 - t), f"{t:.1f}") for t in TICKS],
+            ),
+        )
+    return out
+
+
+def _mark(
+    posterior: Posterior, prior: np.ndarray, others: dict[str, str], row: int, j: int, x: float, y: float
+) -> Mark:
+    pip, error = float(posterior.pip[j]), float(posterior.mcse[j])
+    known = np.isfinite(error) and error > 0
+    text = table.with_error(table.written("probability", pip), error)
+    name = posterior.problem.names[j]
+    return Mark(
+        row,
+        short(name, LONGEST_NAME),
+        f"{name}: {text}",
+        round(x, 3),
+        round(y, 3),
+        round(100 * max(pip - 2 * error, 0), 3) if known else None,
+        round(100 * min(pip + 2 * error, 1), 3) if known else None,
+        round(100 * float(prior[j]), 3),
+        others.get(name, ""),
+    )
+
+
+def stand_ins(posterior: Posterior) -> dict[str, str]:
+    """Who else is in the set, for each variable in a set of stand-ins."""
+    return {
+        name: words.listed([short(other, LONGEST_NAME) for other in names if other != name], 5)
+        for names, _, _ in words.stand_ins(posterior)
+        for name in names
+    }

@@ -1,0 +1,240 @@
+"""`whichvars fit cohort.bed`: phenotypes and covariates joined by id, selections of people and variants, and their counts."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bed_reader import to_bed
+from click.testing import CliRunner, Result
+
+import whichvars as wv
+from whichvars.cli import main
+from whichvars.cli.genotypes import GENETIC
+from whichvars.cli.options import parse_slab
+from whichvars.problem.genetics import default_slab
+
+Call = Callable[..., Result]
+N, P = 60, 6
+RNG = np.random.default_rng(5)
+COUNTS = RNG.integers(0, 3, size=(N, P)).astype(np.int8)
+COUNTS[:, 5] = 0
+COUNTS[:2, 5] = 1  # a frequency of 1/60
+COUNTS[:9, 4] = -127  # 15 % missing
+COUNTS[50, :4] = -127
+FID, IID = [f"f{i // 2}" for i in range(N)], [f"{i:03d}" for i in range(N)]
+AGE = RNG.normal(50, 9, N).round(1)
+SITE = np.array(["east", "west"])[RNG.integers(0, 2, N)]
+HEIGHT = 3.0 * np.maximum(COUNTS[:, 1], 0) + 0.1 * AGE + 2.0 * (SITE == "west") + RNG.normal(size=N)
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wv.Posterior, "report", lambda self, path: path.write_text("report"), raising=False)
+    to_bed(
+        "cohort.bed", COUNTS,
+        properties={
+            "fid": FID, "iid": IID, "sid": [f"rs{j}" for j in range(P)], "chromosome": ["6"] * 4 + ["7"] * 2,
+            "bp_position": [10, 20, 30, 40, 10, 20], "allele_1": ["A"] * P, "allele_2": ["-", *["G"] * (P - 1)],
+            "pheno": [str(v) for v in HEIGHT[:-1]] + ["-9"],
+        },
+    )  # fmt: skip
+    # in another order, one person less, one that nobody knows, one without a height, one coded -9
+    order = RNG.permutation(N - 1)
+    heights = HEIGHT.copy().astype(object)
+    heights[3], heights[4] = "NA", "-9"
+    lines = [f"{FID[i]}  {IID[i]} {heights[i]}" for i in order]
+    Path("heights.txt").write_text("#FID IID height\n" + "\n".join([*lines, "f99 999 1.5"]) + "\n")
+    pd.DataFrame({"IID": IID, "age": AGE, "site": SITE}).iloc[::-1].to_csv("people.csv", index=False)
+
+    def run(*arguments: object, code: int | None = None) -> Result:
+        result = CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code in ((0, 3) if code is None else (code,)), result.output
+        return result
+
+    return run
+
+
+def expected(rows: np.ndarray, columns: list[int], **keywords: Any) -> pd.Series:
+    """From arrays that are put together by hand."""
+    covariates = np.column_stack([AGE, SITE == "west"])[rows]
+    X = wv.Genotypes(COUNTS[np.ix_(rows, columns)], names=[f"rs{j}" for j in columns])
+    problem = wv.Problem(X, HEIGHT[rows], covariates=covariates, slab=wv.IndependentNormal(0.01), **keywords)
+    return wv.exact(problem).inclusion_probabilities
+
+
+@pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
+def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
+    result = call(
+        "fit", "cohort.bed", "-y", "height", "--phenotypes", "heights.txt", "--covariates", "people.csv"
+    )
+    said = " ".join(result.stderr.split())
+    for sentence in (
+        "1 of 60 people are not in heights.txt and are left out: f29 059.",
+        "1 of 60 rows of heights.txt match none of the people and are not used.",
+        "The response is -9, which is PLINK's code for a missing phenotype, of 1 people.",
+        "2 people have no value of height and are left out.",
+        "3 of 60 rows of people.csv match none of the people",
+        "Covariates of people.csv, in every model: age, site=west.",
+        "57 of 60 people and 6 of 6 variants are used.",
+    ):
+        assert sentence in said, sentence
+    rows = np.setdiff1d(np.arange(N - 1), [3, 4])
+    summary = pd.read_csv("cohort-run/summary.csv", dtype={"chromosome": str}).set_index("variable")
+    want = expected(rows, list(range(P)))
+    assert summary["pip"][want.index].to_numpy() == pytest.approx(want.to_numpy(), abs=1e-9)
+    assert summary.loc["rs1", ["chromosome", "position", "allele1", "allele2"]].tolist() == [
+        "6",
+        20,
+        "A",
+        "G",
+    ]
+    sets = pd.read_csv("cohort-run/credible_sets.csv")
+    first = sets.iloc[0]
+    assert first[["set", "variable", "chromosome", "position", "allele1", "allele2"]].tolist() == [
+        1,
+        "rs1",
+        6,
+        20,
+        "A",
+        "G",
+    ]
+    assert first["pip"] == pytest.approx(want["rs1"], abs=1e-9)
+    assert first["mean"] > 0
+    settings = json.loads(Path("cohort-run/settings.json").read_text())
+    assert settings["problem"]["slab"] == "IndependentNormal(g=0.01)"
+    assert settings["problem"]["always_included"] == ["age", "site=west"]
+
+
+def test_the_slab_that_help_names_is_the_one_that_is_used() -> None:
+    assert parse_slab(GENETIC) == default_slab()
+
+
+@pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
+def test_selections_are_counted_and_made(call: Call) -> None:
+    Path("keep.txt").write_text("".join(f"{FID[i]} {IID[i]}\n" for i in range(55)))
+    Path("remove.txt").write_text("IID\n001\n")
+    Path("exclude.txt").write_text("rs0\n")
+    result = call(
+        "fit", "cohort.bed", "-y", "phenotype", "--covariates", "people.csv", "--keep", "keep.txt", "--remove", "remove.txt",
+        "--exclude", "exclude.txt", "--mind", "0.5", "--geno", "0.1", "--maf", "0.05",
+    )  # fmt: skip
+    said = " ".join(result.stderr.split())
+    for sentence in (
+        "--keep leaves out 5 of 60 people.",
+        "--remove leaves out 1 of 55 people.",
+        "--exclude leaves out 1 of 6 variants.",
+        "--mind leaves out 1 of 54 people.",
+        "--geno leaves out 1 of 5 variants.",
+        "--maf leaves out 1 of 4 variants.",
+        "53 of 60 people and 3 of 6 variants are used.",
+    ):
+        assert sentence in said, sentence
+    rows = np.setdiff1d(np.arange(55), [1, 50])
+    summary = pd.read_csv("cohort-run/summary.csv").set_index("variable")
+    want = expected(rows, [1, 2, 3])
+    assert summary["pip"][want.index].to_numpy() == pytest.approx(want.to_numpy(), abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
+def test_regions(call: Call) -> None:
+    call("fit", "cohort.bed", "-y", "phenotype", "--region", "6:15-35")
+    assert set(pd.read_csv("cohort-run/summary.csv")["variable"]) == {"rs1", "rs2"}
+    message = call("fit", "cohort.bed", "-y", "phenotype", "--region", "8", "--out", "other", code=2).output
+    assert "no variant on chromosome '8'; the .bim file has 6, 7" in " ".join(message.split())
+    assert not Path("other").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
+def test_predictions_join_covariates_and_turn_alleles_round(call: Call) -> None:
+    call("fit", "cohort.bed", "-y", "phenotype", "--covariates", "people.csv")
+    same = call("predict", "cohort-run", "cohort.bed", "--covariates", "people.csv").stdout
+    turned = COUNTS.copy()
+    turned[:, 1] = np.where(COUNTS[:, 1] == -127, -127, 2 - COUNTS[:, 1])
+    alleles = {"allele_1": ["A", "G", *["A"] * 4], "allele_2": ["-", "A", *["G"] * 4]}
+    to_bed(
+        "new.bed", turned, properties={"fid": FID, "iid": IID, "sid": [f"rs{j}" for j in range(P)], **alleles}
+    )
+    other = call("predict", "cohort-run", "new.bed", "--covariates", "people.csv")
+    assert "1 variants of new.bed count the other allele" in other.stderr
+    assert other.stdout == same
+    means = pd.read_csv(io.StringIO(same))["mean"].to_numpy()
+    assert np.corrcoef(means[:-1], HEIGHT[:-1])[0, 1] > 0.6
+    message = call("predict", "cohort-run", "cohort.bed", code=2).output
+    assert "made with covariates (age, site); name the file" in " ".join(message.split())
+    alleles["allele_2"][2] = "T"
+    to_bed(
+        "new.bed", turned, properties={"fid": FID, "iid": IID, "sid": [f"rs{j}" for j in range(P)], **alleles}
+    )
+    message = call("predict", "cohort-run", "new.bed", "--covariates", "people.csv", code=2).output
+    assert "variant 'rs2' has the alleles A/T in new.bed but A/G in the run" in " ".join(message.split())
+
+
+def test_covariates_of_a_table_are_joined_by_the_column_that_both_have(call: Call) -> None:
+    X = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["a", "b", "c"])
+    y = X["a"] + 0.1 * AGE + RNG.normal(size=N)
+    pd.concat([pd.DataFrame({"IID": IID}), X, y.rename("y")], axis=1).to_csv("data.csv", index=False)
+    people = pd.DataFrame({"IID": IID, "age": AGE}).iloc[::-1]
+    people["age"] = people["age"].astype(object)
+    people.loc[7, "age"] = ""
+    people.to_csv("ages.csv", index=False)
+    message = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", code=2).output
+    assert "column 'age' has no value in row 53" in " ".join(message.split())
+    result = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", "--missing", "drop")
+    assert "1 rows have missing covariates and are left out" in " ".join(result.stderr.split())
+    rows = np.setdiff1d(np.arange(N), [7])
+    want = wv.exact(wv.Problem(X.iloc[rows], y[rows], covariates=AGE[rows, None])).inclusion_probabilities
+    summary = pd.read_csv("data-run/summary.csv").set_index("variable")
+    assert summary["pip"][want.index].to_numpy() == pytest.approx(want.to_numpy(), abs=1e-9)
+    pd.DataFrame({"IID": IID, "age": AGE}).iloc[::-1].to_csv("ages.csv", index=False)
+    shown = call("predict", "data-run", "data.csv", "--covariates", "ages.csv").stdout
+    means = pd.read_csv(io.StringIO(shown))["mean"].to_numpy()
+    posterior = wv.Posterior.load("data-run/posterior.npz")
+    assert means == pytest.approx(posterior.predict((X, pd.DataFrame({"age": AGE}))), abs=1e-9)
+
+
+BAD = {
+    "twice": ("FID IID height\nf0 000 1\nf0 000 2\n", "rows 1 and 2 both belong to FID f0, IID 000"),
+    "nobody": (
+        "FID IID height\na b 1\n",
+        "none of the 60 people is in bad.txt; the first is FID f0, IID 000",
+    ),
+    "other families": ("FID IID height\n0 000 1\n0 001 2\n", "join by IID alone with --id IID"),
+    "no id": ("name height\na 1\n", "has no column that the data have too; it has 'name', 'height'"),
+    "no response": ("FID IID weight\nf0 000 1\nf0 001 2\n", "there is no column 'height'"),
+    "only ids": ("FID IID\nf0 000\n", "no column besides FID and IID"),
+    "no header": ("1 000 1.5\n2 001 1.6\n", "has no header"),
+}
+
+
+@pytest.mark.parametrize("which", list(BAD))
+def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
+    content, message = BAD[which]
+    Path("bad.txt").write_text(content)
+    output = call("fit", "cohort.bed", "-y", "height", "--phenotypes", "bad.txt", code=2).output
+    assert message in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cohort.bed", "-y", "height"], "--response phenotype"),
+        (["cohort.bed", "-y", "phenotype", "--stream"], "--stream is for tables"),
+        (["cohort.bed", "-y", "phenotype", "--maf", "0.9"], "--maf must lie between 0 and 0.5"),
+        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for PLINK .bed files"),
+        (
+            ["people.csv", "-y", "age", "--stream", "--covariates", "people.csv"],
+            "--covariates needs the whole table",
+        ),
+        (["none.bed", "-y", "phenotype"], "there is no file none.bed"),
+        (["cohort.bed", "-y", "phenotype", "--keep", "people.csv"], "lists none of the 60 people"),
+    ],
+)
+def test_options_that_cannot_be_used(call: Call, arguments: list[str], message: str) -> None:
+    assert message in " ".join(call("fit", *arguments, code=2).output.split())
