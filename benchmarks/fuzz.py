@@ -132,8 +132,8 @@ def _changed(content: bytes, rng: random.Random) -> bytes:
 
 def read_one_table(seed: int, i: int, path: Path) -> str:
     """Make, read and check file i."""
-    from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
+    from whichvars.data.roles import encode_table
     from whichvars.errors import WhichvarsError
 
     content = table_mutant(seed, i)
@@ -142,7 +142,7 @@ def read_one_table(seed: int, i: int, path: Path) -> str:
         warnings.simplefilter("error", RuntimeWarning)
         try:
             table = read_table(path)
-            found = encode_table(table, table.frame.columns[0], drop_missing=i % 2 == 0)
+            found = encode_table(table, table.frame.columns[0], missing="drop" if i % 2 == 0 else "error")
         except WhichvarsError as error:
             return refusal(error, TABLE_REFUSALS)
     check_table(content, found, drop_missing=i % 2 == 0)
@@ -157,20 +157,20 @@ def check_table(content: bytes, found: Any, drop_missing: bool) -> None:
     rows = [row for row in rows if any(row[j] not in GAPS for j in named)]
     if drop_missing:
         rows = [row for row in rows if all(row[j] not in GAPS for j in named)]
-    if len(rows) != len(found.y) or len(rows) != len(found.X):
+    if len(rows) != len(found.y) or len(rows) != len(found.encoded.X):
         raise FoundError(f"{len(found.y)} rows were read, but there are {len(rows)}")
     commas = separator != ","
     _same_numbers(names[first], [row[first] for row in rows], found.y.to_numpy(), commas)
-    X, at = found.X.to_numpy(float), 0
+    X, at = found.encoded.X.to_numpy(float), 0
     for j in named:
         name, texts = names[j], [row[j] for row in rows]
         if j == first:
             continue
-        if name not in found.encoding.columns:
+        if name not in found.encoded.encoding.columns:
             if len(set(texts)) > 1:
                 raise FoundError(f"column {name!r} was left out")
-        elif name in found.encoding.levels:
-            levels = found.encoding.levels[name]
+        elif name in found.encoded.encoding.levels:
+            levels = found.encoded.encoding.levels[name]
             if sorted(set(texts)) != levels:
                 raise FoundError(f"column {name!r} has other levels than {levels}")
             for level in levels[1:]:

@@ -13,6 +13,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     "problem.problem": ["Problem"],
+    "data.categories": ["Categories"],
+    "data.imputing": ["impute", "Imputations"],
+    "posterior.pooling": ["pool", "PooledPosterior"],
     "problem.summary_statistics": ["from_summary", "check_summary"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
@@ -49,7 +52,9 @@ __all__ = [*_WHERE, "datasets"]
 
 if TYPE_CHECKING:
     from whichvars import datasets
+    from whichvars.data.categories import Categories
     from whichvars.data.genotypes import Genotypes, read_bed
+    from whichvars.data.imputing import Imputations, impute
     from whichvars.data.statistics import SufficientStatistics
     from whichvars.errors import (
         ArgumentTypeError,
@@ -85,6 +90,7 @@ if TYPE_CHECKING:
         plot_samplers,
         plot_trace,
     )
+    from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField

@@ -53,9 +53,9 @@ def test_it_says_what_the_parts_say(family):
     np.testing.assert_array_equal(fitted.predict_proba(X), np.column_stack([1 - probability, probability]))
     np.testing.assert_array_equal(fitted.predict(X), probability > 0.5)
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), fitted.predict_proba(X))
-    assert (fitted.coef_.shape, fitted.intercept_.shape) == ((1, 4), (1,))
-    np.testing.assert_allclose(fitted.decision_function(X), fitted.intercept_ + X @ fitted.coef_[0])
-    np.testing.assert_allclose(fitted.coef_[0], posterior.coefficients()["mean"].iloc[1:])
+    assert (fitted.coefficients_.shape, fitted.intercept_.shape) == ((1, 4), (1,))
+    np.testing.assert_allclose(fitted.decision_function(X), fitted.intercept_ + X @ fitted.coefficients_[0])
+    np.testing.assert_allclose(fitted.coefficients_[0], posterior.coefficients()["mean"].iloc[1:])
     assert fitted.score(X, YES) == np.mean(fitted.predict(X) == YES)
     np.testing.assert_array_equal(fitted.transform(X), X.loc[:, posterior.pip >= 0.5])
 
@@ -129,7 +129,7 @@ def test_offsets_of_classes():
         fitted.predict_proba(X, offset=offset)[:, 1], posterior.predict(X, offset=offset)
     )
     np.testing.assert_allclose(
-        fitted.decision_function(X, offset), fitted.intercept_ + X @ fitted.coef_[0] + offset
+        fitted.decision_function(X, offset), fitted.intercept_ + X @ fitted.coefficients_[0] + offset
     )
     assert fitted.score(X, YES, offset=offset) == np.mean(fitted.predict(X, offset) == YES)
     with pytest.raises(DataError, match="predictions need offset= too"):
@@ -168,7 +168,7 @@ def test_counts_with_an_exposure(family):
     posterior = wv.exact(wv.Problem(X, VISITS, family=family, offset=offset))
     np.testing.assert_array_equal(fitted.inclusion_probabilities_, posterior.pip)
     np.testing.assert_array_equal(fitted.predict(X, offset=offset), posterior.predict(X, offset=offset))
-    np.testing.assert_allclose(fitted.coef_, posterior.coefficients()["mean"].iloc[1:])
+    np.testing.assert_allclose(fitted.coefficients_, posterior.coefficients()["mean"].iloc[1:])
     mean, _, ends = fitted.predict(X, return_std=True, interval=0.5, offset=0)
     assert (ends[:, 0] < mean).all()
     residual = VISITS - fitted.predict(X, offset=offset)
@@ -202,7 +202,7 @@ def test_a_formula_of_classes(classifier):
     assert fitted.score(TABLE, TABLE["sold"]) == classifier.score(X, TABLE["sold"])
     by_expression = wv.VariableSelectorClassifier.from_formula("{visits > 2} ~ a + c", TABLE)
     plain = wv.VariableSelectorClassifier().fit(X[["a", "c"]], VISITS > 2)
-    np.testing.assert_array_equal(by_expression.coef_, plain.coef_)
+    np.testing.assert_array_equal(by_expression.coefficients_, plain.coefficients_)
     for left in ("C(sold)", "sold"):
         words = wv.VariableSelectorClassifier.from_formula(f"{left} ~ a", TABLE)
         assert words.classes_.tolist() == ["no", "yes"]
@@ -212,7 +212,7 @@ def test_a_formula_with_an_offset():
     formula = "visits ~ a + c + offset(log(years))"
     fitted = wv.VariableSelector.from_formula(formula, TABLE, family="poisson")
     plain = wv.VariableSelector(family="poisson").fit(X[["a", "c"]], VISITS, offset=np.log(YEARS))
-    np.testing.assert_array_equal(fitted.coef_, plain.coef_)
+    np.testing.assert_array_equal(fitted.coefficients_, plain.coefficients_)
     np.testing.assert_array_equal(fitted.predict(TABLE), plain.predict(X[["a", "c"]], offset=np.log(YEARS)))
     doubled = fitted.predict(TABLE.assign(years=2 * YEARS))
     np.testing.assert_allclose(doubled, 2 * fitted.predict(TABLE))
@@ -221,7 +221,7 @@ def test_a_formula_with_an_offset():
     both = wv.VariableSelector.from_formula(
         "visits ~ a + c + offset(log(years) / 2) + offset(np.log(years) / 2)", TABLE, family="poisson"
     )
-    np.testing.assert_allclose(both.coef_, fitted.coef_)
+    np.testing.assert_allclose(both.coefficients_, fitted.coefficients_)
     with pytest.raises(DataError, match="the formula has an offset, which is computed from X"):
         fitted.predict(TABLE, offset=0)
     with pytest.raises(DataError, match=r"there is no column 'years'"):
@@ -239,7 +239,7 @@ def test_a_formula_of_successes_and_failures():
     plain = wv.VariableSelector(family=wv.Logistic(trials=TRIALS)).fit(X[["a", "d"]], HITS)
     for left in ("cbind(hits, misses)", "cbind(hits, tries - hits)"):
         fitted = wv.VariableSelector.from_formula(f"{left} ~ a + d", TABLE, family="logistic")
-        np.testing.assert_array_equal(fitted.coef_, plain.coef_)
+        np.testing.assert_array_equal(fitted.coefficients_, plain.coefficients_)
         np.testing.assert_array_equal(fitted.predict(TABLE), plain.predict(X[["a", "d"]]))
     classes = wv.VariableSelectorClassifier.from_formula("cbind(hits, misses) ~ a + d", TABLE)
     assert classes.classes_.tolist() == ["misses", "hits"]
@@ -299,4 +299,4 @@ def test_odd_names_in_offsets():
     formula = "visits ~ a + c + offset(log(`größe (cm)`))"
     fitted = wv.VariableSelector.from_formula(formula, table, family="poisson")
     plain = wv.VariableSelector.from_formula("visits ~ a + c + offset(log(years))", TABLE, family="poisson")
-    np.testing.assert_array_equal(fitted.coef_, plain.coef_)
+    np.testing.assert_array_equal(fitted.coefficients_, plain.coefficients_)

@@ -53,9 +53,9 @@ def test_small_problems_are_exact_and_say_what_the_parts_say(crime):
     assert not selector.inclusion_mcse_.any()
     table = posterior.coefficients()["mean"]
     assert selector.intercept_ == pytest.approx(table["(intercept)"])
-    np.testing.assert_allclose(selector.coef_, table[crime.X.columns])
+    np.testing.assert_allclose(selector.coefficients_, table[crime.X.columns])
     np.testing.assert_allclose(
-        selector.predict(crime.X), selector.intercept_ + crime.X @ selector.coef_, rtol=1e-9
+        selector.predict(crime.X), selector.intercept_ + crime.X @ selector.coefficients_, rtol=1e-9
     )
     for one, other in zip(
         selector.predict(crime.X, return_std=True, interval=0.8),
@@ -75,10 +75,12 @@ def test_larger_problems_are_sampled_and_repeat():
     posterior = wv.sample(wv.Problem(case.X, case.y), draws=2000, seed=4, progress=False)
     for fit in fits:
         np.testing.assert_array_equal(fit.inclusion_probabilities_, posterior.pip)
-        np.testing.assert_array_equal(fit.coef_, fits[0].coef_)
+        np.testing.assert_array_equal(fit.coefficients_, fits[0].coefficients_)
         np.testing.assert_array_equal(fit.inclusion_mcse_, posterior.mcse)
     seeded = [
-        wv.VariableSelector(draws=500, random_state=np.random.RandomState(1)).fit(case.X, case.y).coef_
+        wv.VariableSelector(draws=500, random_state=np.random.RandomState(1))
+        .fit(case.X, case.y)
+        .coefficients_
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*seeded)
@@ -106,9 +108,9 @@ def test_columns_left_out_always_in_and_grouped():
     pips = selector.inclusion_probabilities_
     assert (pips[2], pips[5]) == (0, 1)
     assert pips[0] == pips[3]
-    assert selector.coef_[2] == 0 != selector.coef_[5]
+    assert selector.coefficients_[2] == 0 != selector.coefficients_[5]
     assert selector.get_support()[5]
-    np.testing.assert_allclose(selector.predict(X), selector.intercept_ + X @ selector.coef_)
+    np.testing.assert_allclose(selector.predict(X), selector.intercept_ + X @ selector.coefficients_)
 
 
 def test_sample_weights_are_precisions():
@@ -140,7 +142,7 @@ def test_names_of_polars(crime):
     X = crime.X.iloc[:, :6]
     selector = wv.VariableSelector().fit(pl.from_pandas(X), crime.y)
     assert selector.feature_names_in_.tolist() == list(X.columns)
-    np.testing.assert_array_equal(selector.coef_, wv.VariableSelector().fit(X, crime.y).coef_)
+    np.testing.assert_array_equal(selector.coefficients_, wv.VariableSelector().fit(X, crime.y).coefficients_)
 
 
 def test_two_priors_are_one_too_many(crime):
@@ -169,7 +171,7 @@ def test_sparse_matrices_are_the_same_as_dense_ones(form):
         dense = clone(estimator).fit(X, y)
         fitted = clone(estimator).fit(held, y)
         np.testing.assert_allclose(fitted.inclusion_probabilities_, dense.inclusion_probabilities_, atol=1e-8)
-        np.testing.assert_allclose(fitted.coef_, dense.coef_, atol=1e-7)
+        np.testing.assert_allclose(fitted.coefficients_, dense.coefficients_, atol=1e-7)
         predict = "predict_proba" if hasattr(fitted, "predict_proba") else "predict"
         np.testing.assert_allclose(getattr(fitted, predict)(held), getattr(dense, predict)(X), atol=1e-7)
         assert sparse.issparse(fitted.transform(held))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from whichvars.cli.runs import SavedRun
 
 RUN = click.Path(path_type=Path)
+# probability of an interval whose ends are the median
+MIDDLE = 1e-9
 
 
 @click.command(short_help="Predict the response for the rows of a new file.")
@@ -48,12 +50,23 @@ def predict(
     from whichvars.cli.runs import read_run, write_csv
 
     saved = read_run(run)
-    X, offset = _new_rows(saved, new, covariates)
-    settings: dict[str, Any] = {"estimator": estimator, "interval": interval, "offset": offset}
-    with notes(quiet=False):
-        mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
+    settings: dict[str, Any] = {"interval": interval}
+    if "missing" not in saved.settings:
+        X, settings["offset"] = _new_rows(saved, new, covariates)
+        settings["estimator"] = estimator
+    elif estimator == "BMA":
+        X, settings["offset"] = _rows_with_gaps(saved, new)
+    else:
+        raise DataError("predictions from imputed data are averages over models; leave out --estimator")
     name, sentence = predicted(saved.posterior.problem)
-    frame = pd.DataFrame({"row": range(1, len(mean) + 1), name: mean, "std": std})
+    with notes(quiet=False):
+        if saved.settings.get("transform") == "log":
+            middle, *ends = on_original_scale(saved.posterior, X, settings)
+            frame = pd.DataFrame({"row": range(1, len(middle) + 1), "median": middle})
+            sentence = "Predictions are medians on the original scale of the response."
+        else:
+            mean, std, *ends = saved.posterior.predict(X, return_std=True, **settings)
+            frame = pd.DataFrame({"row": range(1, len(mean) + 1), name: mean, "std": std})
     if sentence:
         say(sentence)
     if ends:
@@ -65,6 +78,24 @@ def predict(
         print_json(frame.to_dict("records"))
     else:
         sys.stdout.write(frame.to_csv(index=False))  # only numbers, so that no text needs protection
+
+
+def on_original_scale(posterior: Any, X: Any, settings: dict[str, Any]) -> list[Any]:
+    """Medians, and the ends of intervals if they are asked for, of a response whose logarithm was modelled."""
+    import numpy as np
+
+    found = posterior.predict(X, **settings | {"interval": MIDDLE})[1].mean(axis=1)
+    ends = [] if settings["interval"] is None else [posterior.predict(X, **settings)[1]]
+    return [np.exp(part) for part in (found, *ends)]
+
+
+def _rows_with_gaps(saved: "SavedRun", new: Path) -> tuple[Any, Any]:
+    """The columns of a new file, whose missing values are drawn, and their offset."""
+    from whichvars.cli.responses import new_offset
+    from whichvars.data.files import read_table
+
+    table = read_table(new)
+    return table.frame, new_offset(saved.settings, table)
 
 
 def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any]:
@@ -88,7 +119,9 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
             say(f"Note: {remark}")
     else:
         table = read_table(new)
-        X, offset = Encoding(**settings["encoding"]).apply(table), new_offset(settings, table)
+        problem = saved.posterior.problem
+        encoding = problem.encoding or Encoding(list(problem.all_columns))  # if it was made by --stream
+        X, offset = encoding.apply(table), new_offset(settings, table)
         rows, whose = table.frame, f"rows of {new.name}"
         if settings.get("covariates"):  # once more, with identifiers as they are written
             rows = read_table(new, text=settings["covariates"]["id"]).frame
@@ -108,6 +141,8 @@ def report(run: Path, out: Path | None) -> None:
     from whichvars.cli.runs import REPORT, read_run, write_report
 
     saved = read_run(run)
+    if "missing" in saved.settings:
+        raise DataError("there is no report of a run with imputed values yet; summary.csv has its results")
     with notes(quiet=False):
         path = write_report(saved.posterior, out or saved.directory / REPORT)
     if not isinstance(path, Path):

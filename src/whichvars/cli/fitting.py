@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
-from whichvars.cli.loading import load_portions, load_table
+from whichvars.cli.loading import Loaded, load_portions, load_table
 from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, parse_slab
-from whichvars.cli.responses import COLUMNS, check_options, family_options
+from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
     in_options,
@@ -26,8 +26,6 @@ from whichvars.cli.show import (
 from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.problem import Problem
 
@@ -45,7 +43,17 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--response", "-y", required=True, help="Column of the response."),
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
-            click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
+            click.option("--log", is_flag=True, help="Take the logarithm of the response; predictions are on the original scale."),
+            click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
+            click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
+            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
+            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before."),
+            click.option(
+                "--missing", type=click.Choice(["error", "drop", "impute"]), default="error", show_default=True,
+                help="Missing values are an error, their rows are left out, or they are filled in several times.",
+            ),
+            click.option("--imputations", type=click.IntRange(1), default=5, show_default=True, help="How many times they are filled in."),
+            click.option("--indicators", is_flag=True, help="With --missing impute, add columns that say where a value was missing."),
             click.option(
                 "--stream", is_flag=True,
                 help="Read in portions, for data beyond memory: CSV or Parquet, numbers only; DATA may be a folder of such files.",
@@ -174,8 +182,15 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
     arguments = _sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
+    if options["missing"] == "impute":
+        from whichvars.cli.imputing import run_imputed
+
+        if not run_imputed(options, out, arguments if sampled else None):
+            click.get_current_context().exit(NOT_ACCURATE)
+        return
     with notes(quiet) as said:
-        remarks, problem, settings, variants = _read(options)
+        remarks, problem, settings, loaded = _read(options)
+        variants, rows = loaded.variants, loaded.rows_to_check()
     for note in remarks:
         say(f"Note: {note}", quiet)
     make_directory(out)
@@ -197,6 +212,9 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint(out)
         remove_if_empty(out)
         raise
+    if rows is not None and problem.family.name == "gaussian" and posterior.stopped != "interrupted":
+        with notes(quiet):
+            check_fit(posterior, rows, settings, quiet)
     target = options.get("target_mcse")
     try:
         _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
@@ -285,8 +303,8 @@ def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": make_sampler(options["sampler"]), **arguments}
 
 
-def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], "pd.DataFrame | None"]:
-    """Read the files; returns notes for the user, the problem, the content of settings.json, and what is known of variants."""
+def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
+    """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
 
     size, beside = options["prior_size"], check_options(options)
@@ -303,8 +321,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         slab=table.slab if options["slab"] is None else parse_slab(options["slab"]),
         evidence=options["evidence"],
         model_prior=table.model_prior if size is None else wv.BetaBinomial(size=size),
-        always_include=table.inside or None,
-        groups=table.groups,
+        always_include=table.always or None,
         max_size=options["max_size"],
     )
     asked = {
@@ -322,9 +339,10 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "encoding": table.encoding,
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
+        "transform": "log" if options["log"] else None,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip
-    return table.notes, problem, settings, table.variants
+    return table.notes, problem, settings, table
 
 
 def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:

@@ -64,10 +64,10 @@ def are_genotypes(options: dict[str, Any]) -> bool:
 def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     """Read a .bed file and the tables beside it. Every selection is reported with its count."""
     from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.encoding import read_known, read_response_column
     from whichvars.data.genotypes import read_bed
     from whichvars.data.joining import match, read_keyed
     from whichvars.data.plink import read_bim, read_fam
+    from whichvars.data.roles import read_known, read_response_column
     from whichvars.problem.genetics import default_region_prior, default_slab
 
     bed: Path = options["data"]
@@ -105,7 +105,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         place, more = match(ids.iloc[rows], keyed, "covariates", "people")
         notes += more
         there = place >= 0
-        complete = covariate_rows(keyed, place[there], options["drop_missing"], notes)
+        complete = covariate_rows(keyed, place[there], options["missing"] == "drop", notes)
         there[there] = complete
         rows, place, phenotypes = (
             rows[there],
@@ -130,7 +130,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     )
     always = names_in(options["always"], set(genotypes.names))
     return Loaded(
-        genotypes, y, always, None, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total),
+        genotypes, y, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total),
         notes + read.notes, read.family, read.offset, covariates, covariate_encoding, genotypes.variants, default_slab(),
         default_region_prior(len(genotypes.names)),
     )  # fmt: skip

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.options import names_in
-from whichvars.cli.responses import read_response
+from whichvars.cli.options import names_in, read_categories, refuse_with_stream
+from whichvars.cli.responses import log_response, read_response
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ class Loaded(NamedTuple):
 
     X: Any
     y: Any
-    inside: list[str]  # columns of X that are always included
-    groups: dict[str, list[str]] | None
-    always: list[str]
+    always: list[str]  # columns that are always included
     drop: list[str]
     encoding: dict[str, Any]
     fingerprint: dict[str, Any]
@@ -36,13 +34,18 @@ class Loaded(NamedTuple):
     slab: Any = None
     model_prior: Any = None
 
+    def rows_to_check(self) -> tuple[Any, Any] | None:
+        """X and y of a table, whose residuals can be checked; None for genotypes, statistics and covariates in a file of their own."""
+        return (self.X.X, self.y) if hasattr(self.X, "encoding") and self.covariates is None else None
+
 
 def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     """Read a file as a whole, with covariates that may be in a file of their own."""
     from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.encoding import encode_table
     from whichvars.data.files import read_table
     from whichvars.data.joining import as_keys, match, read_keyed
+    from whichvars.data.records import Record
+    from whichvars.data.roles import encode_table
 
     table = read_table(options["data"])
     shape = table.frame.shape
@@ -56,17 +59,21 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
         place = found[found >= 0]
         frame = table.frame[found >= 0]
-        complete = covariate_rows(keyed, place, options["drop_missing"], notes)
+        complete = covariate_rows(keyed, place, options["missing"] == "drop", notes)
         frame, place = frame[complete], place[complete]
         drop = [*drop, *(name for name in ids if name not in drop)]
         table = table._replace(frame=frame)
         numbers = frame.index.to_numpy() + 1
     made = encode_table(
-        table, options["response"], always, drop, options["drop_missing"], options["family"], beside
-    )
+        table, options["response"], always, drop, options["missing"], options["family"], beside,
+        read_categories(options, set(table.frame.columns)),
+    )  # fmt: skip
+    if options["log"]:
+        made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
     loaded = Loaded(
-        made.X, made.y, made.always, made.groups, always, drop, asdict(made.encoding),
+        made.encoded._replace(record=Record(options["data"].name, shape[0], shape[0] - len(made.rows))), made.y,
+        made.always, drop, asdict(made.encoding),
         file_fingerprint(options["data"], *shape), made.notes + notes + read.notes, read.family, read.offset,
     )  # fmt: skip
     if keyed is None or place is None:
@@ -85,7 +92,7 @@ def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, note
         row = int(keyed.table.frame.index[place[int(gaps[column].to_numpy().argmax())]]) + 1
         raise DataError(
             f"{keyed.path}: column {column!r} has no value in row {row} ({int(missing.sum()):,} rows have missing covariates in "
-            "total); fill them in, or leave such rows out with --drop-missing"
+            "total); fill them in, or leave such rows out with --missing drop"
         )
     if missing.any():
         notes.append(f"{int(missing.sum()):,} rows have missing covariates and are left out.")
@@ -100,10 +107,10 @@ def covariate_columns(
     keyed: "Keyed", place: "np.ndarray"
 ) -> "tuple[pd.DataFrame, dict[str, Any], list[str]]":
     """The covariates of the matched rows as numbers; how they were converted and joined, for settings.json; and notes."""
-    from whichvars.data.encoding import encode_columns
+    from whichvars.data.roles import encode_complete
 
     frame = keyed.table.frame.iloc[place]
-    values, encoding, notes = encode_columns(keyed.table._replace(frame=frame))
+    values, encoding, notes = encode_complete(keyed.table._replace(frame=frame))
     for name in frame.columns:
         if name in values.columns and (values[name] == -9).any():
             notes.append(
@@ -123,15 +130,14 @@ def load_portions(options: dict[str, Any]) -> Loaded:
 
     if options["covariates"] is not None:
         raise DataError("--covariates needs the whole table; leave out either it or --stream")
-    if options["drop_missing"]:
-        raise DataError("--drop-missing needs the whole table; leave out either it or --stream")
+    refuse_with_stream(options)
     sources = find_sources(options["data"])
     known = set(sources[0].columns)
     always, drop = (names_in(options[name], known) for name in ("always", "drop"))
     statistics = wv.SufficientStatistics.from_files(options["data"], options["response"], drop=drop)
     digest = stream_fingerprint(options["data"], [source.path for source in sources], statistics)
     encoding = asdict(Encoding(statistics.names))
-    return Loaded(statistics, None, always, None, always, drop, encoding, digest, [])
+    return Loaded(statistics, None, always, drop, encoding, digest, [])
 
 
 def new_covariates(settings: dict[str, Any], path: Path | None, rows: "pd.DataFrame", whose: str) -> Any:
@@ -161,5 +167,5 @@ def new_covariates(settings: dict[str, Any], path: Path | None, rows: "pd.DataFr
         raise DataError(
             f"{path} has no covariates of row {row + 1} of the new rows; every one of them needs its covariates"
         )
-    encoding = Encoding(known["columns"], known["levels"])
+    encoding = Encoding(known["columns"], known["levels"], known.get("codings", {}))
     return encoding.apply(keyed.table._replace(frame=keyed.table.frame.iloc[place]))

@@ -78,3 +78,26 @@ def names_in(values: tuple[str, ...], columns: Container[str] = ()) -> list[str]
         for name in ([value] if value in columns else value.split(","))
         if name.strip()
     ]
+
+
+def read_categories(options: dict[str, Any], columns: Container[str]) -> Any:
+    """What the options --category, --lump, --scores and --differences say."""
+    import whichvars as wv
+
+    orders: dict[str, dict[str, list[str]]] = {"scores": {}, "differences": {}}
+    for option, found in orders.items():
+        for value in options[option]:
+            name, _, levels = value.partition("=")
+            found[name.strip()] = [level.strip() for level in levels.split(",") if level.strip()]
+            if len(found[name.strip()]) < 2:
+                raise DataError(
+                    f"--{option} must have a name and its levels in order, such as --{option} size=small,medium,large, not {value!r}"
+                )
+    return wv.Categories(names_in(options["category"], columns), lump=options["lump"], **orders)
+
+
+def refuse_with_stream(options: dict[str, Any]) -> None:
+    """DataError if there are options that need the whole table."""
+    for option in ("missing", "log", "category", "lump", "scores", "differences"):
+        if options[option] and options[option] != "error":
+            raise DataError(f"--{option} needs the whole table; leave out either it or --stream")

@@ -103,9 +103,51 @@ def read_response(
     return Read(family, _offset(beside, rows), notes)
 
 
+def log_response(options: dict[str, Any], y: "pd.Series", rows: "np.ndarray") -> "pd.Series":
+    """The logarithm of the response, for --log."""
+    import numpy as np
+
+    if options["family"] not in ("auto", "gaussian"):
+        raise DataError(
+            f"--log is for the linear model, not for --family {options['family']}; leave out one of them"
+        )
+    if y.dtype.kind not in "iuf":
+        raise DataError(f"--log: the response {str(y.name)!r} has no numbers; leave it out")
+    bad = np.flatnonzero(y.to_numpy() <= 0)
+    if bad.size:
+        raise DataError(
+            f"--log: the response {str(y.name)!r} is {y.iloc[bad[0]]:g} in row {rows[bad[0]]}, and logarithms need positive numbers; "
+            f"{bad.size:,} such row{'s' * (bad.size > 1)} would have to be left out"
+        )
+    return np.log(y).rename(f"log({y.name})")
+
+
+def check_fit(posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], quiet: bool) -> None:
+    """Say what residuals have to say, and keep it for settings.json. Rows are counted from 1."""
+    from whichvars.cli.show import say
+    from whichvars.posterior.residual_checks import check_residuals
+
+    X, y = rows
+    check = check_residuals(
+        posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log"
+    )
+    settings["fit"] = {
+        "r_squared": check.r_squared, "loo_r_squared": check.loo_r_squared, "skewness": check.skewness, "excess_kurtosis": check.kurtosis,
+        "remarks": list(check.remarks),
+    }  # fmt: skip
+    loo = (
+        ""
+        if check.loo_r_squared is None
+        else f", {check.loo_r_squared:.2f} if each row is predicted from all others"
+    )
+    say(f"R² is {check.r_squared:.2f}{loo}.", quiet)
+    for remark in check.remarks:
+        say(f"Note: {remark}", quiet)
+
+
 def new_offset(settings: dict[str, Any], table: "Table") -> "np.ndarray | None":
     """The offset of the rows of a new file; None if the run was made without one."""
-    from whichvars.data.encoding import read_known
+    from whichvars.data.roles import read_known
 
     for option in ("offset", "exposure"):
         name = settings.get(option)

@@ -38,7 +38,7 @@ OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
 class SavedRun(NamedTuple):
     directory: Path
     settings: dict[str, Any]
-    posterior: "Posterior"
+    posterior: Any  # a Posterior, or a PooledPosterior if missing values were imputed
 
 
 # --- accuracy
@@ -281,6 +281,9 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "problem": {
             "rows": problem.n,
+            "rows_read": problem.record.rows_read or problem.n,
+            "rows_dropped": problem.record.rows_dropped,
+            "reference_levels": problem.reference_levels,
             "variables": problem.p,
             "always_included": problem.always_names,
             "left_out": problem.excluded,
@@ -312,6 +315,7 @@ def describe(posterior: "Posterior", target: float | None = None) -> dict[str, A
 
 def read_run(directory: str | os.PathLike[str]) -> SavedRun:
     """Read a run that ``fit`` or ``exact`` wrote."""
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
 
     place = Path(directory)
@@ -325,4 +329,6 @@ def read_run(directory: str | os.PathLike[str]) -> SavedRun:
         settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{place / SETTINGS} is damaged: {error}") from error
+    if "missing" in settings and settings["missing"]["how"] == "impute":
+        return SavedRun(place, settings, PooledPosterior.load(place / POSTERIOR))
     return SavedRun(place, settings, Posterior.load(place / POSTERIOR))

@@ -24,6 +24,8 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import check_finite, read_vector, suggest
+from whichvars.data.kinds import is_text, to_floats
+from whichvars.data.tables import as_pandas, is_table
 from whichvars.errors import ArgumentTypeError, DataError
 
 # allowed names of numpy besides its elementwise functions
@@ -106,6 +108,9 @@ def read_formula(formula: str, data: Any, always: str | None = None, labels: boo
     labels: the response may be anything, such as words for classes, and is returned as it is.
     """
     frame = _read_frame(data, "data")
+    for name, dtype in frame.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            frame = frame.assign(**{str(name): frame[name].cat.remove_unused_categories()})
     left, right = _parse(formula, frame, "formula")
     if left is None:
         raise DataError(f"formula: {formula!r} has no response; write it before a ~, as in 'y ~ a + b'")
@@ -161,11 +166,18 @@ def _formulaic() -> Any:
 
 
 def _read_frame(data: Any, what: str) -> pd.DataFrame:
-    if isinstance(data, pd.DataFrame):
-        return data
-    if hasattr(data, "to_pandas"):
-        return data.to_pandas()
-    raise ArgumentTypeError(f"{what} must be a DataFrame with named columns, not {type(data).__name__}")
+    if not is_table(data):
+        raise ArgumentTypeError(f"{what} must be a DataFrame with named columns, not {type(data).__name__}")
+    frame = as_pandas(data)
+    # formulaic knows no other types of words and numbers than those of numpy
+    for name, dtype in frame.dtypes.items():
+        if isinstance(dtype, np.dtype | pd.CategoricalDtype):
+            continue
+        if is_text(frame[name]):
+            frame = frame.assign(**{str(name): frame[name].astype(object)})
+        elif pd.api.types.is_numeric_dtype(dtype):
+            frame = frame.assign(**{str(name): to_floats(frame[name])})
+    return frame
 
 
 # --- parsing

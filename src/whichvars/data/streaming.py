@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from whichvars.data.encoding import classify
 from whichvars.data.files import cannot_parse, check_names, find_separator, first_bytes, read_header
 from whichvars.data.frames import NUMERIC, find_columns
+from whichvars.data.kinds import classify
 from whichvars.errors import DataError, MissingPackageError
 
 PARQUET = b"PAR1"
@@ -199,10 +199,10 @@ def _numbers(column: pd.Series, source: Source) -> np.ndarray:
     if not (isinstance(column.dtype, np.dtype) and column.dtype.kind in NUMERIC):
         gaps = column.isna().to_numpy()
         if not gaps.any():
-            kind, result = classify(column, source.separator != ",", categories=False)
-            if kind == "fault":
-                raise DataError(f"{source.path}: column {column.name!r} {result}")
-            return _finite(result, str(column.name), source.path, first)
+            reading = classify(column, source.separator != ",", categories=False)
+            if reading.values is None:
+                raise DataError(f"{source.path}: column {column.name!r} {reading.words}")
+            return _finite(reading.values, str(column.name), source.path, first)
         _refuse(np.where(gaps, np.nan, 0.0), str(column.name), source.path, first)
     return _finite(column.to_numpy(dtype=float), str(column.name), source.path, first)
 

@@ -1,5 +1,6 @@
 """What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -7,13 +8,20 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from whichvars.data.categories import read_categories
 from whichvars.data.formula import FormulaData, read_formula
+from whichvars.data.imputing import impute
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
+from whichvars.data.tables import is_table, plain_table
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.pooling import PooledPosterior, pool
+from whichvars.posterior.posterior import Posterior
+from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Family, Logistic, read_family
+from whichvars.problem.missing import Rows
 from whichvars.problem.model_priors import BetaBinomial
 from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
@@ -36,8 +44,8 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     # --- fitting
 
-    def _begin(self, X: Any, **others: Any) -> None:
-        """Check that parameters and rows go together, and forget an earlier fit's formula."""
+    def _begin(self, X: Any, **others: Any) -> Any:
+        """Check that parameters and rows go together, and forget an earlier fit's formula; returns X, as a frame if it is a table."""
         if self.prior_size is not None and self.model_prior is not None:
             raise DataError("give prior_size or model_prior, not both")
         if isinstance(X, Moments):
@@ -46,7 +54,25 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             )
         if hasattr(self, "formula_"):
             del self.formula_
+        check_choice(self.missing, ("error", "drop", "impute"), "missing")
+        X = plain_table(X)
         check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
+        return X
+
+    def _checked(self, X: Any, y: Any, **settings: Any) -> tuple[Any, Any]:
+        """X and y as scikit-learn checks them. A frame stays as it is: ``Problem`` reads it, and its messages name columns."""
+        if not is_table(X) and self.missing != "error":
+            validate_data(self, X, skip_check_array=True)
+            array = np.asarray(X)
+            if array.ndim != 2:
+                raise DataError(f"X must be a table of rows and columns, not of shape {array.shape}")
+            return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]), y
+        if not is_table(X):
+            return validate_data(
+                self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
+            )
+        validate_data(self, X, skip_check_array=True)
+        return X, column_or_1d(y, warn=True) if not hasattr(y, "isna") else y
 
     def _family_with(self, made: FormulaData | None) -> Family:
         """The family; with the trials of a formula, if it has them."""
@@ -64,56 +90,81 @@ class AveragedModel(SelectorMixin, BaseEstimator):
 
     def _learn(self, X: Any, y: Any, family: Family, weights: Any, offset: Any, **others: Any) -> pd.Series:
         """Set the posterior and the inclusion probabilities; returns the averaged coefficients by name, the intercept first."""
+        rows = Rows(X, y, weights, offset, None, family)
+        posterior: Posterior | PooledPosterior
+        if self.missing == "impute":
+            seed = _seed(self.random_state)
+            made = impute(
+                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories
+            )
+            rows = rows.at(made.rows)
+            X = next(iter(made))
+            unlumped = replace(read_categories(self.categories), lump=None)
+            parts = [self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others) for Xi in made]
+            posterior = pool(parts, made)
+            self.n_iter_ = sum(part.iterations for part in parts)
+        else:
+            posterior = self._posterior(rows, self.categories, others)
+            self.n_iter_ = posterior.iterations
+        problem = posterior.problem
+        self.posterior_ = posterior
+        place = {name: i for i, name in enumerate(problem.all_columns)}
+        used = [place[name] for name in problem.columns_used]
+        owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
+        always = [place[name] for name in problem.always_names]
+        pips, errors = np.zeros(len(place)), np.zeros(len(place))
+        pips[used], errors[used], pips[always] = posterior.pip[owner], posterior.mcse[owner], 1.0
+        self.columns_ = list(place)
+        if problem.encoding is not None:  # of each category, that of its columns
+            encoding = problem.encoding
+            columns = [
+                [place[c] for c in encoding.columns_of(name)] if name in encoding.columns else []
+                for name in map(str, X.columns)
+            ]
+            pips, errors = (np.array([v[c].max(initial=0.0) for c in columns]) for v in (pips, errors))
+        self.inclusion_probabilities_, self.inclusion_mcse_ = pips, errors
+        table = posterior.coefficients(interval=None)["mean"]
+        coefficients = pd.Series(0.0, ["(intercept)", *place])
+        coefficients[table.index] = table
+        return coefficients
+
+    def _posterior(self, rows: Rows, categories: Any, others: dict[str, Any]) -> Posterior:
+        """The posterior of one complete table."""
         problem = Problem(
-            X,
-            y,
-            family=family,
-            offset=offset,
+            rows.X,
+            rows.y,
+            family=rows.family,
+            offset=rows.offset,
             evidence=self.evidence,
             slab=self.slab,
             model_prior=self.model_prior if self.prior_size is None else BetaBinomial(size=self.prior_size),
             scale=self.scale,
             always_include=self.always_include,
-            weights=weights,
+            weights=rows.weights,
             max_size=self.max_size,
-            names=[str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
             groups=self.groups,
+            categories=categories,
+            missing="error" if self.missing == "impute" else self.missing,
             heredity=self.heredity,
             **others,
         )
         if isinstance(self.sampler, str) and self.sampler == "exact":
-            posterior = exact(problem, progress=bool(self.verbose))
-        else:
-            by_draws = getattr(self.sampler, "by_draws", True)
-            posterior = sample(
-                problem,
-                self.sampler,
-                draws=self.draws if by_draws else None,
-                warmup=self.warmup if by_draws else None,
-                target_mcse=self.target_mcse if by_draws else None,
-                budget=self.budget if by_draws else None,
-                replicates=self.replicates,
-                threads=self.threads,
-                seed=_seed(self.random_state),
-                progress=bool(self.verbose),
-                checkpoint=self.checkpoint,
-                every=self.every,
-            )
-        self.posterior_ = posterior
-        self.n_iter_ = posterior.iterations
-        place = {name: i for i, name in enumerate(problem.all_columns)}
-        used = [place[name] for name in problem.columns_used]
-        owner = np.repeat(np.arange(problem.p), np.diff(problem.offsets))
-        always = [place[name] for name in problem.always_names]
-        self.inclusion_probabilities_ = np.zeros(len(place))
-        self.inclusion_mcse_ = np.zeros(len(place))
-        self.inclusion_probabilities_[used] = posterior.pip[owner]
-        self.inclusion_mcse_[used] = posterior.mcse[owner]
-        self.inclusion_probabilities_[always] = 1.0
-        table = posterior.coefficients(interval=None)["mean"]
-        coefficients = pd.Series(0.0, ["(intercept)", *place])
-        coefficients[table.index] = table
-        return coefficients
+            return exact(problem, progress=bool(self.verbose))
+        by_draws = getattr(self.sampler, "by_draws", True)
+        return sample(
+            problem,
+            self.sampler,
+            draws=self.draws if by_draws else None,
+            warmup=self.warmup if by_draws else None,
+            target_mcse=self.target_mcse if by_draws else None,
+            budget=self.budget if by_draws else None,
+            replicates=self.replicates,
+            threads=self.threads,
+            seed=_seed(self.random_state),
+            progress=bool(self.verbose),
+            checkpoint=self.checkpoint,
+            every=self.every,
+        )
 
     # --- new rows
 
@@ -125,8 +176,23 @@ class AveragedModel(SelectorMixin, BaseEstimator):
                 raise DataError("the formula has an offset, which is computed from X; leave out offset")
             known = self.formula_.offset(X)
             offset = offset if known is None else known
-        rows = validate_data(self, self._encoded(X), reset=False, dtype=np.float64, accept_sparse=SPARSE)
+        rows = self._encoded(X)
+        if isinstance(self.posterior_, PooledPosterior):
+            if settings.pop("estimator", "BMA") != "BMA":
+                raise DataError("predictions from imputed data are averages over models; leave out estimator")
+            if not is_table(rows):
+                rows = pd.DataFrame(np.asarray(rows)).add_prefix("x")
+            return self.posterior_.predict(rows, offset=offset, **settings)
+        if is_table(rows):
+            validate_data(self, rows, reset=False, skip_check_array=True)
+        else:
+            rows = validate_data(self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE)
         return self.posterior_.predict(rows, offset=offset, **settings)
+
+    def _dtype(self) -> Any:
+        """What arrays of new rows are converted to; those with categories may contain anything."""
+        encoding = self.posterior_.problem.encoding
+        return np.float64 if encoding is None else None
 
     def transform(self, X: Any) -> Any:
         """The selected columns of X; after ``from_formula``, the selected columns of the formula."""
@@ -134,12 +200,47 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         return super().transform(self._encoded(X))
 
     def _encoded(self, X: Any) -> Any:
-        return self.formula_.encode(X) if hasattr(self, "formula_") else X
+        return self.formula_.encode(X) if hasattr(self, "formula_") else plain_table(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.missing == "error"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The inclusion probabilities, by which ``sklearn.feature_selection.SelectFromModel`` and ``RFE`` select."""
+        check_is_fitted(self)
+        return self.inclusion_probabilities_
+
+    # --- parameters of priors, such as slab__g
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; those of priors are named with two underscores if `deep`, as in ``slab__g``."""
+        params: dict[str, Any] = super().get_params(deep)
+        inner: dict[str, Any] = {}
+        for name, value in params.items() if deep else ():
+            if is_dataclass(value) and not isinstance(value, type):
+                inner |= {f"{name}__{f.name}": getattr(value, f.name) for f in fields(value) if f.init}
+        return params | inner
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``slab__g=10`` replaces the slab by one with another g."""
+        inside: dict[str, dict[str, Any]] = {}
+        for name in list(params):
+            owner, _, key = name.partition("__")
+            value = params.get(owner, getattr(self, owner, None))
+            if key and is_dataclass(value):
+                inside.setdefault(owner, {})[key] = params.pop(name)
+        super().set_params(**params)
+        for owner, changes in inside.items():
+            value = getattr(self, owner)
+            unknown = [key for key in changes if key not in {f.name for f in fields(value) if f.init}]
+            if unknown:
+                raise DataError(f"{owner}__{unknown[0]}: {value!r} has no parameter {unknown[0]!r}")
+            setattr(self, owner, replace(value, **changes))
+        return self
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)

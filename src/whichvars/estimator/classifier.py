@@ -13,7 +13,7 @@ from whichvars.data.formula import FormulaData
 from whichvars.data.frames import read_vector
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.estimator.base import SPARSE, AveragedModel
+from whichvars.estimator.base import AveragedModel
 from whichvars.problem.families import Logistic, Probit
 
 
@@ -36,12 +36,12 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         min(5, p/2) if `model_prior` is not given either.
     family : "logistic" or "probit", or Logistic, Probit
         How the probability depends on the linear predictor.
-    slab, model_prior, evidence, scale, always_include, groups, heredity, max_size
+    slab, model_prior, evidence, scale, always_include, groups, categories, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     class_weight : dict, "balanced" or None
         Weights of the classes, by which the log likelihoods of their rows are multiplied, as in scikit-learn: "balanced" gives both
         classes the same total weight. Probabilities are then those of a population with such shares of the classes.
-    sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
+    missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
         As in ``VariableSelector``.
 
     Attributes
@@ -52,7 +52,9 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         The posterior: ``posterior_.summary()``, ``.top_models()``, ``.coefficients(scale="odds_ratio")``, …
     inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         As in ``VariableSelector``.
-    coef_ : array, shape (1, p)
+    columns_ : list of str
+        The names of the coefficients.
+    coefficients_ : array, shape (1, p)
         Coefficients of the linear predictor averaged over models, changes of the log odds of the second class if the family is
         logistic.
     intercept_ : array, shape (1,)
@@ -85,6 +87,9 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        categories: Any = None,
+        missing: Literal["error", "drop", "impute"] = "error",
+        imputations: int = 5,
         heredity: Any = None,
         max_size: int | None = None,
         class_weight: Any = None,
@@ -140,21 +145,22 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
             raise DataError(
                 "Logistic(trials=…) has numbers of successes for a response, not classes; use VariableSelector"
             )
-        self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
+        X = self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
         if made is not None and trials:
             if self.class_weight is not None:
                 raise DataError(
                     "class_weight needs one row for each observation, and rows of cbind(…) have both classes; leave it out"
                 )
-            X = validate_data(self, X, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3)
+            validate_data(self, X, skip_check_array=True)
             self.classes_ = np.array(made.counted[::-1])
         else:
-            X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3)
+            X, y = self._checked(X, y)
+            y = np.asarray(y)
             self.classes_ = _two_classes(y)
             sample_weight = self._weights(y, sample_weight)
         coefficients = self._learn(X, y, family, sample_weight, offset)
         self.intercept_ = coefficients.to_numpy()[:1]
-        self.coef_ = coefficients.to_numpy()[None, 1:]
+        self.coefficients_ = coefficients.to_numpy()[None, 1:]
         return self
 
     def _weights(self, y: np.ndarray, sample_weight: Any) -> Any:
@@ -202,7 +208,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         return self.classes_[second.astype(int)]
 
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
-        """The linear predictor averaged over models, shape (m,): ``intercept_ + X @ coef_[0]``, and the offset.
+        """The linear predictor averaged over models, shape (m,): ``intercept_ + X @ coefficients_[0]``, and the offset.
 
         It has the sign of ``predict`` but for rows of which the two classes are about equally probable, as the average of
         probabilities is not the probability of an average.

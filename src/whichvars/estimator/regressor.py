@@ -5,14 +5,18 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
 
 from whichvars.data.formula import FormulaData
-from whichvars.data.frames import refuse_words
+from whichvars.data.frames import read_vector, refuse_words
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
-from whichvars.estimator.base import SPARSE, AveragedModel
+from whichvars.estimator.base import AveragedModel
+from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.residual_checks import check_residuals
 from whichvars.problem.families import Gaussian, Logistic, Probit
+
+# probability of an interval whose ends are the median
+MIDDLE = 1e-9
 
 
 class VariableSelector(RegressorMixin, AveragedModel):
@@ -27,8 +31,16 @@ class VariableSelector(RegressorMixin, AveragedModel):
         min(5, p/2) if `model_prior` is not given either.
     family : "gaussian", "poisson", "negative-binomial", or Gaussian, Poisson, NegativeBinomial, Logistic(trials=…)
         How y depends on the linear predictor, as in ``Problem``. Responses of two classes are for ``VariableSelectorClassifier``.
-    slab, model_prior, noise, evidence, scale, always_include, groups, heredity, max_size
-        As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
+    log_response : bool
+        Model the logarithm of y, which must be positive. Predictions are then medians and intervals on the original scale.
+    slab, model_prior, noise, evidence, scale, always_include, groups, categories, heredity, max_size
+        As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, … Parameters of priors can be set as
+        ``slab__g``, also in a grid search.
+    missing : "error", "drop" or "impute"
+        Whether missing values are an error, their rows are left out, or they are filled in several times (``impute``) and the posteriors
+        mixed (``pool``). New rows may then have missing values too.
+    imputations : int
+        How many times, with ``missing="impute"``.
     sampler : sampler object, "auto" or "exact"
         As in ``sample``: "auto" enumerates all models if there are few. "exact" enumerates all models, however long it
         takes.
@@ -50,14 +62,19 @@ class VariableSelector(RegressorMixin, AveragedModel):
 
     Attributes
     ----------
-    posterior_ : Posterior
+    posterior_ : Posterior, or PooledPosterior with ``missing="impute"``
         The posterior: ``posterior_.summary()``, ``.top_models()``, ``.coefficients()``, …
     inclusion_probabilities_, inclusion_mcse_ : arrays, shape (p,)
         Posterior inclusion probability of each column and its Monte Carlo error. Columns of one group share
-        theirs; always-included columns have 1, columns that were left out (constant) 0.
-    coef_ : array, shape (p,)
-        Coefficients averaged over models.
+        theirs; always-included columns have 1, columns that were left out (constant) 0. ``feature_importances_`` is the same
+        array under the name by which ``SelectFromModel`` and others of scikit-learn look for it.
+    coefficients_ : array, shape (p,)
+        Coefficients averaged over models. If there are categories, it has one for each of their columns.
+    columns_ : list of str
+        The names of the coefficients.
     intercept_ : float
+    remarks_ : list of str
+        What residuals say against the linear model, as in ``Posterior.residual_check``; empty if nothing was found.
     n_iter_ : int
         Number of iterations, or of models if exact.
     formula_ : FormulaColumns
@@ -80,6 +97,7 @@ class VariableSelector(RegressorMixin, AveragedModel):
         *,
         prior_size: float | None = None,
         family: Any = "gaussian",
+        log_response: bool = False,
         slab: Any = None,
         model_prior: Any = None,
         noise: Any = None,
@@ -87,6 +105,9 @@ class VariableSelector(RegressorMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        categories: Any = None,
+        missing: Literal["error", "drop", "impute"] = "error",
+        imputations: int = 5,
         heredity: Any = None,
         max_size: int | None = None,
         sampler: Any = "auto",
@@ -139,14 +160,24 @@ class VariableSelector(RegressorMixin, AveragedModel):
                 f"family={self.family!r} is for two classes, and VariableSelector for numbers; use "
                 f"VariableSelectorClassifier(family={family.name!r}), or family=Logistic(trials=…) for numbers of successes"
             )
-        self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
+        X = self._begin(X, y=y, sample_weight=sample_weight, offset=offset)
         refuse_words(y, "y")
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, accept_sparse=SPARSE, y_numeric=True, ensure_min_samples=3
-        )
+        X, y = self._checked(X, y, y_numeric=True)
+        if self.log_response:
+            y = _logarithm(y, family)
         coefficients = self._learn(X, y, family, sample_weight, offset, noise=self.noise)
+        self.remarks_ = []
+        if (
+            isinstance(self.posterior_, Posterior)
+            and isinstance(family, Gaussian)
+            and self.missing == "error"
+        ):
+            check = check_residuals(
+                self.posterior_, X, y, sample_weight, "log_response=True", influence=False
+            )
+            self.remarks_ = list(check.remarks)
         self.intercept_ = float(coefficients.iloc[0])
-        self.coef_ = coefficients.to_numpy()[1:]
+        self.coefficients_ = coefficients.to_numpy()[1:]
         return self
 
     def predict(
@@ -169,7 +200,17 @@ class VariableSelector(RegressorMixin, AveragedModel):
         >>> mean.shape, interval.shape
         ((2,), (2, 2))
         """
-        return self._predict(X, offset, estimator=estimator, return_std=return_std, interval=interval)
+        if not self.log_response:
+            return self._predict(X, offset, estimator=estimator, return_std=return_std, interval=interval)
+        if return_std:
+            raise DataError(
+                "a response whose logarithm was modelled has medians and intervals; leave out return_std"
+            )
+        settings = {"estimator": estimator, "interval": MIDDLE}
+        middle = np.exp(self._predict(X, offset, **settings)[1].mean(axis=1))
+        if interval is None:
+            return middle
+        return middle, np.exp(self._predict(X, offset, **settings | {"interval": interval})[1])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R² of the predictions for the rows of X, as in scikit-learn; with ``Logistic(trials=…)``, y are shares of successes."""
@@ -182,3 +223,17 @@ class VariableSelector(RegressorMixin, AveragedModel):
             isinstance(self.family, Gaussian) or str(self.family).lower() == "gaussian"
         )
         return tags
+
+
+def _logarithm(y: Any, family: Any) -> np.ndarray:
+    """The logarithms of a response; DataError if there are none."""
+    if not isinstance(family, Gaussian):
+        raise DataError(f"log_response is for Gaussian responses, not for family={family}; leave it out")
+    values = read_vector(y, None, "y")
+    bad = np.flatnonzero(values <= 0)
+    if bad.size:
+        raise DataError(
+            f"y is {values[bad[0]]:g} in row {bad[0]}, and log_response=True needs positive numbers; "
+            f"{bad.size:,} such row{'s' * (bad.size > 1)} would have to be left out"
+        )
+    return np.log(values)

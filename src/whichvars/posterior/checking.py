@@ -7,6 +7,7 @@ import pandas as pd
 
 from whichvars.errors import DataError
 from whichvars.posterior.predictive_checks import check_table, coverage_table, draw_responses
+from whichvars.posterior.residual_checks import ResidualCheck, check_residuals
 from whichvars.posterior.residuals import residual_table
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
@@ -134,6 +135,35 @@ class Checking:
         True
         """
         return check_table(cast("Posterior", self), X, y, statistics, n, seed, weights, offset, trials)
+
+    def residual_check(self, X: Any, y: Any, weights: Any = None) -> ResidualCheck:
+        """Whether residuals speak against the linear model: skewness, heavy tails, unequal variance, curved effects, outliers and influential rows.
+
+        Parameters
+        ----------
+        X, y, weights
+            The data that the problem was made with. For Gaussian responses.
+
+        Returns
+        -------
+        ResidualCheck
+            ``remarks`` in words, none if nothing was found; R² and leave-one-out R²; and the numbers behind the remarks.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> check = wv.exact(wv.Problem(data.X, data.y, slab=wv.GPrior(47))).residual_check(data.X, data.y)
+        >>> check.remarks, round(check.r_squared, 2), round(check.loo_r_squared, 2)
+        ((), 0.84, 0.62)
+        """
+        if not isinstance(self.problem.family, Gaussian):
+            raise DataError(
+                f"residual_check() is for Gaussian responses; with family={self.problem.family} see predictive_check()"
+            )
+        return check_residuals(
+            cast("Posterior", self), X, y, weights, "VariableSelector(log_response=True), or y = np.log(y)"
+        )
 
     def interval_calibration(
         self, X: Any, y: Any, levels: Any = (0.5, 0.8, 0.9, 0.95), weights: Any = None

@@ -30,6 +30,9 @@ def explain(posterior: "Posterior") -> str:
     """What ``Posterior.explain`` returns: what speaks against trusting it first, then the answer."""
     verdict, *rest = trust(posterior)
     answer = " ".join([_what(posterior), *stand_ins(posterior), *effects(posterior)])
+    if posterior.problem.reference_levels:
+        levels = [f"{name} with {level}" for name, level in posterior.problem.reference_levels.items()]
+        answer += f" Categories are compared with a reference level: {', '.join(levels[:10])}{', …' if len(levels) > 10 else ''}."
     what = [answer, verdict] if not doubts(posterior) else [verdict, answer]
     return "\n".join([*what, *rest])
 

@@ -135,7 +135,13 @@ def data_words(problem: Problem) -> str:
 
 def _details(problem: Problem) -> str:
     """Rows and columns that were left out, weights, and groups of columns, as far as there are any."""
-    found = []
+    found = [problem.record.words()] if problem.record.words() else []
+    if problem.reference_levels:
+        levels = [f"{name} with {level!r}" for name, level in problem.reference_levels.items()]
+        more = ", …" * (len(levels) > MOST_NAMES)
+        found.append(
+            f"Levels of categories were compared with a reference level: {', '.join(levels[:MOST_NAMES])}{more}."
+        )
     if problem.rows_left_out:
         found.append(
             f"{count(problem.rows_left_out, 'row')} of weight 0 {_was(problem.rows_left_out)} left out."

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import read_columns
+from whichvars.data.tables import plain_table
 from whichvars.errors import DataError, DataWarning, TooLargeError
 from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.fits import (
@@ -64,6 +65,9 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
     columns = columns_of(problem, np.unique(kept.members))
     means = np.concatenate([problem.flat.z_mean, problem.flat.x_mean[columns]])
     X, covariates = _beside(problem, X)
+    X = plain_table(X)
+    if problem.encoding is not None:
+        X = problem.encoding.apply_to_new(X)
     held = open_columns(X, None)
     table = read_columns(X) if held is None else None
     names, has_names = (table.names, table.has_names) if table else (held.names, held.has_names)  # type: ignore[union-attr]

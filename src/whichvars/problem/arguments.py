@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from whichvars.data.encoding import Encoded
 from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
@@ -172,6 +173,15 @@ def listed(items: list[str], most: int, separator: str) -> str:
 
 def count(items: Sized, noun: str) -> str:
     return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
+
+
+def warn_of_table(encoded: Encoded) -> None:
+    """Warn about what may be a mistake in a table with words, and about categories that are left out."""
+    remarks = [*encoded.remarks]
+    if encoded.constant:
+        remarks.append(f"left out categories that have only one level: {listed(encoded.constant, 5, ', ')}")
+    for remark in remarks:
+        warnings.warn(remark, DataWarning, stacklevel=3)
 
 
 def warn_of_excluded(excluded: dict[str, str], some_left: bool) -> None:

@@ -1,6 +1,6 @@
 """Single models by name, with their log marginal likelihoods and log prior probabilities."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 
 if TYPE_CHECKING:
+    from whichvars.data.encoding import Encoding
     from whichvars.problem.model_priors import ModelPrior
+    from whichvars.problem.priors import Slab
     from whichvars.problem.problem import Problem
 
 
@@ -126,6 +128,9 @@ class NamedModels(ForKernels):
     excluded: dict[str, str]
     max_size: int
     model_prior: "ModelPrior | ConditionalPrior"
+    slab: "Slab"
+    encoding: "Encoding | None"
+    engine: Literal["gram", "columns"]
 
     def log_marginal(self, variables: Any = ()) -> float:
         r"""Log marginal likelihood of one model, :math:`\log p(y \mid \gamma) - \log p(y \mid \text{null model})`.
@@ -181,3 +186,17 @@ class NamedModels(ForKernels):
         model = find_model(cast("Problem", self), variables)
         members, start = np.array(model, np.int32), np.array([0, len(model)], np.int64)
         return float(log_priors_of(cast("Problem", self), members, start)[0])
+
+    # --- what it is
+
+    @property
+    def reference_levels(self) -> dict[str, str]:
+        return {} if self.encoding is None else self.encoding.references
+
+    def __repr__(self) -> str:
+        always = f", {len(self.always_names)} always included" if self.always_names else ""
+        start = f"Problem({len(self.names)} variables{always}, {self.n} rows; "
+        if isinstance(self.family, Gaussian):
+            return f"{start}{self.slab}, {self.model_prior}, {'Gram' if self.engine == 'gram' else 'column'} engine)"
+        how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
+        return f"{start}{self.family}, {self.slab}, {self.model_prior}{how})"

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 from whichvars.problem.columns import Products, products_with_all
 from whichvars.problem.flat import flat_basis, flat_part, scaled_response
 from whichvars.problem.model_priors import ModelPrior
-from whichvars.problem.problem import GRAM_BYTES, Problem
+from whichvars.problem.problem import Problem
+from whichvars.problem.target import GRAM_BYTES
 
 
 class ManyResponses:

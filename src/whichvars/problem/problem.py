@@ -16,9 +16,12 @@ from threadpoolctl import threadpool_limits
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.likelihood import Likelihood
 from whichvars._kernels.target import Target
+from whichvars.data.encoding import Encoding, encode_frame
 from whichvars.data.frames import find_columns, read_columns, read_vector
 from whichvars.data.moments import Moments
+from whichvars.data.records import Record
 from whichvars.data.rows import check_same_rows
+from whichvars.data.tables import plain_table
 from whichvars.errors import DataError, DataWarning
 from whichvars.problem.arguments import (
     check_choice,
@@ -35,6 +38,7 @@ from whichvars.problem.arguments import (
     response_name,
     variable_labels,
     warn_of_excluded,
+    warn_of_table,
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
@@ -61,6 +65,7 @@ from whichvars.problem.from_moments import (
 )
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
+from whichvars.problem.missing import Rows, drop_missing
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
 from whichvars.problem.priors import (
     IndependentNormal,
@@ -73,15 +78,11 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import (
+    choose_engine,
     kernel_prior,
     kernel_slab,
     make_target,
 )
-
-# size of the largest Gram matrix that engine="auto" computes
-GRAM_BYTES = 512 << 20
-# most columns for which it computes that of a surrogate
-MOST_IN_GRAM = 1024
 
 
 class Problem(NamedModels):
@@ -95,8 +96,9 @@ class Problem(NamedModels):
 
     Parameters
     ----------
-    X : array, DataFrame (pandas or polars), shape (n, P)
-        Candidate columns; those named in `always_include` become Z. Some forms are not copied to float64: scipy sparse
+    X : array, DataFrame (pandas or polars), pyarrow table or dict of columns, shape (n, P)
+        Candidate columns; those named in `always_include` become Z. Columns of words and pandas Categoricals are categories
+        (see `categories`). Some forms are not copied to float64: scipy sparse
         matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and the path of a .npy or PLINK .bed
         file. ``SufficientStatistics`` can replace rows that do not fit into memory.
     y : array or Series, shape (n,)
@@ -139,6 +141,12 @@ class Problem(NamedModels):
         Names of the columns of X; they replace those of X itself.
     groups : mapping from a name to columns, or one label per column
         Columns that enter and leave the model together, such as the dummies of a factor; each group is one variable.
+    categories : names of columns, or Categories
+        Columns that are categories although they contain numbers or very many words; ``Categories`` has more choices. A category is
+        one variable with a 0/1 column for each level except the first, its reference level (`reference_levels`).
+    missing : "error" or "drop"
+        Whether missing values (NaN, None) are an error, or their rows are left out with a ``DataWarning`` that says what this costs.
+        Columns without any value are then left out too. ``impute`` fills missing values in instead.
     heredity : mapping from a variable to its parents
         Variables that can be in the model only if all their parents are, such as ``{"a:b": ["a", "b"]}`` for an
         interaction; names are those of columns or of groups. `model_prior` then applies to the variables whose parents
@@ -162,6 +170,8 @@ class Problem(NamedModels):
         Residual degrees of freedom after the intercept and the always-included columns.
     family, evidence
         As given; a string is replaced by the family it means.
+    reference_levels : dict
+        The level with which the other levels of each category are compared.
     classes : tuple
         Of a two-valued response under "logistic" or "probit": the value that counts as 0 and the one that counts as 1.
 
@@ -180,6 +190,11 @@ class Problem(NamedModels):
 
     # of problems without them, among them those that earlier versions saved
     covariate_names: Sequence[str] = ()
+    # how a table with words became numbers
+    encoding: Encoding | None = None
+    # what was said of missing values, and where the rows come from
+    about_missing: tuple[str, ...] = ()
+    record: Record = Record()
 
     def __init__(
         self,
@@ -199,6 +214,8 @@ class Problem(NamedModels):
         max_size: int | None = None,
         names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | Sequence[Any] | None = None,
+        categories: Any = None,
+        missing: Literal["error", "drop"] = "error",
         heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
@@ -216,6 +233,7 @@ class Problem(NamedModels):
         check_slab_with_noise(self.slab, self.noise)
         check_choice(scale, ("unit", "none"), "scale")
         check_choice(engine, ("auto", "gram", "columns"), "engine")
+        check_choice(missing, ("error", "drop"), "missing")
         check_max_size(max_size)
         self.scale = scale
         self.response = y if isinstance(y, str) else response_name(y)
@@ -231,6 +249,17 @@ class Problem(NamedModels):
                 self._set_target(products)
             return
 
+        X = plain_table(X)
+        if missing == "drop":
+            left = drop_missing(Rows(X, y, weights, offset, covariates, self.family))
+            (X, y, weights, offset, covariates, self.family), self.about_missing, self.record = left
+        encoded = encode_frame(X, names, categories)
+        if encoded is not None:
+            X, names, self.encoding = encoded.X, None, encoded.encoding
+            self.record = encoded.record or self.record
+            always_include = encoded.columns_of(always_include, "always_include")
+            groups = encoded.groups_with(groups, always_include)
+            warn_of_table(encoded)
         reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
@@ -286,7 +315,8 @@ class Problem(NamedModels):
             self.duplicates = [[self.columns_used[i] for i in group] for group in same]
             self._scale(reader, measured, alive[order], float(root_weights.max()))
             self._read_priors(model_prior, parents, max_size)
-            self._choose_engine(engine)
+            chosen = choose_engine(engine, len(self.columns_used), self.n, isinstance(self.family, Gaussian))
+            self.engine, self.surrogate_gram = chosen
             self._set_target(reader.products(self.engine == "gram", self._y))
 
     # --- reading
@@ -422,17 +452,6 @@ class Problem(NamedModels):
 
     # --- input of the kernels
 
-    def _choose_engine(self, engine: str) -> None:
-        n_columns = len(self.columns_used)
-        fits = n_columns**2 * 8 <= GRAM_BYTES
-        # otherwise a short dot product is cheaper than a cache miss
-        small = n_columns <= 2048 or self.n >= 256
-        if not isinstance(self.family, Gaussian):  # fits need the columns in any case
-            self.engine = "columns"
-            self.surrogate_gram = engine == "gram" or (engine == "auto" and n_columns <= MOST_IN_GRAM)
-            return
-        self.engine = "gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"
-
     def _set_target(self, products: Products) -> None:
         spread = 1.0 if self.scale == "unit" else float(np.mean(self.column_spread**2))
         slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale, spread)
@@ -478,11 +497,3 @@ class Problem(NamedModels):
         check_extents((new.column_units, products.diagonal), self.columns_used, self.scale)
         new._set_target(products)
         return new
-
-    def __repr__(self) -> str:
-        always = f", {len(self.always_names)} always included" if self.always_names else ""
-        start = f"Problem({self.p} variables{always}, {self.n} rows; "
-        if isinstance(self.family, Gaussian):
-            return f"{start}{self.slab}, {self.model_prior}, {'Gram' if self.engine == 'gram' else 'column'} engine)"
-        how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
-        return f"{start}{self.family}, {self.slab}, {self.model_prior}{how})"

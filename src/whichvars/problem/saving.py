@@ -11,6 +11,8 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
+from whichvars.data.encoding import Encoding
+from whichvars.data.records import Record
 from whichvars.problem import families, graph_prior, mixture_priors, model_priors, priors
 from whichvars.problem.fitting import FitData
 from whichvars.problem.flat import FlatPart
@@ -24,7 +26,8 @@ PRIORS = tuple(
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
 CLASSES = (
-    Problem, FlatPart, FitData, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, *dict.fromkeys(PRIORS),
+    Problem, FlatPart, FitData, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, Encoding, Record,
+    *dict.fromkeys(PRIORS),
 )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """From priors and products of columns to the ``Target`` that kernels see: numbers and arrays, no classes."""
 
+from typing import Literal
+
 import numpy as np
 
 from whichvars._kernels.evidence import BY_FIT, INDEPENDENT
@@ -34,8 +36,24 @@ MIXTURES = {
     HyperG: "hyper-g", HyperGN: "hyper-g/n", ZellnerSiow: "zellner-siow", CCH: "cch", BetaPrime: "beta-prime", Robust: "robust",
     Intrinsic: "intrinsic",
 }  # fmt: skip
+# size of the largest Gram matrix that engine="auto" computes
+GRAM_BYTES = 512 << 20
+# most columns for which it computes that of a surrogate
+MOST_IN_GRAM = 1024
 # yᵀy/(2σ²) above which rounding errors of log marginal likelihoods exceed about 0.001
 SHARPEST = 1e12
+
+
+def choose_engine(
+    engine: str, n_columns: int, n: int, gaussian: bool
+) -> tuple[Literal["gram", "columns"], bool]:
+    """Whether products of columns are all computed at once, and whether those of a surrogate are."""
+    if not gaussian:  # fits need the columns in any case
+        return "columns", engine == "gram" or (engine == "auto" and n_columns <= MOST_IN_GRAM)
+    fits = n_columns**2 * 8 <= GRAM_BYTES
+    # otherwise a short dot product is cheaper than a cache miss
+    small = n_columns <= 2048 or n >= 256
+    return ("gram" if engine == "gram" or (engine == "auto" and fits and small) else "columns"), False
 
 
 def kernel_slab(

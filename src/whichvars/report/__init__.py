@@ -192,6 +192,17 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
     """The settings that are needed to reproduce the result."""
     problem = posterior.problem
     rows: list[tuple[str, Any]] = [
+        ("File", problem.record.file),
+        ("Response", problem.response or ""),
+        ("Rows read", f"{problem.record.rows_read:,}" if problem.record.rows_read else ""),
+        (
+            "Rows left out",
+            f"{problem.record.rows_dropped:,}, with missing values" if problem.record.rows_dropped else "",
+        ),
+        (
+            "Reference levels",
+            ", ".join(f"{name}: {level}" for name, level in problem.reference_levels.items()),
+        ),
         *words.family_settings(problem),
         ("Prior on coefficients", problem.slab),
         ("Posterior of g", words.words_of_g(posterior)),

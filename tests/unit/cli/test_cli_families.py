@@ -186,7 +186,7 @@ def test_rows_with_gaps_are_left_out_of_all_columns(call: Any) -> None:
     years[[3, 8]] = np.nan
     arguments = ("fit", "d.csv", "-y", "visits", "--family", "poisson", "--exposure", "t")
     assert "column 't' has no value in row 4" in call(*arguments, visits=VISITS, t=years, code=2).stderr
-    call(*arguments, "--drop-missing")
+    call(*arguments, "--missing", "drop")
     kept = np.isfinite(years)
     expected = wv.Problem(X[kept], VISITS[kept], family="poisson", offset=np.log(YEARS[kept]))
     np.testing.assert_allclose(run_of()[0].pip, wv.exact(expected).pip, atol=1e-12)

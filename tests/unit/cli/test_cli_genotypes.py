@@ -193,7 +193,7 @@ def test_covariates_of_a_table_are_joined_by_the_column_that_both_have(call: Cal
     people.to_csv("ages.csv", index=False)
     message = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", code=2).output
     assert "column 'age' has no value in row 53" in " ".join(message.split())
-    result = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", "--drop-missing")
+    result = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", "--missing", "drop")
     assert "1 rows have missing covariates and are left out" in " ".join(result.stderr.split())
     rows = np.setdiff1d(np.arange(N), [7])
     want = wv.exact(wv.Problem(X.iloc[rows], y[rows], covariates=AGE[rows, None])).inclusion_probabilities

@@ -162,6 +162,7 @@ def test_every_sampler_can_be_named(
         return posterior
 
     monkeypatch.setattr(wv, "sample", sample)
+    monkeypatch.setattr("whichvars.cli.fitting.check_fit", lambda *arguments: None)  # it is another posterior
     call(
         "fit",
         wide,
@@ -194,6 +195,7 @@ def test_what_is_not_given_is_left_to_sample(call: Call, wide: Path, monkeypatch
     asked: list[Any] = []
     posterior = wv.exact(wv.Problem(np.eye(5)[:, :2], np.arange(5.0) / 2))
     monkeypatch.setattr(wv, "sample", lambda problem, **options: asked.append(options) or posterior)
+    monkeypatch.setattr("whichvars.cli.fitting.check_fit", lambda *arguments: None)
     call("fit", wide, "-y", "y", "--quiet")
     call("fit", wide, "-y", "y", "--quiet", "--overwrite", "--budget", "1e6", "--replicates", 3)
     common = {

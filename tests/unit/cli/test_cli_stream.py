@@ -61,7 +61,7 @@ def test_the_answer_is_that_of_fit(command, folder, tmp_path):
     ("options", "said"),
     [
         (["--stream"], "column 'id'"),
-        (["--stream", "--drop", "id", "--drop-missing"], "--drop-missing needs the whole table"),
+        (["--stream", "--drop", "id", "--missing", "drop"], "--missing needs the whole table"),
         (["--drop", "id"], "is a directory; name a file, or read all in it with --stream"),
     ],
 )

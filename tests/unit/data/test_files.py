@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whichvars.data.encoding import Encoding, encode_table
+from whichvars.data.encoding import Encoding
 from whichvars.data.files import read_table
+from whichvars.data.roles import encode_table
 from whichvars.errors import DataError
 
 ROWS = "".join(f"{i},{i * i % 7},{'uv'[i % 2]}\n" for i in range(12))
@@ -26,7 +27,7 @@ def test_numbers_words_and_order(tmp_path: Path) -> None:
     assert found.X.columns.tolist() == ["x", "g=b", "g=c", "b"]
     assert found.X.iloc[:3].to_numpy().tolist() == [[0, 0, 1, 1], [1, 0, 0, 0], [2, 1, 0, 1]]
     assert found.y.tolist() == list(range(12))
-    assert found.groups == {"g": ["g=b", "g=c"]}
+    assert found.encoding.groups == {"g": ["g=b", "g=c"]}
     assert found.encoding == Encoding(["x", "g", "b"], {"g": ["a", "b", "c"]})
     assert "compared with 'a'" in found.notes[-1]
 
@@ -52,7 +53,7 @@ def test_dialects_give_the_same_table(content: bytes, tmp_path: Path) -> None:
     found = read(tmp_path, content)
     pd.testing.assert_frame_equal(found.X, plain.X)
     pd.testing.assert_series_equal(found.y, plain.y)
-    assert found.groups == plain.groups
+    assert found.encoding == plain.encoding
 
 
 def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_predictions_have_advice_of_their_own(tmp_path: Path) -> None:
         ("y,x\n1,\n2,\n", "column 'x' is empty; leave it out with --drop x"),
         ("y,my col\n1,\n2,\n", "leave it out with --drop 'my col'"),
         ("y,x,z\n1,2,3\n2,,4\n3,4,\n", r"column 'x' has no value in row 2 \(2 cells of 2 columns are missing in total"),
-        ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2; fill it in, or leave such rows out with --drop-missing$"),
+        ("y,x\n1,2\nNA,4\n", r"column 'y' has no value in row 2; fill it in, or leave such rows out with --missing drop$"),
         ("y,x\n,2\n,4\n", r"column 'y' is empty; name another response$"),
         ("y,x\n1,2\n2,3,4\n", "line 3 has 3 cells but the header has 2 names"),
         ("y,x\n1,2,3\n2,3,4\n", "the header has 2 names but the first row has more cells"),
@@ -136,21 +137,26 @@ def test_all_bad_columns_are_named_at_once(tmp_path: Path) -> None:
 
 def test_rows_with_gaps_are_left_out_when_asked(tmp_path: Path) -> None:
     content = "y,x,id\n1,2,\n2,,\n3,4,\n5,6,7\n"
-    found = read(tmp_path, content, drop=["id"], drop_missing=True)
+    found = read(tmp_path, content, drop=["id"], missing="drop")
     assert found.y.tolist() == [1, 3, 5]
-    assert found.notes == ["1 of 4 rows have missing values and are left out."]
-    with pytest.raises(DataError, match=r"every row has a missing value; column 'id'"):
-        read(tmp_path, content.replace(",7", ","), drop_missing=True)
+    assert found.notes == [
+        "1 of 4 rows have missing values: 'x' in 1 (alone in 1).",
+        "1 of 4 rows are left out.",
+    ]
+    with pytest.raises(
+        DataError, match=r"every row has a missing value; column 'id' has the most: .*--drop id"
+    ):
+        read(tmp_path, "y,x,id\n1,2,\n2,,7\n3,4,\n", missing="drop")
     with pytest.raises(
         DataError, match="'x' has 'a' in row 4"
     ):  # the file's row, not one of those that are left
-        read(tmp_path, "y,x\n1,2\n2,\n3,4\n5,a\n", drop_missing=True)
+        read(tmp_path, "y,x\n1,2\n2,\n3,4\n5,a\n", missing="drop")
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", '"  "', "\x1f", '" NA"', "NA  ", '"\u2003null"'])
 def test_blanks_of_all_kinds_are_gaps(blank: str, tmp_path: Path) -> None:
     content = f"y,x,g\n1,2,u\n2,{blank},v\n3,4,u\n4,5,{blank}\n5,1,v\n6,3,u\n7,3,v\n"
-    found = read(tmp_path, content, drop_missing=True)
+    found = read(tmp_path, content, missing="drop")
     assert found.y.tolist() == [1, 3, 5, 6, 7]
     assert found.X.to_dict("list") == {"x": [2, 4, 1, 3, 3], "g=v": [0, 0, 1, 0, 1]}
     with pytest.raises(
@@ -162,8 +168,8 @@ def test_blanks_of_all_kinds_are_gaps(blank: str, tmp_path: Path) -> None:
 def test_always_and_drop(tmp_path: Path) -> None:
     content = "y,x,g,h,z\n" + "".join(f"{i},{i % 5},{'pqr'[i % 3]},{'st'[i % 2]},1\n" for i in range(12))
     found = read(tmp_path, content, always=["g", "x"], drop=["z"])
-    assert found.always == ["x", "g=q", "g=r"]
-    assert found.groups == {"h": ["h=t"]}
+    assert found.always == ["x", "g"]
+    assert found.encoding.groups == {"g": ["g=q", "g=r"], "h": ["h=t"]}
     with pytest.raises(DataError, match="always: there is no column 'G'"):
         read(tmp_path, content, always=["G"])
     with pytest.raises(DataError, match="'x' is always included, so it cannot be dropped"):

@@ -108,7 +108,9 @@ def test_prediction_makes_the_same_columns(table):
         np.testing.assert_allclose(some, everything[[7, 3, 4]])
     chosen = selector.get_support()
     np.testing.assert_allclose(selector.transform(part), X.loc[part.index].to_numpy()[:, chosen])
-    np.testing.assert_allclose(whole[0], selector.intercept_ + X.to_numpy() @ selector.coef_, rtol=1e-9)
+    np.testing.assert_allclose(
+        whole[0], selector.intercept_ + X.to_numpy() @ selector.coefficients_, rtol=1e-9
+    )
     assert selector.score(table, np.log(table["b"])) > 0.9
     one_level = table[table["region"] == "south"].assign(region=lambda t: pd.Categorical(t["region"]))
     np.testing.assert_allclose(selector.predict(one_level), whole[0][one_level.index])
@@ -118,12 +120,14 @@ def test_dots_polars_and_copies(table):
     everything = wv.VariableSelector.from_formula("y ~ .", table)
     assert everything.posterior_.problem.names == ["a", "b", "region", "site", "odd name"]
     by_polars = wv.VariableSelector.from_formula("y ~ .", pl.from_pandas(table))
-    np.testing.assert_allclose(by_polars.coef_[:2], everything.coef_[:2])  # the order of levels differs
+    np.testing.assert_allclose(
+        by_polars.coefficients_[:2], everything.coefficients_[:2]
+    )  # the order of levels differs
     again = pickle.loads(pickle.dumps(everything))
     np.testing.assert_array_equal(again.predict(table), everything.predict(table))
     other = clone(everything)
     other.fit(everything.formula_.encode(table), table["y"])
-    np.testing.assert_array_equal(other.coef_, everything.coef_)
+    np.testing.assert_array_equal(other.coefficients_, everything.coefficients_)
 
 
 def test_fitting_again_forgets_the_formula(table):
@@ -139,7 +143,7 @@ def test_settings_and_weights(table):
         "y ~ a + b", table.assign(w=weights), sample_weight="w", prior_size=1, slab=wv.HyperG()
     )
     plain = wv.VariableSelector(prior_size=1, slab=wv.HyperG()).fit(table[["a", "b"]], table["y"], weights)
-    np.testing.assert_array_equal(by_name.coef_, plain.coef_)
+    np.testing.assert_array_equal(by_name.coefficients_, plain.coefficients_)
     with pytest.raises(DataError, match="groups comes from the formula"):
         wv.VariableSelector.from_formula("y ~ a", table, groups={"g": ["a"]})
 
@@ -223,7 +227,7 @@ def test_new_rows_that_do_not_fit(table):
         selector.predict(new.assign(a=[1.0, np.nan, 2.0, 1.0]))
     with pytest.raises(DataError, match="data lacks columns of the formula: 'a', 'b'"):
         selector.predict(new.drop(columns=["a", "b"]))
-    with pytest.raises(ArgumentTypeError, match="column 'a' contains text"):
+    with pytest.raises(ArgumentTypeError, match="column 'a' contains 'text'"):
         selector.predict(new.assign(a="text"))
     with pytest.raises(ArgumentTypeError, match="DataFrame"):
         selector.predict(np.ones((2, 4)))

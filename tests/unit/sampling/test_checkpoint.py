@@ -472,7 +472,7 @@ def test_a_selector_that_died_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
             selector.fit(X, y)
     assert sorted(path.name for path in tmp_path.glob("replicate*"))
     assert_same(selector.fit(X, y).posterior_, whole.posterior_)
-    np.testing.assert_array_equal(selector.coef_, whole.coef_)
+    np.testing.assert_array_equal(selector.coefficients_, whole.coefficients_)
     with pytest.raises(DataError, match="other data or priors"):
         selector.fit(X[1:], y[1:])
     with pytest.raises(DataError, match="has no unit"):

@@ -1,0 +1,258 @@
+r"""Missing cells drawn from chained Bayesian models.
+
+One sweep visits every column with missing cells. The column is regressed on all others, as they are filled in at this moment, in the
+rows where it was observed; the parameters of this regression are drawn from their posterior, once; then the missing cells are drawn
+given these parameters. The models are:
+
+- numbers: :math:`x = a + Z\beta + \varepsilon` with :math:`\beta \sim N(0, \sigma^2\tau^2 I)` on standardised columns Z. σ² and β are
+  drawn together, and τ² given them from one sweep to the next, so that it adapts to how much the others say;
+- counts, whole numbers that are not negative: the same for log(1 + x), and then the value of one of the five observed rows
+  whose predictions are nearest (predictive mean matching), so that only values that occur are drawn;
+- 0/1: logistic regression with a normal prior; the parameters are drawn from its Laplace approximation;
+- categories: the log odds of every level against the most frequent one by such a regression of the rows that have one of the two
+  (Begg and Gray, 1984), which together are a multinomial regression.
+
+The response is in a column's regression only with the posterior probability that it belongs there, drawn once per sweep: in normal models the
+response has a coefficient in the regression of a column on all others if and only if the column has one in the regression of the response.
+Otherwise columns without an effect would be given a little of one by their imputed values, and their inclusion probabilities would be too high.
+Its prior probability is that of a column in ``Problem``, min(5, p/2)/p, and its Bayes factor is approximated by BIC.
+
+Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+NUMBER, COUNT, BINARY, CATEGORY = "number", "count", "binary", "category"
+# rows among whose values one is drawn for a count
+DONORS = 5
+# most columns that a column is regressed on; if there are more, those most correlated with it
+MOST_PREDICTORS = 200
+# precision of the normal prior on standardised coefficients of logistic regressions
+LOGISTIC_PRECISION = 0.5
+NEWTON_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What the columns of a table contain; categories are numbers 0, 1, 2, … of their levels."""
+
+    names: list[str]
+    kinds: list[str]
+    levels: dict[str, list[str]] = field(default_factory=dict)
+
+    def columns(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The columns that others are regressed on, (n, C), categories as 0/1 columns; and the column of the table each belongs to, (C,)."""
+        parts, owner = [], []
+        for j, kind in enumerate(self.kinds):
+            if kind == CATEGORY:
+                count = len(self.levels[self.names[j]])
+                part = (values[:, [j]] == np.arange(1, count)).astype(float)
+            else:
+                part = values[:, [j]]
+            parts.append(part)
+            owner += [j] * part.shape[1]
+        return np.hstack(parts), np.array(owner, np.int64)
+
+
+def kind_of(values: np.ndarray) -> str:
+    """What a column of numbers contains, from those that are not missing."""
+    seen = values[~np.isnan(values)]
+    if len(np.unique(seen)) <= 2 and np.isin(seen, (0.0, 1.0)).all():
+        return BINARY
+    whole = (seen == np.floor(seen)).all() and (seen >= 0).all()
+    return COUNT if whole and len(seen) and seen.max() < 1e6 else NUMBER
+
+
+class Chain:
+    """One completed table, improved by sweeps.
+
+    Parameters
+    ----------
+    kinds : Kinds
+    values : array, shape (n, columns)
+        The table with NaN where cells are missing.
+    beside : array, shape (n, q)
+        Columns that others are regressed on and that are complete, such as the response.
+    rng : Generator
+    learn : array, shape (n,) bool
+        Rows that parameters are learnt from; the others are only filled in.
+    """
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        values: np.ndarray,
+        beside: np.ndarray,
+        rng: np.random.Generator,
+        learn: np.ndarray,
+    ) -> None:
+        self.kinds, self.rng, self.learn, self.beside = kinds, rng, learn, beside
+        self.gaps = np.isnan(values)
+        self.values = values.copy()
+        self.order = [
+            int(j) for j in np.argsort(self.gaps.sum(axis=0), kind="stable") if self.gaps[:, j].any()
+        ]
+        self.tau2 = dict.fromkeys(self.order, 1.0)
+        count = len(kinds.names)
+        expected = min(5.0, count / 2) / count
+        self.log_odds = float(np.log(expected / (1 - expected)))
+        for j in self.order:
+            seen = values[learn & ~self.gaps[:, j], j]
+            self.values[self.gaps[:, j], j] = rng.choice(seen, int(self.gaps[:, j].sum()))
+        self.design, self.owner = kinds.columns(self.values)
+
+    def sweep(self) -> None:
+        """Draw the parameters of every column with missing cells once, and its missing cells given them."""
+        for j in self.order:
+            gaps = self.gaps[:, j]
+            seen = self.learn & ~gaps
+            kind = self.kinds.kinds[j]
+            x = self.values[seen, j]
+            Z = self._predictors(j, seen)
+            q = self.beside.shape[1]
+            if q:
+                gain = gain_in_fit(Z[seen], x, q, self.tau2[j], kind) - 0.5 * q * np.log(len(x))
+                if np.log(1 / max(self.rng.random(), 1e-300) - 1) > gain + self.log_odds:
+                    Z = Z[:, q:]
+            if kind in (BINARY, CATEGORY):
+                drawn = draw_category(Z[seen], x, Z[gaps], self.rng)
+            elif kind == COUNT:
+                drawn, self.tau2[j] = draw_count(Z[seen], x, Z[gaps], self.tau2[j], self.rng)
+            else:
+                drawn, self.tau2[j] = draw_number(Z[seen], x, Z[gaps], self.tau2[j], self.rng)
+            self.values[gaps, j] = drawn
+            mine = self.owner == j
+            if kind == CATEGORY:
+                self.design[:, mine] = self.values[:, [j]] == np.arange(1, int(mine.sum()) + 1)
+            else:
+                self.design[:, mine] = self.values[:, [j]]
+
+    def _predictors(self, j: int, seen: np.ndarray) -> np.ndarray:
+        """The columns that column j is regressed on, standardised by the rows where it was observed, (n, C)."""
+        Z = np.hstack([self.beside, self.design[:, self.owner != j]])
+        Z = Z - Z[seen].mean(axis=0)
+        spread = Z[seen].std(axis=0)
+        varies = spread > 0
+        varies[: self.beside.shape[1]] = True
+        Z = Z[:, varies] / np.where(spread[varies] > 0, spread[varies], 1.0)
+        if Z.shape[1] > MOST_PREDICTORS:
+            x = self.values[seen, j]
+            strength = np.abs((x - x.mean()) @ Z[seen])
+            strength[: self.beside.shape[1]] = np.inf
+            Z = Z[:, np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
+        return Z
+
+
+def gain_in_fit(Z: np.ndarray, x: np.ndarray, q: int, tau2: float, kind: str) -> float:
+    """By how much the first q columns of Z improve the log likelihood of x."""
+    if kind in (BINARY, CATEGORY):
+        # the level that most rows do not have, against the others
+        levels, counts = np.unique(x, return_counts=True)
+        hit = (x == levels[np.argsort(-counts, kind="stable")[:2][-1]]).astype(float)
+        with_all, without = (_logistic_mode(part, hit)[1] for part in (Z, Z[:, q:]))
+        return float(with_all - without)
+    values = np.log1p(x) if kind == COUNT else x
+    values = values - values.mean()
+    left = []
+    for part in (Z, Z[:, q:]):
+        gram = part.T @ part
+        gram[np.diag_indices(part.shape[1])] += 1 / tau2
+        # residuals plus the penalty, which is what the marginal likelihood has in their place
+        left.append(
+            max(float(values @ values - values @ part @ np.linalg.solve(gram, part.T @ values)), 1e-300)
+        )
+    return 0.5 * len(x) * float(np.log(left[1] / left[0]))
+
+
+def draw_linear(
+    Z: np.ndarray, x: np.ndarray, tau2: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float, np.ndarray, float]:
+    """Draws of β and σ² given τ², the posterior mean of β, and a new draw of τ². Z has columns of mean 0."""
+    n, c = Z.shape
+    centred = x - x.mean()
+    gram = Z.T @ Z
+    gram[np.diag_indices(c)] += 1 / tau2
+    factor = np.linalg.cholesky(gram)
+    half = np.linalg.solve(factor, Z.T @ centred)
+    mean = np.linalg.solve(factor.T, half)
+    left = max(float(centred @ centred - half @ half), 1e-12 * max(float(centred @ centred), 1e-300))
+    # the prior of σ² is 1/σ², that of τ² the inverse gamma distribution with shape and scale one half
+    sigma2 = left / rng.chisquare(max(n - 1, 1))
+    beta = mean + np.sqrt(sigma2) * np.linalg.solve(factor.T, rng.normal(size=c))
+    new = (0.5 + float(beta @ beta) / (2 * sigma2)) / rng.gamma(0.5 + c / 2) if sigma2 > 0 else tau2
+    return beta, sigma2, mean, float(np.clip(new, 1e-8, 1e8))
+
+
+def draw_number(
+    Z: np.ndarray, x: np.ndarray, new: np.ndarray, tau2: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Missing numbers in the rows `new`, (m, C), and τ² for the next sweep."""
+    beta, sigma2, _, tau2 = draw_linear(Z, x, tau2, rng)
+    centre = x.mean() + np.sqrt(sigma2 / len(x)) * rng.normal()
+    return centre + new @ beta + np.sqrt(sigma2) * rng.normal(size=len(new)), tau2
+
+
+def draw_count(
+    Z: np.ndarray, x: np.ndarray, new: np.ndarray, tau2: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Missing counts: those of observed rows whose prediction is near."""
+    beta, _, mean, tau2 = draw_linear(Z, np.log1p(x), tau2, rng)
+    order = np.argsort(Z @ mean, kind="stable")
+    known, wanted = (Z @ mean)[order], new @ beta
+    k = min(DONORS, len(x))
+    at = np.searchsorted(known, wanted)
+    places = np.clip(at[:, None] + np.arange(-k, k), 0, len(x) - 1)
+    distance = np.abs(known[places] - wanted[:, None])
+    # a place at the end of the list occurs more than once; it counts once
+    distance[:, 1:][places[:, 1:] == places[:, :-1]] = np.inf
+    nearest = np.argsort(distance, axis=1, kind="stable")[:, :k]
+    chosen = nearest[np.arange(len(new)), rng.integers(0, k, len(new))]
+    return x[order][places[np.arange(len(new)), chosen]], tau2
+
+
+def draw_category(Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Missing levels in the rows `new`, (m,): the log odds of each level against the most frequent one are linear."""
+    levels, counts = np.unique(x, return_counts=True)
+    levels = levels[np.argsort(-counts, kind="stable")]
+    logits = np.zeros((len(new), len(levels)))
+    for k, level in enumerate(levels[1:], start=1):
+        two = (x == level) | (x == levels[0])
+        beta = draw_logistic(Z[two], (x[two] == level).astype(float), rng)
+        logits[:, k] = beta[0] + new @ beta[1:]
+    weight = np.exp(logits - logits.max(axis=1, keepdims=True))
+    below = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
+    drawn: np.ndarray = levels[(rng.random(len(new))[:, None] > below[:, :-1]).sum(axis=1)]
+    return drawn
+
+
+def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A draw of the intercept and the coefficients of a logistic regression, from its Laplace approximation, (1 + C,)."""
+    beta, _, factor = _logistic_mode(Z, x)
+    drawn: np.ndarray = beta + np.linalg.solve(factor.T, rng.normal(size=len(beta)))
+    return drawn
+
+
+def _logistic_mode(Z: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """The mode of a logistic regression with a normal prior, its log posterior density up to a constant, and the factor of its Hessian."""
+    A = np.column_stack([np.ones(len(Z)), Z])
+    precision = np.full(A.shape[1], LOGISTIC_PRECISION)
+    precision[0] = 1e-2
+    share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
+    beta = np.zeros(A.shape[1])
+    beta[0] = np.log(share / (1 - share))
+    factor = np.eye(len(beta))
+    for _ in range(NEWTON_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(A @ beta, -30, 30)))
+        hessian = (A * (p * (1 - p))[:, None]).T @ A
+        hessian[np.diag_indices(len(beta))] += precision
+        factor = np.linalg.cholesky(hessian)
+        step = np.linalg.solve(factor.T, np.linalg.solve(factor, A.T @ (x - p) - precision * beta))
+        length = np.abs(A @ step).max()
+        beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
+        if length < 1e-6:
+            break
+    eta = A @ beta
+    value = x @ eta - np.logaddexp(0, eta).sum() - 0.5 * precision @ beta**2
+    return beta, float(value), factor

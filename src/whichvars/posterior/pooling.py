@@ -1,0 +1,341 @@
+r"""``pool``: posteriors of completed copies of one table, mixed into one.
+
+With m completed tables, every probability and expectation is the mean of those of the parts, since
+
+.. math:: p(\gamma \mid \text{observed}) = \int p(\gamma \mid \text{completed})\, p(\text{missing} \mid \text{observed})
+          \,d\,\text{missing}.
+
+Two errors go with it. The Monte Carlo error of the mean, :math:`\sqrt{\sum_i e_i^2}/m`, is due to sampling models. The imputation
+error, the standard deviation between the parts over :math:`\sqrt m`, is due to the number of imputations; it falls with larger m.
+Variances of coefficients and predictions are those within the parts plus those between them.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, ndtr
+
+from whichvars.data import storage
+from whichvars.data.chained import Kinds
+from whichvars.data.frames import check_level, check_share
+from whichvars.data.imputing import Imputations
+from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.methods import methods_paragraph
+from whichvars.posterior.posterior import STORED, Posterior
+from whichvars.problem.problem import Problem
+
+# draws of each part from which intervals are taken
+DRAWS = 4000
+# draws of new responses for each completion of new rows
+PREDICTIVE_DRAWS = 400
+
+
+@dataclass(frozen=True)
+class PooledPosterior:
+    """Posteriors of completed copies of one table, mixed by ``pool``. Each of them is in ``parts``."""
+
+    parts: tuple[Posterior, ...]
+    imputations: Imputations | None = None
+
+    @cached_property
+    def names(self) -> list[str]:
+        return self.parts[0].problem.names
+
+    @cached_property
+    def pip(self) -> np.ndarray:
+        """Inclusion probabilities, (p,)."""
+        return np.mean([part.pip for part in self.parts], axis=0)
+
+    @cached_property
+    def mcse(self) -> np.ndarray:
+        """Their Monte Carlo errors, (p,)."""
+        errors = np.array([part.mcse for part in self.parts])
+        out: np.ndarray = np.sqrt((errors**2).sum(axis=0)) / len(self.parts)
+        return out
+
+    @cached_property
+    def imputation_error(self) -> np.ndarray:
+        """By how much they may differ from those of very many imputations, one standard error, (p,)."""
+        return _spread([part.pip for part in self.parts]) / np.sqrt(len(self.parts))
+
+    @cached_property
+    def inclusion_probabilities(self) -> pd.Series:
+        """Posterior inclusion probability of each variable, by name."""
+        return pd.Series(self.pip, self.names, name="inclusion_probability")
+
+    @property
+    def mean_size(self) -> float:
+        """Posterior mean of the number of variables in the model."""
+        return float(self.pip.sum())
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the first part; the others differ in the cells that were missing."""
+        return self.parts[0].problem
+
+    @property
+    def sampler(self) -> str:
+        return self.parts[0].sampler
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing speaks against trusting the numbers of each part."""
+        return all(part.converged for part in self.parts)
+
+    def summary(self) -> pd.DataFrame:
+        """A table with one row for each variable, most probable first.
+
+        Returns
+        -------
+        DataFrame
+            `pip`, the posterior inclusion probability; `mcse`, its Monte Carlo error; `imputation_error`, its error due to the number of
+            imputations; `lowest` and `highest` of the parts; `mean` and `sd` of the coefficient averaged over models and imputations
+            (NaN for a variable of several columns).
+        """
+        pips = np.array([part.pip for part in self.parts])
+        table = pd.DataFrame(
+            {
+                "pip": self.pip, "mcse": self.mcse, "imputation_error": self.imputation_error,
+                "lowest": pips.min(axis=0), "highest": pips.max(axis=0),
+            },
+            index=pd.Index(self.names, name="variable"),
+        )  # fmt: skip
+        problem = self.parts[0].problem
+        single = np.diff(problem.offsets) == 1
+        coefficients = self.coefficients(interval=None)
+        of = coefficients.loc[[problem.columns_used[i] for i in problem.offsets[:-1]]]
+        for name in ("mean", "sd"):
+            table[name] = np.where(single, of[name].to_numpy(), np.nan)
+        return table.sort_values("pip", ascending=False, kind="stable")
+
+    def coefficients(self, interval: float | None = 0.95, seed: int = 0) -> pd.DataFrame:
+        """Coefficients averaged over models and imputations, in the user's units.
+
+        Parameters
+        ----------
+        interval : float or None
+            Probability of an equal-tailed credible interval, taken from draws of all parts; None leaves it out.
+        seed : int
+            Of these draws.
+
+        Returns
+        -------
+        DataFrame, one row for the intercept, each always-included column and each candidate column
+            `pip`, `mean`, `sd`; `mean_mcse`, the Monte Carlo error of the mean; `imputation_error`, its error due to the number of imputations;
+            `missing_share`, the share of the variance that is between imputations; `lower` and `upper`.
+        """
+        check_level(interval)
+        tables = [part.coefficients(interval=None) for part in self.parts]
+        means, sds, errors = (
+            np.array([t[name].to_numpy() for t in tables]) for name in ("mean", "sd", "mean_mcse")
+        )
+        within, between = (sds**2).mean(axis=0), means.var(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(within + between > 0, between / (within + between), 0.0)
+        table = pd.DataFrame(
+            {
+                "pip": np.mean([t["pip"].to_numpy() for t in tables], axis=0),
+                "mean": means.mean(axis=0),
+                "sd": np.sqrt(within + between),
+                "mean_mcse": np.sqrt((errors**2).sum(axis=0)) / len(tables),
+                "imputation_error": _spread(means) / np.sqrt(len(tables)),
+                "missing_share": share,
+            },
+            index=tables[0].index,
+        )
+        if interval is not None:
+            draws = pd.concat([part.draw(DRAWS, seed=seed + i) for i, part in enumerate(self.parts)])
+            ends = draws[table.index].quantile([(1 - interval) / 2, (1 + interval) / 2])
+            table["lower"], table["upper"] = ends.to_numpy()
+        return table
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        interval: float | None = None,
+        offset: Any = None,
+        kind: Literal["mean", "link"] = "mean",
+        seed: int = 0,
+    ) -> Any:
+        """Predict new rows, averaged over models and imputations.
+
+        Parameters
+        ----------
+        X : DataFrame, shape (m, columns)
+            New rows. Missing cells are drawn given the cells that are known, without knowing the response, and predictions averaged
+            over these draws; this needs the `imputations` that ``pool`` was given.
+        return_std, interval, offset, kind
+            As for ``Posterior.predict``; they are about the mean if the family is not Gaussian. The ends of intervals are
+            quantiles of draws.
+        seed : int
+            Of the draws of missing cells and of intervals.
+
+        Returns
+        -------
+        mean, shape (m,); if asked for, a tuple of it with std, shape (m,), and interval, shape (m, 2)
+        """
+        check_level(interval)
+        means, variances = [], []
+        quantiles: list[np.ndarray] = []
+        for i, part in enumerate(self.parts):
+            for rows in self._completed(X, i, seed):
+                mean, std = part.predict(rows, return_std=True, offset=offset, kind=kind)
+                means.append(mean)
+                variances.append(std**2)
+                if interval is not None:
+                    quantiles.append(_draws(part, rows, offset, seed + len(quantiles)))
+        weight = 1 / len(means)
+        mean = weight * np.sum(means, axis=0)
+        std = np.sqrt(weight * np.sum(variances, axis=0) + np.var(means, axis=0))
+        results: list[Any] = [mean]
+        if return_std:
+            results.append(std)
+        if interval is not None:
+            levels = [(1 - interval) / 2, (1 + interval) / 2]
+            results.append(np.quantile(np.concatenate(quantiles), levels, axis=0).T)
+        return tuple(results) if len(results) > 1 else mean
+
+    def _completed(self, X: Any, which: int, seed: int) -> Sequence[Any]:
+        if self.imputations is None:
+            return [X]
+        return self.imputations.complete_new(X, which, seed)
+
+    def select(self, threshold: float = 0.5) -> list[str]:
+        """Variables with at least this inclusion probability, most probable first."""
+        check_share(threshold, "threshold")
+        order = np.argsort(-self.pip, kind="stable")
+        return [self.names[j] for j in order if self.pip[j] >= threshold]
+
+    def explain(self) -> str:
+        """The answer and how far to trust it, in plain words."""
+        m, likely = len(self.parts), self.select()
+        error, missing = np.nanmax(self.mcse, initial=0.0), np.nanmax(self.imputation_error, initial=0.0)
+        named = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
+        lines = [
+            f"{len(likely)} of {len(self.names)} variables are more likely in than out{named}. A model has {self.mean_size:.1f} variables on "
+            "average.",
+            f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
+            f"The largest error of an inclusion probability is {error:.2g} from sampling and {missing:.2g} from the number of imputations.",
+        ]
+        if missing > 0.05:
+            lines.append("More imputations (m) would make the probabilities more accurate.")
+        lines += [
+            f"Of part {i + 1}: {part.explain().splitlines()[0]}"
+            for i, part in enumerate(self.parts)
+            if not part.converged
+        ]
+        if self.imputations is not None:
+            lines += self.imputations.notes
+        return "\n".join(lines)
+
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper, with references, as ``Posterior.methods`` gives it."""
+        first, _, sources = methods_paragraph(self.parts[0]).partition("\n\n")
+        cells = "" if self.imputations is None else f" ({int(self.imputations.gaps.sum()):,} cells)"
+        sentence = (
+            f"Missing values{cells} were assumed to be missing at random and were imputed {len(self.parts)} times by chained Bayesian regressions "
+            "that included the response; posteriors were averaged over imputations."
+        )
+        return f"{first} {sentence}\n\n{sources}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, as ``Posterior.save`` does; the response is not needed again and left out."""
+        content = {"parts": list(self.parts), "imputations": _stored(self.imputations)}
+        storage.save(path, "pooled posterior", content, (*STORED, Kinds))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PooledPosterior":
+        """Read what ``save`` wrote."""
+        content = storage.load(path, "pooled posterior", (*STORED, Kinds))
+        kept = content["imputations"]
+        imputations = None
+        if kept is not None:
+            kinds, values, gaps, rows, notes, indicators = kept
+            imputations = Imputations(kinds, list(values), None, rows, gaps, tuple(notes), indicators)
+        return cls(tuple(content["parts"]), imputations)
+
+    def __repr__(self) -> str:
+        table = self.summary().head(10).round(3).to_string()
+        return f"{len(self.parts)} posteriors of imputed tables, mixed:\n{table}"
+
+
+def _stored(made: Imputations | None) -> Any:
+    if made is None:
+        return None
+    return [made.kinds, list(made.values), made.gaps, made.rows, list(made.notes), made.indicators]
+
+
+def _spread(values: Any) -> np.ndarray:
+    """Standard deviation between parts; NaN with a single one."""
+    array = np.asarray(values)
+    return array.std(axis=0, ddof=1) if len(array) > 1 else np.full(array.shape[1:], np.nan)
+
+
+def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
+    """Draws of new responses, (draws, rows); if the family is not Gaussian, of their means, by a normal distribution of the linear
+    predictor."""
+    name = part.problem.family.name
+    if name == "gaussian":
+        return part.draw_response(rows, PREDICTIVE_DRAWS, seed)
+    mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
+    drawn = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
+    return {"logistic": expit, "probit": ndtr}.get(name, np.exp)(drawn)
+
+
+def pool(posteriors: Sequence[Posterior], imputations: Imputations | None = None) -> PooledPosterior:
+    """Mix posteriors of completed copies of one table, made by ``impute`` or by another program.
+
+    Parameters
+    ----------
+    posteriors : sequence of Posterior
+        One for each completed table, with the same variables, priors and family.
+    imputations : Imputations
+        What ``impute`` returned, if the tables were made by it; it lets ``predict`` complete new rows.
+
+    Returns
+    -------
+    PooledPosterior
+
+    Examples
+    --------
+    >>> import numpy as np, whichvars as wv
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = X[:, 0] + rng.normal(size=60)
+    >>> X[rng.random(X.shape) < 0.2] = np.nan
+    >>> imputations = wv.impute(X, y, m=4)
+    >>> posterior = wv.pool([wv.exact(wv.Problem(Xi, imputations.y)) for Xi in imputations], imputations)
+    >>> posterior.select(threshold=0.9)
+    ['x0']
+    >>> bool((posterior.imputation_error > 0).all())
+    True
+    """
+    parts = list(posteriors)
+    if not parts or not all(isinstance(part, Posterior) for part in parts):
+        raise ArgumentTypeError("pool needs posteriors, one for each completed table: pool([posterior, …])")
+    first = parts[0].problem
+    for i, part in enumerate(parts[1:], start=2):
+        problem = part.problem
+        for what, a, b in (
+            ("variables", first.names, problem.names),
+            ("columns", first.columns_used, problem.columns_used),
+            ("always-included columns", first.always_names, problem.always_names),
+            ("rows", first.n, problem.n),
+            ("family", first.family.name, problem.family.name),
+            ("slab", first.slab, problem.slab),
+        ):
+            if a != b:
+                raise DataError(
+                    f"posterior {i} has other {what} than the first ({b} and {a}); all must be of completed copies of one table"
+                )
+    if imputations is not None and len(imputations) != len(parts):
+        raise DataError(
+            f"there are {len(parts)} posteriors but {len(imputations)} imputations; give one posterior for each"
+        )
+    return PooledPosterior(tuple(parts), imputations)

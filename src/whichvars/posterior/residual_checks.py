@@ -1,0 +1,171 @@
+r"""Is the linear model fit for this response? What residuals say about it.
+
+A remark is made where a departure is both large enough to matter and too large to be due to chance (more than four standard errors): skewness above 1,
+excess kurtosis above 2, a rank correlation above 0.2 between fitted values and the sizes of residuals, or between residuals and the square of a
+selected variable. A row is an outlier if a residual as large as its own is expected less than once in a hundred such tables.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+from whichvars.data.frames import read_vector
+from whichvars.posterior.prediction import read_new
+from whichvars.posterior.scores import leave_one_out
+
+if TYPE_CHECKING:
+    from whichvars.posterior.posterior import Posterior
+
+# rows below which nothing is said of shapes
+FEWEST = 20
+# standard errors beyond which a departure is not due to chance
+STRONG = 4.0
+SKEWED, HEAVY, RELATED = 1.0, 2.0, 0.2
+# rows times models up to which each row is predicted from the others
+MOST_LEFT_OUT = 30_000_000
+# least share of the models' weights that is left without a row that does not decide which models are good
+LEAST_SHARE = 0.1
+# standard deviations of the noise by which a row may move its own fitted value
+MOST_MOVED = 2.0
+NAMED = 5
+
+
+@dataclass(frozen=True)
+class ResidualCheck:
+    """What residuals say about a model; made by ``Posterior.residual_check``.
+
+    ``remarks`` has sentences for what was found, and is empty if nothing speaks against the model. ``r_squared`` is that of the averaged fit, and
+    ``loo_r_squared`` that of predictions of each row from all others, None if it was not computed. ``outliers`` and ``influential`` are row labels.
+    """
+
+    remarks: tuple[str, ...]
+    skewness: float
+    kurtosis: float  # excess over that of a normal distribution
+    spread_trend: float  # rank correlation of fitted values and sizes of residuals
+    curved: dict[str, float]  # rank correlations of residuals and squares of selected variables
+    outliers: tuple[Any, ...]
+    influential: tuple[Any, ...]
+    r_squared: float
+    loo_r_squared: float | None
+
+
+def check_residuals(
+    posterior: "Posterior", X: Any, y: Any, weights: Any, log: str, influence: bool = True
+) -> ResidualCheck:
+    """What ``Posterior.residual_check`` returns; `log` says how to take logarithms. Without `influence`, rows are not predicted from the others."""
+    table = posterior.residuals(X, y, weights=weights)
+    r = table["standardised"].to_numpy()
+    used = np.isfinite(r)
+    labels, r, fitted = np.asarray(table.index)[used], r[used], table["fitted"].to_numpy()[used]
+    observed = read_vector(y, len(table), "y")[used]
+    n = len(r)
+    z = (r - r.mean()) / max(r.std(), 1e-300)
+    skewness, kurtosis = float((z**3).mean()), float((z**4).mean() - 3)
+    trend = _rank_correlation(fitted, np.abs(z))
+    curved = _curvature(posterior, X, used, z)
+    extreme = 2 * ndtr(-np.abs(r)) * n < 0.01
+    outliers = tuple(labels[np.flatnonzero(extreme)[np.argsort(-np.abs(r[extreme]), kind="stable")]].tolist())
+    r_squared = 1 - float(
+        ((observed - fitted) ** 2).sum() / max(((observed - observed.mean()) ** 2).sum(), 1e-300)
+    )
+    influential: tuple[Any, ...] = ()
+    loo_r_squared = None
+    if influence and n * len(posterior.kept) <= MOST_LEFT_OUT and n > 3:
+        left = leave_one_out(posterior.problem, posterior.kept, X, y, weights)
+        noise = (
+            float(np.median(np.abs((observed - fitted) / np.where(r == 0, np.nan, r))[r != 0]))
+            if r.any()
+            else 1.0
+        )
+        moved = np.abs(left["mean"].to_numpy() - fitted) / max(noise, 1e-300)
+        weak = (left["share"].to_numpy() < LEAST_SHARE) | (moved > MOST_MOVED)
+        influential = tuple(labels[weak].tolist())
+        away = (observed - observed.mean()) * n / (n - 1)  # from the mean of the other rows
+        loo_r_squared = 1 - float(
+            ((observed - left["mean"].to_numpy()) ** 2).sum() / max((away**2).sum(), 1e-300)
+        )
+    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, (observed > 0).all(), log)
+    return ResidualCheck(
+        tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared
+    )
+
+
+def _remarks(
+    n: int,
+    skewness: float,
+    kurtosis: float,
+    trend: float,
+    curved: dict[str, float],
+    outliers: tuple[Any, ...],
+    influential: tuple[Any, ...],
+    positive: bool,
+    log: str,
+) -> list[str]:
+    remarks = []
+    if n >= FEWEST:
+        skewed = abs(skewness) > max(SKEWED, STRONG * np.sqrt(6 / n))
+        if skewed:
+            advice = (
+                f" The logarithm of the response may fit better: {log}." if skewness > 0 and positive else ""
+            )
+            remarks.append(f"The residuals are skewed (skewness {skewness:.1f}).{advice}")
+        elif kurtosis > max(HEAVY, STRONG * np.sqrt(24 / n)):
+            remarks.append(
+                f"The residuals have heavier tails than a normal distribution (excess kurtosis {kurtosis:.1f}); a few rows may decide the result."
+            )
+        if abs(trend) > max(RELATED, STRONG / np.sqrt(n - 1)):
+            how = "larger" if trend > 0 else "smaller"
+            advice = (
+                f" The logarithm of the response may fit better: {log}."
+                if trend > 0 and positive and not skewed
+                else ""
+            )
+            remarks.append(
+                f"Residuals are {how} where fitted values are large (rank correlation {trend:.2f}): the variance is not constant.{advice}"
+            )
+        remarks += [
+            f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f})."
+            for name, value in curved.items()
+            if abs(value) > max(RELATED, STRONG / np.sqrt(n - 1))
+        ]
+    if outliers:
+        remarks.append(f"{_rows(outliers)} far from {'its' if len(outliers) == 1 else 'their'} fitted value.")
+    if influential:
+        one = "it" if len(influential) == 1 else "one of them"
+        remarks.append(
+            f"{_rows(influential)} influential: without {one}, fitted values or the best models would be others."
+        )
+    return remarks
+
+
+def _rows(labels: tuple[Any, ...]) -> str:
+    shown = ", ".join(map(str, labels[:NAMED])) + ", …" * (len(labels) > NAMED)
+    return f"Row {shown} is" if len(labels) == 1 else f"{len(labels)} rows ({shown}) are"
+
+
+def _curvature(posterior: "Posterior", X: Any, used: np.ndarray, z: np.ndarray) -> dict[str, float]:
+    """Rank correlations of residuals and the squares of selected variables, less what is linear in these."""
+    problem = posterior.problem
+    _, x, columns = read_new(problem, posterior.kept, X)
+    place = {int(column): i for i, column in enumerate(columns)}
+    found = {}
+    for j in np.flatnonzero((posterior.pip >= 0.5) & (np.diff(problem.offsets) == 1)).tolist():
+        i = place.get(int(problem.offsets[j]))
+        if i is None:
+            continue
+        values = x[used, i] - x[used, i].mean()
+        if len(np.unique(values)) < 5:
+            continue
+        square = values**2
+        square = square - square.mean() - values * (values @ square) / max(float(values @ values), 1e-300)
+        found[problem.names[j]] = _rank_correlation(square, z)
+    return found
+
+
+def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return 0.0
+    return float(np.corrcoef(pd.Series(a).rank(), pd.Series(b).rank())[0, 1])
