@@ -134,17 +134,21 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="HTML file; the default is report.html in the run directory.",
+    help="HTML file; the default is report.html in the run directory, or summary.html with --brief.",
 )
-def report(run: Path, out: Path | None) -> None:
+@click.option("--title", help="Heading of the page.")
+@click.option("--brief", is_flag=True, help="A summary that fits on one printed page instead.")
+def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
     """Write the report of a run directory again: one HTML file."""
-    from whichvars.cli.runs import REPORT, read_run, write_report
+    from whichvars.cli.runs import BRIEF, REPORT, read_run, write_report
 
     saved = read_run(run)
     if "missing" in saved.settings:
         raise DataError("there is no report of a run with imputed values yet; summary.csv has its results")
     with notes(quiet=False):
-        path = write_report(saved.posterior, out or saved.directory / REPORT)
+        path = write_report(
+            saved.posterior, out or saved.directory / (BRIEF if brief else REPORT), title, brief
+        )
     if not isinstance(path, Path):
         raise DataError(f"no report was written; {path}")
     click.echo(path)

@@ -32,6 +32,7 @@ CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
 # models in top_models.csv
 BEST = 100
 PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
+BRIEF = "summary.html"
 OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
 
 
@@ -189,12 +190,14 @@ def summary_with_ratios(posterior: "Posterior") -> "pd.DataFrame":
     return summary
 
 
-def write_report(posterior: "Posterior", path: Path) -> Path | str:
-    """Write the report; returns the path, or why there is none."""
+def write_report(
+    posterior: "Posterior", path: Path, title: str | None = None, brief: bool = False
+) -> Path | str:
+    """Write the report, or the summary on one page; returns the path, or why there is none."""
     missing = missing_for_report()
     if missing:
         return f"it needs: pip install {' '.join(missing)}"
-    posterior.report(path)
+    posterior.report(path, title, brief)
     return path
 
 

@@ -84,8 +84,11 @@ def refuse_gaps(
         if count == 1
         else f" ({count} cells of {columns} column{'s' * (columns > 1)} are missing in total)"
     )
+    fill = advice.impute if droppable else "fill them in"
+    if count == 1:
+        fill = fill.replace("them", "it")
     raise DataError(
-        f"column {name!r} has no value in row {row}{more}; fill {'it' if count == 1 else 'them'} in, or {rows}"
+        f"column {name!r} has no value in row {row}{more}; {fill}, or {rows}"
         + (f", or {advice.to('drop', name)}" if droppable else "")
     )
 

@@ -25,6 +25,7 @@ from whichvars.data.chained import Kinds
 from whichvars.data.frames import check_level, check_share
 from whichvars.data.imputing import Imputations
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.diagnostics import count
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.problem.problem import Problem
@@ -218,17 +219,21 @@ class PooledPosterior:
         error, missing = np.nanmax(self.mcse, initial=0.0), np.nanmax(self.imputation_error, initial=0.0)
         named = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
         lines = [
-            f"{len(likely)} of {len(self.names)} variables are more likely in than out{named}. A model has {self.mean_size:.1f} variables on "
+            f"{count(len(likely), 'variable')} of {len(self.names):,} {'is' if len(likely) == 1 else 'are'} more likely in than out{named}. A model has {self.mean_size:.1f} variables on "
             "average.",
             f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
             f"The largest error of an inclusion probability is {error:.2g} from sampling and {missing:.2g} from the number of imputations.",
         ]
         if missing > 0.05:
             lines.append("More imputations (m) would make the probabilities more accurate.")
-        lines += [
-            f"Of part {i + 1}: {part.explain().splitlines()[0]}"
-            for i, part in enumerate(self.parts)
-            if not part.converged
+        # what speaks against the numbers comes first
+        lines = [
+            *(
+                f"Imputation {i + 1}: {part.explain().splitlines()[0]}"
+                for i, part in enumerate(self.parts)
+                if not part.converged
+            ),
+            *lines,
         ]
         if self.imputations is not None:
             lines += self.imputations.notes

@@ -31,7 +31,7 @@ SITE = np.array(["north", "south", "west"])[np.arange(N) % 3]
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a command in a directory of its own, with a report that costs nothing; no exception but an exit may come out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path: path.write_text("report"))
+    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path, *_: path.write_text("report"))
 
     def run(*arguments: object, code: int = 0, **columns: Any) -> Any:
         if columns:
@@ -105,6 +105,10 @@ def test_the_real_report_is_a_page(call: Any, monkeypatch: pytest.MonkeyPatch) -
     call("fit", "d.csv", "-y", "type", type=YES)
     assert "odds" in Path("d-run/report.html").read_text(encoding="utf-8")
     assert call("report", "d-run", "--out", "again.html").output.strip() == "again.html"
+    assert call("report", "d-run", "--brief", "--title", "In short").output.strip().endswith("summary.html")
+    text = Path("d-run/summary.html").read_text(encoding="utf-8")
+    assert "<h1>In short</h1>" in text
+    assert "<script" not in text
 
 
 def test_the_linear_model_can_be_had(call: Any) -> None:

@@ -35,7 +35,9 @@ HEIGHT = 3.0 * np.maximum(COUNTS[:, 1], 0) + 0.1 * AGE + 2.0 * (SITE == "west") 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wv.Posterior, "report", lambda self, path: path.write_text("report"), raising=False)
+    monkeypatch.setattr(
+        wv.Posterior, "report", lambda self, path, *_: path.write_text("report"), raising=False
+    )
     to_bed(
         "cohort.bed", COUNTS,
         properties={
