@@ -408,6 +408,14 @@ def test_boston_tempering_both_ways() -> None:
     assert "makes 60 round trips" in boston_tempering.judge(tempering_rows(1e-3, 2e-3, 4e-4, 5e-3))[2].why
 
 
+def test_both_readings_of_the_papers_measure_are_on_the_page() -> None:
+    rows = tempering_rows(1e-3, 2e-3, 4e-4, 5e-3)
+    text = " ".join(boston_tempering.readings(rows, 0.07))
+    assert "simple MH is worth 590 independent draws a run, and ours 700" in text
+    assert "Ours is worth 70," in text
+    assert "would be worth 9.9 draws" in text
+
+
 def test_the_second_program_has_the_marginal_likelihoods_of_the_package() -> None:
     problem, data = Study(TINY, Path()).problem("boston104"), independent.boston_data()
     models = [[4, 5, 7], [1, 2, 50, 60, 99], [], list(range(0, 104, 5))]
