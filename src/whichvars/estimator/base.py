@@ -68,9 +68,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
                 raise DataError(f"X must be a table of rows and columns, not of shape {array.shape}")
             return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]), y
         if not is_table(X):
-            return validate_data(
-                self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
-            )
+            with np.errstate(invalid="ignore"):  # scikit-learn adds up infinities of both signs
+                return validate_data(
+                    self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
+                )
         validate_data(self, X, skip_check_array=True)
         return X, column_or_1d(y, warn=True) if not hasattr(y, "isna") else y
 

@@ -68,9 +68,7 @@ def check_residuals(
     curved = _curvature(posterior, X, used, z)
     extreme = 2 * ndtr(-np.abs(r)) * n < 0.01
     outliers = tuple(labels[np.flatnonzero(extreme)[np.argsort(-np.abs(r[extreme]), kind="stable")]].tolist())
-    r_squared = 1 - float(
-        ((observed - fitted) ** 2).sum() / max(((observed - observed.mean()) ** 2).sum(), 1e-300)
-    )
+    r_squared = _explained(observed, fitted, observed.mean())
     influential: tuple[Any, ...] = ()
     loo_r_squared = None
     if influence and n * len(posterior.kept) <= MOST_LEFT_OUT and n > 3:
@@ -83,14 +81,20 @@ def check_residuals(
         moved = np.abs(left["mean"].to_numpy() - fitted) / max(noise, 1e-300)
         weak = (left["share"].to_numpy() < LEAST_SHARE) | (moved > MOST_MOVED)
         influential = tuple(labels[weak].tolist())
-        away = (observed - observed.mean()) * n / (n - 1)  # from the mean of the other rows
-        loo_r_squared = 1 - float(
-            ((observed - left["mean"].to_numpy()) ** 2).sum() / max((away**2).sum(), 1e-300)
-        )
+        # against the mean of the other rows
+        others = observed - (observed - observed.mean()) * n / (n - 1)
+        loo_r_squared = _explained(observed, left["mean"].to_numpy(), others)
     remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, (observed > 0).all(), log)
     return ResidualCheck(
         tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared
     )
+
+
+def _explained(observed: np.ndarray, fitted: np.ndarray, plain: np.ndarray | float) -> float:
+    """The share of the variation about `plain` that is explained; squares are of shares of the largest value, so that none overflows."""
+    unit = float(np.abs(observed).max(initial=0.0)) or 1.0
+    left, whole = (float((((observed - about) / unit) ** 2).sum()) for about in (fitted, plain))
+    return 1 - left / max(whole, 1e-300)
 
 
 def _remarks(

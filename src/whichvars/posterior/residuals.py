@@ -41,7 +41,7 @@ def residual_table(
         check_same_rows(len(fitted), X, y=y, weights=weights)
         observed = read_vector(y, len(fitted), "y")
         weight = np.ones(len(fitted)) if weights is None else read_vector(weights, len(fitted), "weights")
-        variance = noise_variance(problem, kept) / np.where(weight > 0, weight, np.nan)
+        spread = noise_sd(problem, kept) / np.sqrt(np.where(weight > 0, weight, np.nan))
     else:
         if weights is not None:
             raise DataError("weights are for Gaussian responses; the other families use those of the problem")
@@ -53,18 +53,18 @@ def residual_table(
         else:
             rows = predicted_rows(posterior, X, y, offset, trials)
             mean, observed, number = rows.mean, rows.y, rows.trials
-        fitted, variance = number * mean, family_variance(problem, kept, mean, number)
+        fitted, spread = number * mean, np.sqrt(family_variance(problem, kept, mean, number))
     residual = observed - fitted
     index = pd.RangeIndex(len(residual), name="row") if labels is None else labels
     return pd.DataFrame(
-        {"fitted": fitted, "residual": residual, "standardised": residual / np.sqrt(variance)}, index=index
+        {"fitted": fitted, "residual": residual, "standardised": residual / spread}, index=index
     )
 
 
-def noise_variance(problem: Problem, kept: KeptModels) -> float:
-    """E[σ² | y] averaged over models, in the units of the response squared, if that is Gaussian; infinite with two degrees of
-    freedom or fewer."""
+def noise_sd(problem: Problem, kept: KeptModels) -> float:
+    """√E[σ² | y], averaged over models, in the units of the response, if that is Gaussian; infinite with two degrees of freedom or
+    fewer."""
     total = 0.0
     for fit in Refits(problem, kept):
         total += float(fit.weight @ np.einsum("mj,mj->m", fit.node_weight, fit.s)) * t_variance(fit.degrees)
-    return total * problem._y_scale**2
+    return float(np.sqrt(total)) * problem._y_scale

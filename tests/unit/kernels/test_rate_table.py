@@ -33,6 +33,8 @@ from whichvars._kernels.scan.rate_table import (
 from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.sampling.advance import advance_run
 
+# rates under an unknown g are those of a surrogate: flips by them are thinned (statistical/test_against_enumeration.py)
+EXACT = [case for case in CASES if case.slab != "unknown-g"]
 LARGER = [
     *(Case("plain", slab, PRIORS[i % len(PRIORS)]) for i, slab in enumerate(SLABS)),
     Case("duplicate", "g", "beta-binomial"),
@@ -62,7 +64,7 @@ def flip_at(table, place, u):
 
 
 @pytest.mark.parametrize("floor", [0.01, 5.0])
-@pytest.mark.parametrize("case", CASES + LARGER, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", EXACT + LARGER, ids=lambda case: case.id)
 def test_detailed_balance_of_flips(case: Case, floor: float) -> None:
     """π(γ) r_j(γ) is the same on both sides of every flip, and π the oracle's."""
     target, exact = problem(case), truth(case)
