@@ -156,6 +156,8 @@ def check_table(content: bytes, found: Any, drop_missing: bool) -> None:
     named = [j for j, name in enumerate(names) if name]
     rows = [row for row in rows if any(row[j] not in GAPS for j in named)]
     if drop_missing:
+        # columns without any value are left out, and then rows with missing values
+        named = [j for j in named if j == first or any(row[j] not in GAPS for row in rows)]
         rows = [row for row in rows if all(row[j] not in GAPS for j in named)]
     if len(rows) != len(found.y) or len(rows) != len(found.encoded.X):
         raise FoundError(f"{len(found.y)} rows were read, but there are {len(rows)}")

@@ -453,8 +453,9 @@ class Problem(NamedModels):
     # --- input of the kernels
 
     def _set_target(self, products: Products) -> None:
-        spread = 1.0 if self.scale == "unit" else float(np.mean(self.column_spread**2))
-        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale, spread)
+        # an unknown g is in units of the mean variance of columns that are not scaled
+        unit = float(np.mean(self.column_spread**2)) if self._unit_kind() == 2 else 1.0
+        slab = kernel_slab(self.slab, self.noise, self.offsets, self.n, self.nu, self._y_scale, unit)
         prior = kernel_prior(self.model_prior, self.p, self.max_size)
         self._surrogate: Target | None = None
         self._likelihood: Likelihood | None = None

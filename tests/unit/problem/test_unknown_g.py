@@ -187,3 +187,13 @@ def test_a_sampled_posterior_reports_g_with_an_error() -> None:
     found = wv.sample(problem, wv.Hybrid(), draws=4_000, seed=1, progress=False).estimated_g()
     assert (found["mcse"] < 0.02).all()
     assert (np.abs(found["posterior"] - truth) < 4.5 * found["mcse"] + 1e-4).all()
+
+
+def test_columns_whose_variance_overflows() -> None:
+    X = np.zeros((6, 2))
+    X[:, 0] = np.arange(6)
+    X[5, 1] = 3e154
+    y = np.array([0.1, 1, 0, 2, 1.5, 3])
+    with pytest.raises(wv.DataError, match="use scale='unit'"):
+        wv.Problem(X, y, slab=wv.IndependentNormal("estimate"), scale="none")
+    wv.Problem(X, y, slab=wv.GPrior("n"), scale="none")  # others do not need the variance
