@@ -380,7 +380,7 @@ def test_arrow_keys_go_from_mark_to_mark(browser, opened):
 
 
 def test_twenty_thousand_variables_answer_at_once(browser, opened):
-    """Time by the browser's own clock, the best of five: other work on this machine is not the page's fault."""
+    """Time by the browser's own clock, the best of twenty: other work on this machine is not the page's fault."""
     posterior = opened("blocks")
     shown = marks(browser, "skyline")
     assert len(shown) == min(int((posterior.pip >= 0.001).sum()), 2000)
@@ -392,14 +392,14 @@ def test_twenty_thousand_variables_answer_at_once(browser, opened):
     return performance.now() - start;
     """
     button = browser.find_element("css selector", "#table thead th button")
-    assert min(browser.execute_script(script, button) for _ in range(5)) < 100
+    assert min(browser.execute_script(script, button) for _ in range(20)) < 100
     hover = """
     const start = performance.now();
     arguments[0].dispatchEvent(new PointerEvent("pointerenter"));
     document.body.offsetHeight;
     return performance.now() - start;
     """
-    assert min(browser.execute_script(hover, shown[0]) for _ in range(5)) < 100
+    assert min(browser.execute_script(hover, shown[0]) for _ in range(20)) < 100
 
 
 def written_size(browser):

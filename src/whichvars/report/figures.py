@@ -29,6 +29,7 @@ SETTINGS = {
     "svg.hashsalt": "whichvars",  # so that the same picture gives the same file
     "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib
     "figure.dpi": 100,
+    "path.simplify_threshold": 0.7,  # long traces without detail that cannot be seen
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
@@ -38,9 +39,8 @@ OTHER_SLABS: tuple[Slab, ...] = (
 )  # fmt: skip
 # most kept models that are given the weights of other priors, which takes a second or two
 MOST_REWEIGHTED = 40_000
-PIXELS = (
-    80  # per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
-)
+# per inch, of what is drawn as pixels: thin lines and faint points, behind what is drawn as vectors
+PIXELS = 80
 
 
 @dataclass(frozen=True)
