@@ -7,7 +7,11 @@ they are in the model more often if no member is. With the four probabilities th
 .. math:: \frac{P(C, j)\, P(\neg C, \neg j)}{P(C, \neg j)\, P(\neg C, j)} < \tfrac14,
 
 an odds ratio that is near 1 for effects of their own, however correlated the variables are. It is 0 for two copies of which at least one is
-needed, even if both are often in together, as they are where the prior expects smaller effects. Of these, the one that adds most to the probability :math:`P(C \cap \gamma \ne \emptyset)` comes next, until it reaches the level. This is
+needed, even if both are often in together, as they are where the prior expects smaller effects. With three copies it need not be small,
+because models with neither of two copies have the third. So j also stands in for C if the same ratio is small with "j is in" replaced by "j
+or a near copy of j that is not in C is in".
+
+Of these, the one that adds most to the probability :math:`P(C \cap \gamma \ne \emptyset)` comes next, until it reaches the level. This is
 the probability that the set contains a variable that matters, summed over models with whatever other effects they have. There is no
 assumption that effects are independent, as there is where each effect has a distribution over variables of its own (SuSiE).
 
@@ -31,8 +35,8 @@ if TYPE_CHECKING:
 
 # least inclusion probability of a leading variable, and most candidates for its set
 LEADING, MOST_CANDIDATES = 0.01, 1000
-# odds ratio below which a variable stands in for a set
-STAND_IN = 0.25
+# odds ratio below which a variable stands in for a set, and correlation of near copies
+STAND_IN, NEAR_COPY = 0.25, 0.99
 
 
 class CredibleSet(NamedTuple):
@@ -61,7 +65,7 @@ def find_sets(posterior: "Posterior", level: float, purity: float, least: float)
         if pip[near].sum() < least:
             continue
         size = _correlations_of(problem, near)
-        grown = _grow(by_variable, kept.weight, by_models, pip, near, size >= purity, level)
+        grown = _grow(by_variable, kept.weight, by_models, pip, near, size, purity, level)
         members, reached = near[grown.order], grown.probabilities
         if reached[-1] < least:
             continue
@@ -93,10 +97,12 @@ def _grow(
     by_models: np.ndarray,
     pip: np.ndarray,
     near: np.ndarray,
-    close: np.ndarray,
+    size: np.ndarray,
+    purity: float,
     level: float,
 ) -> _Grown:
-    """Grow a set around the first of the candidates `near`, (c,); `close`, (c, c), says which may be together."""
+    """Grow a set around the first of the candidates `near`, (c,), whose absolute correlations are `size`, (c, c)."""
+    close, copies = size >= purity, size >= NEAR_COPY
     indices, start = by_variable.indices, by_variable.indptr
     having = [indices[start[j] : start[j + 1]] for j in near]
     outside = weight.copy()  # of the models without any member
@@ -107,14 +113,24 @@ def _grow(
     possible[0] = False
     gains = np.array([outside[models].sum() for models in having])
     while probabilities[-1] < level:
-        # those that stand in for the set: they are in more often if no member is
-        together = by_models[near] - gains
-        neither = np.maximum(1 - by_set - gains, 0.0)
-        alike = together * neither < STAND_IN * np.maximum(by_set - together, 0.0) * gains
-        able = possible & alike & (gains > 0)
-        if not able.any():
+        alike = _stands_in(by_set, gains, by_models[near] - gains)
+        able = possible & (gains > 0)
+        j = -1
+        for candidate in np.argsort(-np.where(able, gains, -1.0), kind="stable")[
+            : np.count_nonzero(able)
+        ].tolist():
+            if alike[candidate]:
+                j = candidate
+                break
+            group = np.flatnonzero(copies[candidate] & able)
+            if len(group) > 1:
+                any_in = np.unique(np.concatenate([having[i] for i in group]))
+                gain = float(outside[any_in].sum())
+                if _stands_in(by_set, gain, float(weight[any_in].sum()) - gain):
+                    j = candidate
+                    break
+        if j < 0:
             break
-        j = int(np.argmax(np.where(able, gains, -1.0)))
         order.append(j)
         possible &= close[j]
         possible[j] = False
@@ -125,6 +141,12 @@ def _grow(
         probabilities.append(float(np.clip(by_set, own.max(), min(own.sum(), 1.0))))
     # inclusion probabilities are more accurate than those of models, and may make the sequence decrease a little
     return _Grown(np.array(order), np.maximum.accumulate(probabilities))
+
+
+def _stands_in(by_set: float, gain: np.ndarray | float, together: np.ndarray | float) -> np.ndarray:
+    """Whether a candidate is in more often if no member of the set is, with P(C), P(not C, j) and P(C, j)."""
+    neither = np.maximum(1 - by_set - gain, 0.0)
+    return np.asarray(together * neither < STAND_IN * np.maximum(by_set - together, 0.0) * gain)
 
 
 def _correlations_of(problem: Problem, variables: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import IndependentNormal, KnownVariance, Noise, Slab
 from whichvars.problem.problem import Problem
 
-# rows of a problem whose number is not known, and the prior variance of expected scores then
+# rows of a problem whose number is not known, and the least prior variance of expected scores then
 UNKNOWN_ROWS, SCORE_VARIANCE = 10**9, 50.0
 # largest difference of R and its transpose that is taken as rounding
 ASYMMETRY = 1e-5
@@ -92,8 +92,9 @@ def from_summary(
         in standard deviations of y per unit of the variant.
     n : int
         Number of people; with q covariates in the regressions, n − q. Without it the noise variance counts as known, the slab must be
-        ``IndependentNormal(g)``, and g is the prior variance of the expected z-score of a causal variant (50 if no slab is given). Give n if
-        you can: without it, strong effects are overstated.
+        ``IndependentNormal(g)``, and g is the prior variance of the expected z-score of a causal variant. If no slab is given, g is 50 or
+        the largest z², whichever is larger: a prior that is much too narrow for an effect would share it among copies of a variant that
+        need it only once. Give n if you can: without it, strong effects are overstated.
     y_sd : float
         Standard deviation of y.
     names : sequence of str
@@ -141,7 +142,7 @@ def from_summary(
             _check_possible(spectrum, y_correlations, s)
         mixed = (1 - s) * correlations + s * np.eye(len(labels))
         np.fill_diagonal(mixed, 1.0)
-        slab, noise, scale = _priors(slab, n)
+        slab, noise, scale = _priors(slab, n, scores)
         spread: Any = None
         if n is None:
             spread = 1 / np.sqrt(rows - 1)
@@ -307,11 +308,13 @@ def _read_share(value: Any) -> float:
     return float(value)
 
 
-def _priors(slab: Slab | None, n: int | None) -> tuple[Slab, Noise | None, Literal["unit", "none"]]:
+def _priors(
+    slab: Slab | None, n: int | None, z: np.ndarray
+) -> tuple[Slab, Noise | None, Literal["unit", "none"]]:
     if n is not None:
         return default_slab() if slab is None else slab, None, "unit"
     if slab is None:
-        slab = IndependentNormal(SCORE_VARIANCE)
+        slab = IndependentNormal(max(SCORE_VARIANCE, float(np.max(z**2))))
     if not isinstance(slab, IndependentNormal):
         raise DataError(
             f"without n the slab must be IndependentNormal, whose g is the prior variance of an expected z-score, not {slab!r}; give n"

@@ -54,6 +54,35 @@ def test_copies_that_are_in_together_are_still_one_set():
     assert first["probability"] > 0.99
 
 
+@pytest.mark.parametrize("known_rows", [True, False])
+def test_three_copies_with_overwhelming_evidence_are_one_set(known_rows):
+    """Models with neither of two copies have the third, so that no two of them alone exclude each other; z is 400, with 10⁷ rows."""
+    R = np.eye(5)
+    R[0, 1] = R[1, 0] = 1.0
+    R[2, :2] = R[:2, 2] = 1 - 1e-8
+    n = 10**7
+    z = R @ np.array([400.0, 0, 0, 0, 2])
+    posterior = wv.exact(wv.from_summary(z=z, R=R, n=n if known_rows else None))
+    table = posterior.credible_sets()
+    assert [sorted(v) for v in table["variables"]] == [["x0", "x1", "x2"]]
+    assert table["probability"].tolist() == pytest.approx([1.0])
+    assert posterior.pip[:3].max() < 0.6
+
+
+def test_three_copies_and_an_effect_of_its_own_are_two_sets():
+    """The effect of its own is correlated with the copies, but its near copy does not make it stand in for them."""
+    rng = np.random.default_rng(1)
+    n = 2000
+    X = rng.normal(size=(n, 7))
+    X[:, 1:3] = X[:, [0]] + 1e-4 * X[:, 1:3]
+    X[:, 3] = 0.7 * X[:, 0] + 0.7 * X[:, 3]
+    X[:, 4] = X[:, 3] + 1e-3 * X[:, 4]
+    y = 3 * X[:, 0] + 3 * X[:, 3] + rng.normal(size=n)
+    slab = wv.IndependentNormal(5.0)
+    table = wv.exact(wv.Problem(X, y, slab=slab, model_prior=wv.BetaBinomial(size=2))).credible_sets()
+    assert sorted(sorted(v) for v in table["variables"]) == [["x0", "x1", "x2"], ["x3", "x4"]]
+
+
 @pytest.mark.parametrize(
     ("weights", "sets"),
     [
