@@ -45,8 +45,8 @@ plt.show()
 # %%
 # Decide before you look at results
 # ---------------------------------
-# Crime rates are positive and skewed, and so are most columns: amounts of money, rates and shares. Effects are more plausibly
-# percentages of a percentage than numbers of crimes, so that we take logarithms of all numbers. ``So``, whether a state is in the
+# Crime rates are positive and skewed, and so are most columns: amounts of money, rates and shares. An effect on them is more
+# plausibly a percentage than a fixed number of crimes, so we take logarithms of all numbers. ``So``, whether a state is in the
 # South, is a category. ``M``, the share of young men, is known to matter and is not what we ask about, so that it is in every model.
 # The three rows with a missing cell are left out; if there were more of them, we would impute (see the page on missing values).
 # We expect about five variables to matter, which is the default.
