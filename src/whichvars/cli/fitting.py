@@ -68,6 +68,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--out", type=click.Path(path_type=Path), help="Run directory; the default is DATA-run."),
             click.option("--overwrite", is_flag=True, help="Replace an existing run."),
             click.option("--report/--no-report", default=True, help="Whether to write the report, which takes a few seconds."),
+            click.option("--title", help="Heading of the report."),
             click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
             click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
         ]
@@ -260,7 +261,7 @@ def _finish(
         elif not quiet:
             _show(out, posterior, target)
         if report:  # last, as it takes a few seconds
-            add_report(out, posterior, quiet)
+            add_report(out, posterior, quiet, settings.get("title"))
     if interrupted:
         say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)
@@ -331,6 +332,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     }
     settings = {
         "data": table.fingerprint,
+        "title": options["title"],
         "response": options["response"],
         "family": options["family"],
         **{name: options[name] for name in COLUMNS},
@@ -427,11 +429,11 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 
-def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
+def add_report(out: Path, posterior: "Posterior", quiet: bool, title: str | None = None) -> None:
     """Write the report to a run directory, or say why there is none."""
     from whichvars.cli.runs import REPORT, write_report
 
-    path = write_report(posterior, out / REPORT)
+    path = write_report(posterior, out / REPORT, title)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

@@ -50,7 +50,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     """The page as HTML."""
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
-    return _fill(
+    return fill(
         "page.html",
         **_summary(posterior, title),
         sets=_credible_sets(posterior),
@@ -73,14 +73,15 @@ def render(posterior: Posterior, title: str | None = None) -> str:
 
 def render_brief(posterior: Posterior, title: str | None = None) -> str:
     """The summary on one page as HTML."""
-    return _fill(
+    return fill(
         "brief.html",
         **_summary(posterior, title, chart.BRIEF_ROWS),
         effects=words.effects_in_words(posterior),
     )
 
 
-def _fill(template: str, **values: Any) -> str:
+def fill(template: str, **values: Any) -> str:
+    """A template of this folder with its values filled in; text is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(HERE, encoding="utf-8")

@@ -26,6 +26,7 @@ class Mark:
 
     row: int  # in the table of variables, the most probable first
     name: str
+    number: str  # its probability, with its error
     label: str  # what is read aloud
     x: float
     y: float
@@ -106,6 +107,7 @@ def _mark(
     return Mark(
         row,
         short(name, LONGEST_NAME),
+        text,
         f"{name}: {text}",
         round(x, 3),
         round(y, 3),
