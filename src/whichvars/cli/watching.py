@@ -1,5 +1,6 @@
 """``whichvars watch``: a page about a run that is being sampled, for a browser on this machine."""
 
+import json
 import secrets
 import shlex
 import threading
@@ -74,6 +75,19 @@ class Watched:
         self._due = 0.0
         self._content = ""
         self._turn = threading.Lock()
+
+    def title(self) -> str:
+        """The title that was given to ``whichvars fit``, or the name of the directory."""
+        from whichvars.cli.runs import SETTINGS, UNFINISHED
+
+        for name in (UNFINISHED, SETTINGS):
+            try:
+                given = json.loads((self.run / name).read_text(encoding="utf-8")).get("title")
+            except (OSError, ValueError, AttributeError):  # not there, or half-written
+                continue
+            if given:
+                return str(given)
+        return f"Watching {self.run.name}"
 
     def content(self) -> str:
         """What changes of the page, as HTML."""
@@ -199,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         watched = self.server.watched
         makers = {
-            "": lambda: watch_page(f"Watching {watched.run.name}"),
+            "": lambda: watch_page(watched.title()),
             "now": watched.content,
             "report": watched.report,
         }
