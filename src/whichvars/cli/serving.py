@@ -1,6 +1,7 @@
 """The page of ``whichvars watch`` and its server: for browsers on this machine that know the token, and without a way to change
 anything."""
 
+import json
 import secrets
 import shlex
 import sys
@@ -44,6 +45,19 @@ class Watched:
         self._stamp = 0  # of the results, once there are any
         self._content = ""
         self._turn = threading.Lock()
+
+    def title(self) -> str:
+        """The title that was given to ``whichvars fit``, or the name of the directory."""
+        from whichvars.cli.runs import SETTINGS, UNFINISHED
+
+        for name in (UNFINISHED, SETTINGS):
+            try:
+                given = json.loads((self.run / name).read_text(encoding="utf-8")).get("title")
+            except (OSError, ValueError, AttributeError):  # not there, or half-written
+                continue
+            if given:
+                return str(given)
+        return f"Watching {self.run.name}"
 
     def content(self) -> str:
         """What changes of the page, as HTML."""
@@ -176,7 +190,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         watched = self.server.watched
         makers = {
-            "": lambda: watch_page(f"Watching {watched.run.name}"),
+            "": lambda: watch_page(watched.title()),
             "now": watched.content,
             "report": watched.report,
         }

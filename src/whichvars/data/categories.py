@@ -192,12 +192,16 @@ def remarks_on_labels(name: str, labels: list[str]) -> list[str]:
     ]
 
 
+def has_name_of_a_code(column: object) -> bool:
+    return CODE_NAMES.search(str(column)) is not None
+
+
 def remarks_on_codes(column: pd.Series, text: bool, advice: Advice) -> list[str]:
     """A remark on numbers that seem to be codes: by the name of their column, or by zeros before them."""
     name = str(column.name)
     zeros = text and column.dropna().astype(str).str.strip().str.fullmatch(r"0\d+").any()
     if not zeros:
-        if CODE_NAMES.search(name) is None:
+        if not has_name_of_a_code(name):
             return []
         values = column.dropna().to_numpy(dtype=float) if not text else np.zeros(0)
         if not len(values) or not (values == np.floor(values)).all() or len(np.unique(values)) < 3:

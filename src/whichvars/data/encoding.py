@@ -15,6 +15,7 @@ import pandas as pd
 from whichvars.data.categories import (
     Categories,
     Levels,
+    has_name_of_a_code,
     make_levels,
     read_categories,
     remarks_on_codes,
@@ -99,17 +100,22 @@ class Encoding:
         """Columns of numbers, and those of categories, in the order of the table."""
         if not self.levels:
             return numbers[self.columns]
-        parts = [
+        categories = [
             pd.DataFrame(
                 self.category(name).values(frame[name], advice),
                 columns=self.columns_of(name),
                 index=frame.index,
             )
-            if name in self.levels
-            else numbers[[name]]
-            for name in self.columns
+            for name in self.levels
         ]
-        return pd.concat(parts, axis=1)
+        # by place, all at once: one column after another takes as long as all of them, again and again
+        place = {name: [j] for j, name in enumerate(numbers.columns)}
+        end = len(numbers.columns)
+        for name, columns in zip(self.levels, categories):
+            place[name] = list(range(end, end + columns.shape[1]))
+            end += columns.shape[1]
+        order = [j for name in self.columns for j in place[name]]
+        return pd.concat([numbers, *categories], axis=1).iloc[:, order]
 
 
 class Encoded(NamedTuple):
@@ -251,7 +257,8 @@ def convert(
     commas: list[str] = []
     notes: list[str] = []
     remarks: list[str] = []
-    plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes], bool)
+    types = list(frame.dtypes)
+    plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in types], bool)
     read: dict[str, np.ndarray | pd.Series] = {}
     levels: dict[str, Any] = {}
     for i, name in enumerate(frame.columns):
@@ -277,7 +284,8 @@ def convert(
                 remarks += remarks_on_codes(column, text, advice)
     if categories:
         for i in np.flatnonzero(plain).tolist():
-            if frame.columns[i] not in forced and frame.dtypes.iloc[i].kind in "iu":
+            name = frame.columns[i]
+            if name not in forced and types[i].kind in "iu" and has_name_of_a_code(name):
                 remarks += remarks_on_codes(frame.iloc[:, i], False, advice)
     if commas:
         notes.insert(0, f"Commas are read as decimal commas in column {some(commas)}.")

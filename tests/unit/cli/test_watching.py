@@ -22,7 +22,7 @@ from click.testing import CliRunner
 import whichvars as wv
 from whichvars.cli import main, serving, watching
 from whichvars.cli.serving import Server, Watched, serve
-from whichvars.report.watching import headline
+from whichvars.report.watching import content, headline
 from whichvars.sampling.checkpoint import LOCK, Checkpoint
 from whichvars.sampling.watching import DONE, RUNNING, STARTING, STOPPED, View, Watcher, is_alive
 
@@ -298,6 +298,19 @@ def test_the_page_names_the_run_and_escapes_names(server: Server) -> None:
     assert 'data-state="done"' in text
     assert "largest difference between replicates" in text
     assert "Three independent runs gave inclusion probabilities that differ by up to" in text
+
+
+def test_the_title_of_the_run_is_that_of_the_page(server: Server, run: Path) -> None:
+    (run / "settings.json").write_text('{"title": "Dose <and> time"}')
+    assert "<h1>Dose &lt;and&gt; time</h1>" in fetched(server.address)[1]
+    (run / "unfinished.json").write_text('{"title": "Anew"')  # half-written
+    assert "<h1>Dose &lt;and&gt; time</h1>" in fetched(server.address)[1]
+
+
+def test_a_run_without_counts_says_that_it_is_warming_up() -> None:
+    view = View(RUNNING, iterations=10, total=100, fraction=0.1, replicates=3)
+    assert "All replicates are still warming up." in content(view, [], "resume it")
+    assert "still warming up" not in content(View(STOPPED), [], "resume it")
 
 
 def test_the_whole_report_can_be_read(server: Server) -> None:
