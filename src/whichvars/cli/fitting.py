@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from whichvars.cli.show import (
     print_json,
     say,
 )
+from whichvars.cli.watching import page_beside
 from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
@@ -103,6 +105,9 @@ dask_option = click.option(
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
 @dask_option
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
+@click.option(
+    "--watch", is_flag=True, help="Serve a page about the run, as `whichvars watch` does, until it ends."
+)
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
 
@@ -200,10 +205,13 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
+            page: AbstractContextManager[None] = nullcontext()
             if _chosen(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
-            posterior = _sample(problem, arguments, options["quiet"], quiet)
+                page = page_beside(out) if options["watch"] else page
+            with page:
+                posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run
             posterior = _enumerate(problem, options["quiet"], quiet)

@@ -12,7 +12,7 @@ import urllib.request
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
-from whichvars.cli import main, watching
-from whichvars.cli.watching import Server, Watched, serve
+from whichvars.cli import main, serving, watching
+from whichvars.cli.serving import Server, Watched, serve
 from whichvars.report.watching import content, headline
 from whichvars.sampling.checkpoint import LOCK, Checkpoint
 from whichvars.sampling.watching import DONE, RUNNING, STARTING, STOPPED, View, Watcher, is_alive
@@ -64,8 +64,8 @@ def run(finished: tuple[Path, wv.Posterior], tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "OFTEN", 0.0)
-    monkeypatch.setattr(watching, "REST", 0.0)
+    monkeypatch.setattr(serving, "OFTEN", 0.0)
+    monkeypatch.setattr(serving, "REST", 0.0)
 
 
 def belongs_to(run: Path, process: int, since: float | None = None) -> None:
@@ -403,6 +403,52 @@ def test_ctrl_c_ends_it_and_nothing_else(run: Path, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0
     assert "http://127.0.0.1:" in result.output
     assert "the run is not affected" in result.output
+
+
+class Beside:
+    """In place of the process that serves the page."""
+
+    started: ClassVar[list[list[str]]] = []
+    ended = 0
+
+    def __init__(self, command: list[str], **_: Any) -> None:
+        assert (Path(command[-1]) / "unfinished.json").exists(), "else there would be nothing to watch"
+        self.started.append(command[1:])
+
+    def terminate(self) -> None:
+        Beside.ended += 1
+
+    def wait(self) -> None:
+        pass
+
+
+def test_fit_serves_a_page_while_it_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching.subprocess, "Popen", Beside)
+    out = fit(tmp_path, "--sampler", "add-delete-swap", "--draws", "2000", "--no-report", "--watch")
+    assert Beside.started == [["-m", "whichvars", "watch", str(out)]]
+    assert Beside.ended == 1
+    fit(tmp_path, "--overwrite", "--no-report", "--watch")
+    assert len(Beside.started) == 1, "there is nothing to watch if all models are enumerated"
+
+
+def test_new_results_in_the_same_place_are_read(tmp_path: Path) -> None:
+    out = fit(tmp_path, "--sampler", "add-delete-swap", "--draws", "2000", "--no-report")
+    watched = Watched(out)
+    first = watched.content()
+    assert watched.content() == first
+    fit(tmp_path, "--sampler", "add-delete-swap", "--draws", "4000", "--no-report", "--overwrite")
+    assert watched.content() != first
+
+
+def test_a_browser_that_goes_away_is_not_worth_a_word(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, said in ((BrokenPipeError(), False), (RuntimeError("worth a word"), True)):
+        try:
+            raise error
+        except (OSError, RuntimeError):
+            server.handle_error(None, ("127.0.0.1", 1))
+        assert ("worth a word" in capsys.readouterr().err) is said
 
 
 def test_the_title_of_a_fit_is_kept_for_later_reports(tmp_path: Path) -> None:
