@@ -11,7 +11,7 @@ import click
 
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
-from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, parse_slab
+from whichvars.cli.options import SAMPLERS, SLABS, chosen_sampler, executor_at, parse_slab, sample_arguments
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
@@ -143,12 +143,18 @@ def resume(
     started = time.perf_counter()
     target = settings["asked"].get("target_mcse")
     try:
+        if "missing" in settings:
+            from whichvars.cli.imputing import resume_imputed
+
+            if not resume_imputed(directory, settings, threads, dask, report, as_json, quiet):
+                click.get_current_context().exit(NOT_ACCURATE)
+            return
         with notes(quiet or as_json):
             posterior = wv.resume(
                 Passing(directory / CHECKPOINT),
                 threads=threads,
                 progress=not quiet,
-                executor=_executor(dask),
+                executor=executor_at(dask),
             )
     except KeyboardInterrupt as error:
         raise _with_advice(error, directory) from error
@@ -180,12 +186,18 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     data: Path = options["data"]
     quiet = options["quiet"] or options["as_json"]
     out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
-    arguments = _sample_arguments(options) if sampled else {}
+    arguments = sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     if options["missing"] == "impute":
         from whichvars.cli.imputing import run_imputed
 
-        if not run_imputed(options, out, arguments if sampled else None):
+        try:
+            accurate = run_imputed(options, out, sampled)
+        except BaseException as error:
+            if has_checkpoint(out):
+                raise _with_advice(error, out) from error
+            raise
+        if not accurate:
             click.get_current_context().exit(NOT_ACCURATE)
         return
     with notes(quiet) as said:
@@ -199,7 +211,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
-            if _chosen(problem, arguments) is not None:
+            if chosen_sampler(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
             posterior = _sample(problem, arguments, options["quiet"], quiet)
@@ -268,41 +280,6 @@ def _finish(
         click.get_current_context().exit(NOT_ACCURATE)
 
 
-def _executor(dask: str | None) -> Any:
-    import whichvars as wv
-
-    return None if dask is None else wv.DaskExecutor(dask)
-
-
-def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``sample``; only those that were given, so that its own defaults apply."""
-    from whichvars.errors import DataError
-    from whichvars.sampling.plan import parse_budget
-
-    arguments = {name: options[name] for name in ("replicates", "threads", "seed")}
-    if options["dask"] is not None:
-        arguments["executor"] = _executor(options["dask"])
-    draws = options["draws"]
-    if options["budget"] is not None:
-        budget = parse_budget(options["budget"])
-        if budget.seconds is not None:
-            arguments["budget"] = budget.seconds
-        elif draws is not None:
-            raise DataError(
-                "give --draws (of each replicate) or --budget as a number of draws (of all), not both"
-            )
-        else:
-            assert budget.draws is not None
-            draws = -(-budget.draws // max(options["replicates"], 1))
-    if draws is not None:
-        arguments["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
-    if options["target_mcse"] is not None:
-        if not 0 < options["target_mcse"] < 1:
-            raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
-        arguments["target_mcse"] = options["target_mcse"]
-    return {"sampler": make_sampler(options["sampler"]), **arguments}
-
-
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
     """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
@@ -345,19 +322,10 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     return table.notes, problem, settings, table
 
 
-def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
-    """The sampler of a run; None if all models are enumerated."""
-    from whichvars.sampling.choosing import choose
-
-    if arguments["sampler"] != "auto":
-        return arguments["sampler"]
-    return choose(problem, arguments.get("draws"), arguments.get("budget")).sampler
-
-
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
 
-    chosen = _chosen(problem, arguments)
+    chosen = chosen_sampler(problem, arguments)
     if chosen is None:
         _say_models(problem, quiet)
     else:

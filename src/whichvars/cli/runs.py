@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.data.statistics import SufficientStatistics
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
 
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
@@ -29,6 +30,8 @@ SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
 VARIANTS, CREDIBLE_SETS = "variants.csv", "credible_sets.csv"
 # present during a run, or after it was interrupted
 CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
+# in the checkpoint of a run with imputed values
+IMPUTATIONS = "imputations.npz"
 # models in top_models.csv
 BEST = 100
 PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
@@ -171,7 +174,8 @@ def read_unfinished(directory: Path) -> dict[str, Any]:
 
 def has_checkpoint(directory: Path) -> bool:
     """Whether a run can be continued."""
-    return any((directory / CHECKPOINT).glob("replicate-*.npz"))
+    place = directory / CHECKPOINT
+    return any(place.glob("replicate-*.npz")) or (place / IMPUTATIONS).exists()
 
 
 def remove_checkpoint(directory: Path) -> None:
@@ -191,7 +195,7 @@ def summary_with_ratios(posterior: "Posterior") -> "pd.DataFrame":
 
 
 def write_report(
-    posterior: "Posterior", path: Path, title: str | None = None, brief: bool = False
+    posterior: "Posterior | PooledPosterior", path: Path, title: str | None = None, brief: bool = False
 ) -> Path | str:
     """Write the report, or the summary on one page; returns the path, or why there is none."""
     missing = missing_for_report()

@@ -188,6 +188,15 @@ def encode_frame(X: Any, names: Any, categories: Any) -> Encoded | None:
     return encoded._replace(X=encoded.X.set_axis(labels))
 
 
+def without_commas(table: Table) -> pd.DataFrame:
+    """The frame of a file, with numbers where it has decimal commas, which frames in Python do not have."""
+    frame = table.frame
+    if not table.decimal_comma:
+        return frame
+    readings = {name: classify(frame[name], True, True) for name in frame.columns if is_text(frame[name])}
+    return frame.assign(**{name: r.values for name, r in readings.items() if r.kind == "comma"})
+
+
 def numbered(X: Any) -> tuple[pd.DataFrame, pd.Index]:
     """A frame of any library as one of pandas with text for names, whose index counts the rows; and its own index."""
     frame = as_pandas(X)

@@ -47,7 +47,8 @@ class Imputations:
         for j, name in enumerate(self.kinds.names):
             column = values[:, j]
             if self.kinds.kinds[j] == CATEGORY:
-                columns[name] = pd.Categorical.from_codes(column.astype(int), self.kinds.levels[name])
+                levels = self.kinds.levels[name]
+                columns[name] = pd.Categorical.from_codes(column.astype(int), levels, ordered=True)
             else:
                 columns[name] = column
         for name in self.indicators:
@@ -130,7 +131,7 @@ def impute(
     y : array, shape (n,)
         The response: numbers, or two values of any type. Rows in which it is missing are left out.
     m : int
-        How many completed tables.
+        How many completed tables; there is only one if no cell is missing.
     seed : int
         The same seed gives the same tables.
     sweeps : int
@@ -216,7 +217,7 @@ def impute_frame(
     everything = np.ones(len(values), bool)
     holed = bool(np.isnan(values).any())
     with threadpool_limits(limits=1, user_api="blas"):
-        for i in range(m):
+        for i in range(m if holed else 1):
             chain = Chain(described, values, beside, np.random.default_rng([seed, i]), everything)
             for _ in range(sweeps if holed else 0):
                 chain.sweep()
@@ -228,6 +229,25 @@ def impute_frame(
     return Imputations(
         described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), np.isnan(values), tuple(notes), marked
     )  # fmt: skip
+
+
+def to_stored(made: Imputations) -> list[Any]:
+    """What is kept of imputations in a file: all but the response."""
+    return [made.kinds, list(made.values), made.gaps, made.rows, list(made.notes), made.indicators]
+
+
+def from_stored(kept: list[Any]) -> Imputations:
+    """Imputations from what ``to_stored`` made of them."""
+    kinds, values, gaps, rows, notes, indicators = kept
+    return Imputations(kinds, list(values), None, rows, gaps, tuple(notes), indicators)
+
+
+def seed_of_part(seed: int | None, i: int) -> int | None:
+    """The seed with which the i-th completed table is sampled: different ones, so that sampling errors are independent; the first is
+    that of an ordinary run."""
+    if seed is None or i == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
 
 
 def _as_predictors(y: pd.Series) -> np.ndarray:

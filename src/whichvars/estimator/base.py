@@ -1,6 +1,7 @@
 """What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
 
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from whichvars.data.categories import read_categories
 from whichvars.data.formula import FormulaData, read_formula
-from whichvars.data.imputing import impute
+from whichvars.data.imputing import impute, seed_of_part
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import is_table, plain_table
@@ -101,11 +102,14 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             rows = rows.at(made.rows)
             X = next(iter(made))
             unlumped = replace(read_categories(self.categories), lump=None)
-            parts = [self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others) for Xi in made]
+            parts = [
+                self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others, seed, i)
+                for i, Xi in enumerate(made)
+            ]
             posterior = pool(parts, made)
             self.n_iter_ = sum(part.iterations for part in parts)
         else:
-            posterior = self._posterior(rows, self.categories, others)
+            posterior = self._posterior(rows, self.categories, others, _seed(self.random_state))
             self.n_iter_ = posterior.iterations
         problem = posterior.problem
         self.posterior_ = posterior
@@ -129,8 +133,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         coefficients[table.index] = table
         return coefficients
 
-    def _posterior(self, rows: Rows, categories: Any, others: dict[str, Any]) -> Posterior:
-        """The posterior of one complete table."""
+    def _posterior(
+        self, rows: Rows, categories: Any, others: dict[str, Any], seed: int | None, part: int | None = None
+    ) -> Posterior:
+        """The posterior of one complete table; `part` counts the imputations, if there are any."""
         problem = Problem(
             rows.X,
             rows.y,
@@ -152,6 +158,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if isinstance(self.sampler, str) and self.sampler == "exact":
             return exact(problem, progress=bool(self.verbose))
         by_draws = getattr(self.sampler, "by_draws", True)
+        checkpoint = self.checkpoint
+        if part is not None and checkpoint is not None:
+            checkpoint = Path(checkpoint) / f"imputation-{part + 1}"
         return sample(
             problem,
             self.sampler,
@@ -161,9 +170,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             budget=self.budget if by_draws else None,
             replicates=self.replicates,
             threads=self.threads,
-            seed=_seed(self.random_state),
+            seed=seed if part is None else seed_of_part(seed, part),
             progress=bool(self.verbose),
-            checkpoint=self.checkpoint,
+            checkpoint=checkpoint,
             every=self.every,
         )
 

@@ -16,6 +16,7 @@ from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, 
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.posterior.family_words import outcome
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
 from whichvars.problem.priors import BIC, GPrior, HyperGN, IndependentNormal, Slab
@@ -23,6 +24,9 @@ from whichvars.sampling.comparing_priors import compare_priors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# plots with their titles, captions, alternative texts and settings
+Wanted = list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
 
 SETTINGS = {
     "svg.fonttype": "none",  # keep text as text, which is small and drawn with the fonts of the reader's machine
@@ -64,7 +68,7 @@ def results(posterior: Posterior) -> list[Picture]:
         if posterior.models.mcse is None
         else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
     )
-    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
+    wanted: Wanted = [
         (
             "Size of the model",
             f"How many variables are in the model. If posterior and prior look alike, the data say little about it.{of_sizes}",
@@ -141,14 +145,14 @@ def _scale_words(posterior: Posterior) -> str:
     return f"{change}: 0.69 doubles the {'odds' if of else 'rate'}, −0.69 halves {'them' if of else 'it'}."
 
 
-def _predictions(posterior: Posterior) -> list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]:
+def _predictions(posterior: Posterior) -> Wanted:
     """The plots of how good predictions are, if the family is not Gaussian."""
     family = posterior.problem.family
     if isinstance(family, Gaussian):
         return []
     scores = posterior.scores()
     honest = "Every row is predicted from all the others."
-    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
+    wanted: Wanted = []
     if "auc" in scores:
         wanted.append(
             (
@@ -186,7 +190,7 @@ def _predictions(posterior: Posterior) -> list[tuple[str, str, str, Callable[...
 
 def trust(posterior: Posterior) -> list[Picture]:
     """The plots of the diagnostics."""
-    wanted = [
+    wanted: Wanted = [
         (
             "Agreement of the replicates",
             "Every variable, in each of the independent runs, against the mean of all runs. Points on the line agree.",
@@ -240,8 +244,24 @@ def trust(posterior: Posterior) -> list[Picture]:
     return list(_draw(posterior, wanted))
 
 
+def agreement(pooled: PooledPosterior) -> list[Picture]:
+    """How far the imputations agree."""
+    wanted: Wanted = [
+        (
+            "Agreement of the imputations",
+            "Every variable, in each of the completed tables, against the mean of all. Points far from the line: the missing values "
+            "matter for this variable.",
+            "Inclusion probabilities by imputation against their mean.",
+            plots.plot_agreement,
+            {},
+        )
+    ]
+    return list(_draw(pooled, wanted))
+
+
 def _draw(
-    posterior: Posterior, wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
+    posterior: Posterior | PooledPosterior,
+    wanted: Wanted,
 ) -> Iterator[Picture]:
     """Draw the plots for which the posterior has data."""
     with _own_style():
@@ -268,7 +288,9 @@ def _own_style() -> Iterator[None]:
         yield
 
 
-def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) -> tuple[str, int]:
+def picture(
+    plot: Callable[..., "Axes"], posterior: Posterior | PooledPosterior, **settings: Any
+) -> tuple[str, int]:
     """A plot as the data: address of an SVG picture, and its width in CSS pixels."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
