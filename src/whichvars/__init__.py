@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOME = {
     "problem.problem": ["Problem"],
     "data.categories": ["Categories"],
+    "data.expanding": ["date", "spline"],
     "data.imputing": ["impute", "Imputations"],
     "posterior.pooling": ["pool", "PooledPosterior"],
     "problem.summary_statistics": ["from_summary", "check_summary"],
@@ -53,6 +54,7 @@ __all__ = [*_WHERE, "datasets"]
 if TYPE_CHECKING:
     from whichvars import datasets
     from whichvars.data.categories import Categories
+    from whichvars.data.expanding import date, spline
     from whichvars.data.genotypes import Genotypes, read_bed
     from whichvars.data.imputing import Imputations, impute
     from whichvars.data.statistics import SufficientStatistics

@@ -44,6 +44,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
             click.option("--log", is_flag=True, help="Take the logarithm of the response; predictions are on the original scale."),
+            click.option("--date", multiple=True, metavar="A,B", help="Columns of dates, which become days since the first, month, weekday and season."),
+            click.option("--spline", multiple=True, metavar="A:DF,B", help="Columns whose effect may be curved, with the degrees of freedom if they are not 4."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
             click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
             click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),

@@ -17,7 +17,14 @@ import click
 
 from whichvars.cli.genotypes import are_genotypes
 from whichvars.cli.loading import join_covariates
-from whichvars.cli.options import chosen_sampler, names_in, parse_slab, read_categories, sample_arguments
+from whichvars.cli.options import (
+    chosen_sampler,
+    names_in,
+    parse_slab,
+    read_categories,
+    read_expand,
+    sample_arguments,
+)
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, log_response, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
 from whichvars.errors import DataError
@@ -73,9 +80,7 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
     if first.family.name == "gaussian":
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
-            check_fit(
-                parts[0], (_encoded(next(iter(imputations)), frames).X, frames.y), settings, silence.words
-            )
+            check_fit(parts[0], (next(frames.encoded()).X, frames.y), settings, silence.words)
     _finish(out, imputations, parts, settings, started, options["report"], options["as_json"], silence.words)
     return all(part.converged for part in parts)
 
@@ -108,9 +113,17 @@ class Frames(NamedTuple):
     y: "pd.Series"
     always: list[str]
     categories: Any
+    expand: Any
     family: Any
     offset: Any
     record: Any
+
+    def encoded(self) -> "Iterator[Encoded]":
+        """The completed tables as numbers."""
+        from whichvars.data.imputing import encode_alike
+
+        tables = encode_alike(self.imputations, self.categories, self.expand)
+        return (table._replace(record=self.record) for table in tables)
 
 
 def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]]":
@@ -134,6 +147,7 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
     shape = table.frame.shape
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
     categories = read_categories(options, set(table.frame.columns))
+    expand = read_expand(options, set(table.frame.columns))
     said, covariates = list[str](), None
     if options["covariates"] is not None:
         table, keyed, place, said = join_covariates(options, table)
@@ -144,14 +158,14 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         covariates = {"id": list(keyed.keys.columns), "columns": list(columns.columns)}
         said = [f"Covariates of {keyed.path.name}, in every model: {', '.join(columns.columns)}.", *said]
     made = encode_table(
-        table, options["response"], always, drop, "impute", options["family"], beside, categories
+        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand
     )
     if options["log"]:
         made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
     imputations = impute_frame(
         made.frame, made.y.set_axis(made.frame.index), options["imputations"], options.get("seed", 0), 10, categories,
-        options["indicators"], FILE, table.decimal_comma,
+        options["indicators"], FILE, table.decimal_comma, expand,
     )  # fmt: skip
     remarks = [
         *made.notes, *said, *read.notes, *(note for note in imputations.notes if note not in made.notes),
@@ -174,13 +188,8 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         "asked": {name: options[name] for name in ASKED if name in options} or {"sampler": "exact"},
     }  # fmt: skip
     record = Record(options["data"].name, shape[0], shape[0] - len(made.rows))
-    # rare levels have been merged
-    categories = replace(categories, lump=None)
-    return (
-        imputations,
-        Frames(imputations, made.y, made.always, categories, read.family, read.offset, record),
-        settings,
-    )
+    frames = Frames(imputations, made.y, made.always, categories, expand, read.family, read.offset, record)
+    return imputations, frames, settings
 
 
 def _problems(
@@ -190,10 +199,10 @@ def _problems(
     import whichvars as wv
 
     size = options["prior_size"]
-    for i, X in enumerate(made.imputations):
+    for i, X in enumerate(made.encoded()):
         with notes(quiet or i > 0) as said:
             problem = wv.Problem(
-                _encoded(X, made),
+                X,
                 made.y,
                 family=made.family,
                 offset=made.offset,
@@ -205,14 +214,6 @@ def _problems(
             )
         settings["notes"] += [message for message in said if message not in settings["notes"]]
         yield problem
-
-
-def _encoded(X: "pd.DataFrame", made: Frames) -> "Encoded":
-    """The columns of a completed table as numbers; remarks have been made on the file."""
-    from whichvars.data.encoding import encode_columns
-    from whichvars.data.kinds import FRAME
-
-    return encode_columns(X, made.categories, [], FRAME)._replace(record=made.record, remarks=[])
 
 
 def _chain(first: "Problem", others: "Iterator[Problem]") -> "Iterator[Problem]":

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.options import names_in, read_categories, refuse_with_stream
+from whichvars.cli.options import names_in, read_categories, read_expand, refuse_with_stream
 from whichvars.cli.responses import log_response, read_response
 from whichvars.errors import DataError
 
@@ -59,7 +59,7 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         numbers = table.frame.index.to_numpy() + 1
     made = encode_table(
         table, options["response"], always, drop, options["missing"], options["family"], beside,
-        read_categories(options, set(table.frame.columns)),
+        read_categories(options, set(table.frame.columns)), read_expand(options, set(table.frame.columns)),
     )  # fmt: skip
     if options["log"]:
         made = made._replace(y=log_response(options, made.y, made.rows))

@@ -97,9 +97,25 @@ def read_categories(options: dict[str, Any], columns: Container[str]) -> Any:
     return wv.Categories(names_in(options["category"], columns), lump=options["lump"], **orders)
 
 
+def read_expand(options: dict[str, Any], columns: Container[str]) -> Any:
+    """What the options --date and --spline say."""
+    import whichvars as wv
+    from whichvars.data.expanding import read_expansions
+
+    wanted = [wv.date(name) for name in names_in(options["date"], columns)]
+    for name in names_in(options["spline"], columns):
+        column, colon, df = (name, "", "") if name in columns else name.rpartition(":")
+        if colon and not df.strip().isdigit():
+            raise DataError(
+                f"--spline must be a column, or a column and its degrees of freedom such as age:4, not {name!r}"
+            )
+        wanted.append(wv.spline(column, int(df)) if colon else wv.spline(column or df))
+    return read_expansions(wanted)
+
+
 def refuse_with_stream(options: dict[str, Any]) -> None:
     """DataError if there are options that need the whole table."""
-    for option in ("missing", "log", "category", "lump", "scores", "differences"):
+    for option in ("missing", "log", "category", "lump", "scores", "differences", "date", "spline"):
         if options[option] and options[option] != "error":
             raise DataError(f"--{option} needs the whole table; leave out either it or --stream")
 

@@ -1,7 +1,7 @@
 """``impute``: completed copies of a table with missing values, and new rows completed in the same way."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,9 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from whichvars.data.categories import OTHER, Categories, read_categories
-from whichvars.data.chained import CATEGORY, COUNT, Chain, Kinds, kind_of
-from whichvars.data.encoding import Encoding, encode_columns, numbered, refuse
+from whichvars.data.chained import CATEGORY, COUNT, NUMBER, Chain, Kinds, kind_of
+from whichvars.data.encoding import Encoded, Encoding, encode_columns, numbered, refuse
+from whichvars.data.expanding import Expansion, read_dates, read_expansions, to_dates
 from whichvars.data.frames import not_finite
 from whichvars.data.gaps import cost_of_gaps, empty_columns
 from whichvars.data.kinds import FRAME, Advice, labels_of, to_floats
@@ -49,6 +50,8 @@ class Imputations:
             if self.kinds.kinds[j] == CATEGORY:
                 levels = self.kinds.levels[name]
                 columns[name] = pd.Categorical.from_codes(column.astype(int), levels, ordered=True)
+            elif name in self.kinds.dates:
+                columns[name] = to_dates(column)
             else:
                 columns[name] = column
         for name in self.indicators:
@@ -76,7 +79,8 @@ class Imputations:
 
     def read(self, frame: pd.DataFrame, advice: Advice) -> np.ndarray:
         """A table as numbers, (n, columns), with NaN where cells are missing."""
-        numeric = [name for name in self.kinds.names if name not in self.kinds.levels]
+        others = {*self.kinds.levels, *self.kinds.dates}
+        numeric = [name for name in self.kinds.names if name not in others]
         numbers = Encoding(numeric).encode(frame, advice)
         lacking = [name for name in self.kinds.names if name not in frame.columns]
         if lacking:
@@ -88,6 +92,12 @@ def read_values(frame: pd.DataFrame, numbers: pd.DataFrame, kinds: Kinds, advice
     """The columns as numbers, (n, columns): categories as the places of their levels, NaN where missing."""
     values = np.empty((len(frame), len(kinds.names)))
     for j, name in enumerate(kinds.names):
+        if name in kinds.dates:
+            days, fault = read_dates(frame[name], advice)
+            if days is None:
+                raise DataError(f"column {name!r} {fault}")
+            values[:, j] = days
+            continue
         if name not in kinds.levels:
             values[:, j] = to_floats(numbers[name])
             bad = np.flatnonzero(np.isinf(values[:, j]))
@@ -114,6 +124,7 @@ def impute(
     sweeps: int = 10,
     categories: Any = None,
     indicators: bool = False,
+    expand: Any = None,
 ) -> Imputations:
     """Completed copies of a table with missing values, drawn from chained Bayesian models that contain the response.
 
@@ -140,6 +151,8 @@ def impute(
         As for ``Problem``.
     indicators : bool
         Add a 0/1 column ``"NAME missing"`` for every column with missing cells, which may explain y if cells are not missing at random.
+    expand : list of date and spline
+        As for ``Problem``, which has to be given it too. Only dates matter here: they are imputed as numbers of days.
 
     Returns
     -------
@@ -173,7 +186,10 @@ def impute(
         raise DataError(
             f"X has {len(frame)} rows but y has {len(response)}; they must be the same observations"
         )
-    return impute_frame(frame, response, m, seed, sweeps, read_categories(categories), indicators, FRAME)
+    chosen = read_categories(categories)
+    return impute_frame(
+        frame, response, m, seed, sweeps, chosen, indicators, FRAME, expand=read_expansions(expand)
+    )
 
 
 def impute_frame(
@@ -186,6 +202,7 @@ def impute_frame(
     indicators: bool,
     advice: Advice,
     decimal_comma: bool = False,
+    expand: Sequence[Expansion] = (),
 ) -> Imputations:
     """The same for a table whose index counts its rows."""
     lost = y.isna().to_numpy()
@@ -201,13 +218,17 @@ def impute_frame(
         notes.insert(0, f"Left out columns without any value: {', '.join(map(repr, empty))}.")
         frame = frame.drop(columns=empty)
     faults: list[str] = []
-    encoded = encode_columns(frame, categories, faults, advice, decimal_comma)
+    encoded = encode_columns(frame, categories, faults, advice, decimal_comma, expand)
     refuse(faults)
     notes += encoded.notes + encoded.remarks
     encoding = encoded.encoding
     frame = frame[encoding.columns]
-    kinds = [CATEGORY if n in encoding.levels else kind_of(to_floats(encoded.X[n])) for n in encoding.columns]
-    described = Kinds(encoding.columns, kinds, encoding.levels)
+    dates = encoding.dates
+    kinds = [
+        CATEGORY if n in encoding.levels else NUMBER if n in dates else kind_of(to_floats(encoded.X[n]))
+        for n in encoding.columns
+    ]
+    described = Kinds(encoding.columns, kinds, encoding.levels, dates)
     values = read_values(frame, encoded.X, described, advice)
     marked = (
         [n for n, holed in zip(encoding.columns, np.isnan(values).any(axis=0)) if holed] if indicators else []
@@ -229,6 +250,24 @@ def impute_frame(
     return Imputations(
         described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), np.isnan(values), tuple(notes), marked
     )  # fmt: skip
+
+
+def encode_alike(
+    tables: Iterable[pd.DataFrame], categories: Categories, expand: Sequence[Expansion]
+) -> Iterator[Encoded]:
+    """Completed tables as columns of numbers, all by the conversion of the first, so that knots and levels are the same."""
+    first: Encoded | None = None
+    for table in tables:
+        if first is None:
+            faults: list[str] = []
+            # rare levels have been merged
+            first = encode_columns(table, replace(categories, lump=None), faults, FRAME, expand=expand)
+            refuse(faults)
+            # what there was to remark was remarked of the table with holes
+            first = first._replace(remarks=[])
+            yield first
+        else:
+            yield first._replace(X=first.encoding.encode(table, FRAME))
 
 
 def to_stored(made: Imputations) -> list[Any]:

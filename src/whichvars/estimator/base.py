@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from whichvars.data.categories import read_categories
+from whichvars.data.expanding import read_expansions
 from whichvars.data.formula import FormulaData, read_formula
-from whichvars.data.imputing import impute, seed_of_part
+from whichvars.data.imputing import encode_alike, impute, seed_of_part
 from whichvars.data.moments import Moments
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import is_table, plain_table
@@ -97,14 +98,16 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if self.missing == "impute":
             seed = _seed(self.random_state)
             made = impute(
-                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories
-            )
+                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories, expand=self.expand
+            )  # fmt: skip
             rows = rows.at(made.rows)
             X = next(iter(made))
-            unlumped = replace(read_categories(self.categories), lump=None)
+            categories = replace(read_categories(self.categories), lump=None)
+            expand = read_expansions(self.expand)
+            tables = encode_alike(made, categories, expand) if expand else made
             parts = [
-                self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others, seed, i)
-                for i, Xi in enumerate(made)
+                self._posterior(rows._replace(X=Xi, y=made.y), categories, others, seed, i)
+                for i, Xi in enumerate(tables)
             ]
             posterior = pool(parts, made)
             self.n_iter_ = sum(part.iterations for part in parts)
@@ -151,6 +154,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             max_size=self.max_size,
             groups=self.groups,
             categories=categories,
+            expand=self.expand,
             missing="error" if self.missing == "impute" else self.missing,
             heredity=self.heredity,
             **others,

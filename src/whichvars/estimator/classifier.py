@@ -36,7 +36,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         min(5, p/2) if `model_prior` is not given either.
     family : "logistic" or "probit", or Logistic, Probit
         How the probability depends on the linear predictor.
-    slab, model_prior, evidence, scale, always_include, groups, categories, heredity, max_size
+    slab, model_prior, evidence, scale, always_include, groups, categories, expand, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     class_weight : dict, "balanced" or None
         Weights of the classes, by which the log likelihoods of their rows are multiplied, as in scikit-learn: "balanced" gives both
@@ -88,6 +88,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         always_include: Any = None,
         groups: Any = None,
         categories: Any = None,
+        expand: Any = None,
         missing: Literal["error", "drop", "impute"] = "error",
         imputations: int = 5,
         heredity: Any = None,
