@@ -129,8 +129,9 @@ def check_fit(posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], q
 
     X, y = rows
     check = check_residuals(
-        posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log"
-    )
+        posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log",
+        spline="--spline {name}",
+    )  # fmt: skip
     settings["fit"] = {
         "r_squared": check.r_squared, "loo_r_squared": check.loo_r_squared, "skewness": check.skewness, "excess_kurtosis": check.kurtosis,
         "remarks": list(check.remarks),

@@ -283,7 +283,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         ----------
         formula : str
             In the syntax of formulaic: ``"y ~ (a + b)**2 + C(region)"``, ``"log(y) ~ poly(age, 3) + ."``. The intercept
-            is always in. If the family is not Gaussian, a term ``offset(log(n))`` is a known part of the linear predictor;
+            is always in. ``spline(age, df=4)`` is an effect that may be curved, as in ``spline``. If the family is not Gaussian, a term ``offset(log(n))`` is a known part of the linear predictor;
             ``cbind(successes, failures) ~ …`` is a number of successes among some trials, for ``family="logistic"``.
         data : DataFrame (pandas or polars)
         heredity : bool
@@ -327,7 +327,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         >>> rates.predict(table.head(2).assign(years=1)).round(1)
         array([2.2, 2.2])
         """
-        for name in ("groups", "always_include"):
+        for name in ("groups", "always_include", "expand"):
             if name in settings:
                 raise DataError(
                     f"from_formula: {name} comes from the formula; leave it out (use always=… for terms)"
@@ -338,6 +338,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             groups=encoding.groups or None,
             always_include=list(encoding.always) or None,
             heredity=encoding.parents if heredity else None,
+            expand=list(made.expand) or None,
             **settings,
         )
         weights = data[sample_weight] if isinstance(sample_weight, str) else sample_weight

@@ -31,6 +31,8 @@ LEAST_SHARE = 0.1
 # standard deviations of the noise by which a row may move its own fitted value
 MOST_MOVED = 2.0
 NAMED = 5
+# how to have a curved effect, in Python
+SPLINE = "expand=[wv.spline({name!r})]"
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,16 @@ class ResidualCheck:
 
 
 def check_residuals(
-    posterior: "Posterior", X: Any, y: Any, weights: Any, log: str, influence: bool = True
+    posterior: "Posterior",
+    X: Any,
+    y: Any,
+    weights: Any,
+    log: str,
+    influence: bool = True,
+    spline: str = SPLINE,
 ) -> ResidualCheck:
-    """What ``Posterior.residual_check`` returns; `log` says how to take logarithms. Without `influence`, rows are not predicted from the others."""
+    """What ``Posterior.residual_check`` returns; `log` and `spline` say how to take logarithms and how to have curves. Without `influence`,
+    rows are not predicted from the others."""
     table = posterior.residuals(X, y, weights=weights)
     r = table["standardised"].to_numpy()
     used = np.isfinite(r)
@@ -84,7 +93,8 @@ def check_residuals(
         # against the mean of the other rows
         others = observed - (observed - observed.mean()) * n / (n - 1)
         loo_r_squared = _explained(observed, left["mean"].to_numpy(), others)
-    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, (observed > 0).all(), log)
+    positive = bool((observed > 0).all())
+    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, positive, log, spline)
     return ResidualCheck(
         tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared
     )
@@ -107,6 +117,7 @@ def _remarks(
     influential: tuple[Any, ...],
     positive: bool,
     log: str,
+    spline: str,
 ) -> list[str]:
     remarks = []
     if n >= FEWEST:
@@ -131,7 +142,8 @@ def _remarks(
                 f"Residuals are {how} where fitted values are large (rank correlation {trend:.2f}): the variance is not constant.{advice}"
             )
         remarks += [
-            f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f})."
+            f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f}). A spline may fit better: "
+            f"{spline.format(name=name)}."
             for name, value in curved.items()
             if abs(value) > max(RELATED, STRONG / np.sqrt(n - 1))
         ]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
+from whichvars.data.expanding import curve_of
 from whichvars.errors import WhichvarsError
+from whichvars.plots.curves import splines_of
 from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
@@ -37,6 +39,7 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
+MOST_CURVES = 6
 # priors on coefficients that a report compares with the posterior's own
 OTHER_SLABS: tuple[Slab, ...] = (
     GPrior("n"), GPrior("bric"), HyperGN(), BIC(), IndependentNormal(1.0), IndependentNormal("estimate"),
@@ -108,9 +111,32 @@ def results(posterior: Posterior) -> list[Picture]:
             _other_priors,
             {},
         ),
+        *effects(posterior),
         *_predictions(posterior),
     ]
     return list(_draw(posterior, wanted))
+
+
+def curves(pooled: PooledPosterior) -> list[Picture]:
+    """The effects that may be curved, of imputed data."""
+    return list(_draw(pooled, effects(pooled)))
+
+
+def effects(posterior: Posterior | PooledPosterior) -> Wanted:
+    """The plots of effects that may be curved, the most probable first."""
+    pip = dict(zip(posterior.problem.names, posterior.pip.tolist()))
+    names = sorted(splines_of(posterior.problem), key=lambda name: -pip.get(name, 1.0))[:MOST_CURVES]
+    return [
+        (
+            f"Effect of {name}",
+            "The line is the mean over models, relative to an average value; the band contains the effect with 90 % probability at each place. "
+            "Marks at the bottom are the knots of the spline.",
+            f"The effect of {name} along its values, with a probability of {pip.get(curve_of(name), 1.0):.2f} that it is curved.",
+            plots.plot_effect,
+            {"name": name},
+        )
+        for name in names
+    ]
 
 
 def _other_priors(posterior: Posterior) -> "Axes":

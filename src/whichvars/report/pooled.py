@@ -50,7 +50,7 @@ def content(pooled: PooledPosterior) -> dict[str, Any]:
         "errors": True,
         "error_words": "two standard errors of the probability that are due to the number of imputations",
         "about_models": "Probabilities are averages over the imputations; ± is two standard errors that are due to the number of imputations.",
-        "results": [],
+        "results": figures.curves(pooled),
         "trust": figures.agreement(pooled),
         "models": _best_models(pooled),
         "gaussian": False,  # R² differs between imputations
