@@ -37,7 +37,7 @@ _HOME = {
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_effect", "plot_jointness", "plot_region", "plot_manhattan",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_effect", "plot_jointness", "plot_region", "plot_residuals", "plot_manhattan",
         "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         plot_predictive_check,
         plot_priors,
         plot_region,
+        plot_residuals,
         plot_roc,
         plot_samplers,
         plot_trace,

@@ -159,7 +159,11 @@ def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
     saved = read_run(run)
     with notes(quiet=False):
         path = write_report(
-            saved.posterior, out or saved.directory / (BRIEF if brief else REPORT), title, brief
+            saved.directory,
+            saved.posterior,
+            out or saved.directory / (BRIEF if brief else REPORT),
+            title,
+            brief,
         )
     if not isinstance(path, Path):
         raise DataError(f"no report was written; {path}")

@@ -180,6 +180,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         make_directory,
         remove_checkpoint,
         remove_if_empty,
+        write_check,
         write_unfinished,
         write_variants,
     )
@@ -209,6 +210,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         say(f"Note: {note}", quiet)
     make_directory(out)
     write_variants(out, variants)
+    write_check(out, None)
     started = time.perf_counter()
     settings["notes"] = [*remarks, *said]
     try:
@@ -228,7 +230,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         raise
     if rows is not None and problem.family.name == "gaussian" and posterior.stopped != "interrupted":
         with notes(quiet):
-            check_fit(posterior, rows, settings, quiet)
+            write_check(out, check_fit(posterior, rows, settings, quiet))
     target = options.get("target_mcse")
     try:
         _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
@@ -401,7 +403,7 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
     """Write the report to a run directory, or say why there is none."""
     from whichvars.cli.runs import REPORT, write_report
 
-    path = write_report(posterior, out / REPORT)
+    path = write_report(out, posterior, out / REPORT)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

@@ -52,7 +52,13 @@ class Silence(NamedTuple):
 
 def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
     """Read, impute, sample each completed table (or enumerate all models), and write the run; whether it is accurate."""
-    from whichvars.cli.runs import CHECKPOINT, make_directory, remove_checkpoint, write_unfinished
+    from whichvars.cli.runs import (
+        CHECKPOINT,
+        make_directory,
+        remove_checkpoint,
+        write_check,
+        write_unfinished,
+    )
     from whichvars.data import storage
     from whichvars.problem import saving
 
@@ -63,6 +69,7 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
         say(f"Note: {note}", silence.words)
     make_directory(out)
     remove_checkpoint(out)  # of an older run
+    write_check(out, None)
     arguments = sample_arguments(options, len(imputations)) if sampled else None
     parts: list[Posterior] = []
     problems = _problems(options, frames, settings, silence.words)
@@ -80,7 +87,8 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
     if first.family.name == "gaussian":
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
-            check_fit(parts[0], (next(frames.encoded()).X, frames.y), settings, silence.words)
+            rows = next(frames.encoded()).X, frames.y
+            write_check(out, check_fit(parts[0], rows, settings, silence.words))
     _finish(out, imputations, parts, settings, started, options["report"], options["as_json"], silence.words)
     return all(part.converged for part in parts)
 
@@ -356,7 +364,7 @@ def _finish(
         elif not quiet:
             _show(pooled, out)
         if report:  # last, as it takes a few seconds
-            path = write_report(pooled, out / REPORT)
+            path = write_report(out, pooled, out / REPORT)
             if not quiet:
                 click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

@@ -30,6 +30,7 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.posterior import STORED, Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
@@ -261,10 +262,14 @@ class PooledPosterior:
             index=pd.RangeIndex(1, len(best) + 1, name="model"),
         )
 
-    def report(self, path: Any, title: str | None = None, brief: bool = False) -> Path:
-        """Write a report, as ``Posterior.report`` does, with what was missing and how far the imputations agree."""
+    def report(
+        self, path: Any, title: str | None = None, brief: bool = False, check: ResidualCheck | None = None
+    ) -> Path:
+        """Write a report, as ``Posterior.report`` does, with what was missing and how far the imputations agree. `check` is the
+        ``residual_check`` of one of the parts."""
         # imported late and by name: the layer of reports is above this one, and reports need optional packages
-        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title, brief)
+        report = importlib.import_module("whichvars.report")
+        written: Path = report.write_report(self, path, title, brief, check)
         return written
 
     def explain(self) -> str:

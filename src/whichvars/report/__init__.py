@@ -18,6 +18,7 @@ from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
 from whichvars.report import chart, figures, pooled, table, words
@@ -35,26 +36,31 @@ def write_report(
     path: str | os.PathLike[str],
     title: str | None = None,
     brief: bool = False,
+    check: ResidualCheck | None = None,
 ) -> Path:
     """Write a report, as ``Posterior.report`` does."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
     if title is not None and not isinstance(title, str):
         raise ArgumentTypeError(f"title must be text, not {title!r}")
+    if check is not None and not isinstance(check, ResidualCheck):
+        raise ArgumentTypeError(
+            f"check must be what residual_check(X, y) returns, not {type(check).__name__}"
+        )
     for package in ("matplotlib", "jinja2"):
         require(package, "reports")
     target = Path(path).absolute()
     _check_place(target)  # before the work begins
     with one_blas_thread():
         if isinstance(posterior, PooledPosterior):
-            page = render_pooled(posterior, title, brief)
+            page = render_pooled(posterior, title, brief, check)
         else:
-            page = render_brief(posterior, title) if brief else render(posterior, title)
+            page = render_brief(posterior, title) if brief else render(posterior, title, check)
     write_whole(target, page)
     return target
 
 
-def render(posterior: Posterior, title: str | None = None) -> str:
+def render(posterior: Posterior, title: str | None = None, check: ResidualCheck | None = None) -> str:
     """The page as HTML."""
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
@@ -72,6 +78,7 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         about_models=_about_models(posterior),
         missing=[],
         missing_notes=[],
+        fit=_fit(check),
         results=figures.results(posterior),
         trust=figures.trust(posterior),
         models=_best_models(posterior),
@@ -83,7 +90,9 @@ def render(posterior: Posterior, title: str | None = None) -> str:
     )
 
 
-def render_pooled(posterior: PooledPosterior, title: str | None, brief: bool) -> str:
+def render_pooled(
+    posterior: PooledPosterior, title: str | None, brief: bool, check: ResidualCheck | None = None
+) -> str:
     """The page, or the summary on one page, of posteriors of completed tables, as HTML."""
     start = pooled.summary(posterior, title or TITLE, chart.BRIEF_ROWS if brief else None)
     if brief:
@@ -93,12 +102,26 @@ def render_pooled(posterior: PooledPosterior, title: str | None, brief: bool) ->
         "page.html",
         **start,
         **pooled.content(posterior),
+        fit=_fit(check, "Of one of the completed tables: "),
         columns=columns,
         rows=table.first_rows(columns),
         data=table.as_json(columns),
         settings=pooled.settings(posterior, settings(posterior.parts[0])),
         script=_script(),
     )
+
+
+def _fit(check: ResidualCheck | None, whose: str = "") -> dict[str, Any] | None:
+    """Whether the model fits; None if the residuals are not known."""
+    if check is None:
+        return None
+    explained = (
+        f"{whose}{'the' if whose else 'The'} fitted values explain {check.r_squared:.0%} of the variance (R²)"
+    )
+    if check.loo_r_squared is not None:
+        share = f"{check.loo_r_squared:.0%} of it" if check.loo_r_squared > 0 else "none of it"
+        explained += f"; if each row is predicted from all others, {share}"
+    return {"explained": f"{explained}.", "remarks": check.remarks, "pictures": figures.residuals(check)}
 
 
 def _script() -> str:

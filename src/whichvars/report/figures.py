@@ -20,6 +20,7 @@ from whichvars.plots.questions import most_probable
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.problem.families import Gaussian
 from whichvars.problem.priors import BIC, GPrior, HyperGN, IndependentNormal, Slab
 from whichvars.sampling.comparing_priors import compare_priors
@@ -270,6 +271,37 @@ def trust(posterior: Posterior) -> list[Picture]:
     return list(_draw(posterior, wanted))
 
 
+def residuals(check: ResidualCheck) -> list[Picture]:
+    """Whether the model fits."""
+    wanted: Wanted = [
+        (
+            "Residuals and fitted values",
+            "Each point is a row. The running mean should stay near 0: a bend says that an effect is curved. The dashed lines should stay at the same "
+            "distance from it: a funnel says that the variance is not constant.",
+            f"Standardised residuals against fitted values, with {len(check.outliers)} outliers; the rank correlation of fitted values and sizes of "
+            f"residuals is {check.spread_trend:.2f}.",
+            plots.plot_residuals,
+            {"show": "fitted"},
+        ),
+        (
+            "Are the residuals normal?",
+            "Sorted residuals against quantiles of the normal distribution. Points outside the band: tails are heavier or lighter than the model "
+            "assumes, or there is skewness.",
+            f"Quantiles of the residuals, with skewness {check.skewness:.2f} and excess kurtosis {check.kurtosis:.2f}.",
+            plots.plot_residuals,
+            {"show": "quantiles"},
+        ),
+        (
+            "Responses as the model would produce them",
+            "The share of the responses below each value, and where this share lies among responses drawn from the fitted model.",
+            "The distribution of the observed responses over those of responses drawn from the model.",
+            plots.plot_residuals,
+            {"show": "predictive"},
+        ),
+    ]
+    return list(_draw(check, wanted))
+
+
 def agreement(pooled: PooledPosterior) -> list[Picture]:
     """How far the imputations agree."""
     wanted: Wanted = [
@@ -286,7 +318,7 @@ def agreement(pooled: PooledPosterior) -> list[Picture]:
 
 
 def _draw(
-    posterior: Posterior | PooledPosterior,
+    posterior: Posterior | PooledPosterior | ResidualCheck,
     wanted: Wanted,
 ) -> Iterator[Picture]:
     """Draw the plots for which the posterior has data."""
@@ -315,7 +347,7 @@ def _own_style() -> Iterator[None]:
 
 
 def picture(
-    plot: Callable[..., "Axes"], posterior: Posterior | PooledPosterior, **settings: Any
+    plot: Callable[..., "Axes"], posterior: Posterior | PooledPosterior | ResidualCheck, **settings: Any
 ) -> tuple[str, int]:
     """A plot as the data: address of an SVG picture, and its width in CSS pixels."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -1,8 +1,10 @@
 """Curved effects: the basis against scipy, orthogonality, heredity, new rows, formulas, files and pictures."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,12 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.data.expanding import learn_spline, natural_basis
 from whichvars.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
 
 
 def table(n: int = 200) -> tuple[pd.DataFrame, np.ndarray]:
