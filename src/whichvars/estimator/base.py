@@ -1,5 +1,6 @@
 """What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,10 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from whichvars.data.categories import read_categories
+from whichvars.data.encoding import Encoded
 from whichvars.data.expanding import read_expansions
 from whichvars.data.formula import FormulaData, read_formula
 from whichvars.data.imputing import encode_alike, impute, seed_of_part
 from whichvars.data.moments import Moments
+from whichvars.data.one_hot import prefix_groups
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import is_table, plain_table
 from whichvars.errors import ArgumentTypeError, DataError
@@ -136,6 +139,19 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         coefficients[table.index] = table
         return coefficients
 
+    def _groups(self, X: Any) -> Any:
+        """The groups that were given, and those of columns whose names have the same prefix, without columns in every model."""
+        found = prefix_groups(X.X if isinstance(X, Encoded) else X, self.group_by_prefix)
+        if not found:
+            return self.groups
+        if self.groups is not None and not isinstance(self.groups, Mapping):
+            raise DataError("give group_by_prefix, or groups as one label per column, not both")
+        taken = {str(c) for members in (self.groups or {}).values() for c in members}
+        if self.always_include is not None and not isinstance(self.always_include, (str, int)):
+            taken.update(map(str, self.always_include))
+        found = {name: [c for c in members if c not in taken] for name, members in found.items()}
+        return {**{name: members for name, members in found.items() if members}, **(self.groups or {})}
+
     def _posterior(
         self, rows: Rows, categories: Any, others: dict[str, Any], seed: int | None, part: int | None = None
     ) -> Posterior:
@@ -152,7 +168,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             always_include=self.always_include,
             weights=rows.weights,
             max_size=self.max_size,
-            groups=self.groups,
+            groups=self._groups(rows.X),
             categories=categories,
             expand=self.expand,
             missing="error" if self.missing == "impute" else self.missing,

@@ -41,7 +41,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
     class_weight : dict, "balanced" or None
         Weights of the classes, by which the log likelihoods of their rows are multiplied, as in scikit-learn: "balanced" gives both
         classes the same total weight. Probabilities are then those of a population with such shares of the classes.
-    missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
+    group_by_prefix, missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
         As in ``VariableSelector``.
 
     Attributes
@@ -87,6 +87,7 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        group_by_prefix: Any = None,
         categories: Any = None,
         expand: Any = None,
         missing: Literal["error", "drop", "impute"] = "error",
