@@ -28,6 +28,7 @@ from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Family, Logistic, read_family
 from whichvars.problem.missing import Rows
 from whichvars.problem.model_priors import BetaBinomial
+from whichvars.problem.priors import IndependentNormal
 from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
 from whichvars.sampling.sample import sample
@@ -60,7 +61,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if hasattr(self, "formula_"):
             del self.formula_
         check_choice(self.missing, ("error", "drop", "impute"), "missing")
-        X = plain_table(X)
+        X = _plain(X)
         check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
         return X
 
@@ -74,9 +75,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]), y
         if not is_table(X):
             with np.errstate(invalid="ignore"):  # scikit-learn adds up infinities of both signs
+                # whether all is finite is checked by ``Problem``, whose message names the column and row
                 return validate_data(
-                    self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
-                )
+                    self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, ensure_all_finite=False, **settings
+                )  # fmt: skip
         validate_data(self, X, skip_check_array=True)
         return X, column_or_1d(y, warn=True) if not hasattr(y, "isna") else y
 
@@ -216,7 +218,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if is_table(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
         else:
-            rows = validate_data(self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE)
+            rows = validate_data(
+                self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE, ensure_all_finite=False
+            )
         return self.posterior_.predict(rows, offset=offset, **settings)
 
     def _dtype(self) -> Any:
@@ -230,7 +234,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         return super().transform(self._encoded(X))
 
     def _encoded(self, X: Any) -> Any:
-        return self.formula_.encode(X) if hasattr(self, "formula_") else plain_table(X)
+        return self.formula_.encode(X) if hasattr(self, "formula_") else _plain(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,6 +265,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         for name in list(params):
             owner, _, key = name.partition("__")
             value = params.get(owner, getattr(self, owner, None))
+            if key and value is None and owner == "slab":  # the default of ``Problem``
+                value = params["slab"] = IndependentNormal()
+            if key and value is None and owner in ("model_prior", "noise", "sampler"):
+                raise DataError(f"{name}: give {owner} first, as None has no parameter {key!r}")
             if key and is_dataclass(value):
                 inside.setdefault(owner, {})[key] = params.pop(name)
         super().set_params(**params)
@@ -361,6 +369,12 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         selector._fit(made.X, made.y, weights, made.offset, made)
         selector.formula_ = encoding
         return selector
+
+
+def _plain(X: Any) -> Any:
+    """X; a table of another kind as a frame, and NaN in place of cells that an array masks, which scikit-learn would ignore."""
+    X = plain_table(X)
+    return np.ma.filled(X.astype(float), np.nan) if isinstance(X, np.ma.MaskedArray) else X
 
 
 def _seed(random_state: Any) -> int | None:
