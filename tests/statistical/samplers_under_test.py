@@ -18,7 +18,6 @@ from support.scores import RUNS
 from whichvars._kernels.propose.informed import set_estimate, set_scale
 from whichvars.samplers import asi, parni
 
-
 FEWEST_RUNS = 6
 
 
