@@ -19,6 +19,7 @@ from whichvars.data.categories import (
     read_categories,
     remarks_on_codes,
     remarks_on_labels,
+    seems_a_code,
 )
 from whichvars.data.expanding import DateParts, Expansion, Learnt, dates_in, learn, read_expansions
 from whichvars.data.files import Table
@@ -245,6 +246,15 @@ def numbered(X: Any) -> tuple[pd.DataFrame, pd.Index]:
     return frame.set_axis([str(name) for name in frame.columns], axis=1), labels
 
 
+def remarks_on_numbers(X: Any) -> list[str]:
+    """Remarks on the columns of a frame without words that seem to be codes."""
+    if isinstance(X, Encoded) or not is_table(X):
+        return []
+    likely = [name for name in X.columns if seems_a_code(name)]
+    frame = as_pandas(X[likely]) if likely else pd.DataFrame()
+    return [remark for name in frame.columns for remark in remarks_on_codes(frame[name], False, FRAME)]
+
+
 def encode_columns(
     frame: pd.DataFrame,
     options: Categories,
@@ -282,7 +292,7 @@ def encode_columns(
             notes.append(result.about(name))
     found: dict[str, Levels] = {}
     for name, reading in readings.items():
-        levels, fault = make_levels(frame[name], reading, options)
+        levels, fault = make_levels(frame[name], reading, options, advice)
         if levels is None:
             faults.append(f"column {name!r} {fault}")
         else:
@@ -338,6 +348,7 @@ def convert(
         text = is_text(column)
         if advice is FRAME and not text and name not in forced and not is_date(column):
             read[name] = column  # anything else is for the reader of numbers
+            remarks += remarks_on_codes(column, False, advice) if categories else []
             continue
         reading = classify(column, decimal_comma, categories, advice, name in forced)
         if reading.kind == "fault":
@@ -354,7 +365,7 @@ def convert(
                 remarks += remarks_on_codes(column, text, advice)
     if categories:
         for i in np.flatnonzero(plain).tolist():
-            if frame.columns[i] not in forced and frame.dtypes.iloc[i].kind in "iu":
+            if frame.columns[i] not in forced:
                 remarks += remarks_on_codes(frame.iloc[:, i], False, advice)
     if commas:
         notes.insert(0, f"Commas are read as decimal commas in column {some(commas)}.")
