@@ -1,1 +1,1 @@
-"""How fast and how accurate: every number of docs/performance.md comes from here. Run ``python -m benchmarks --help``."""
+"""How fast and how accurate: every number of docs/performance/ comes from here. Run ``python -m benchmarks --help``."""

@@ -548,13 +548,10 @@ def credible_sets_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into docs/performance.md and docs/reliability.md."""
-    for line in page.assemble(write=not check):
-        print(line)
-    for line in page.assemble(
-        page.RELIABILITY, not check, ("honesty", "stopping", "fuzz", "soak", "calibration")
-    ):
-        print(line)
+    """Put the tables of the last results into the pages of docs/performance/ and docs/reliability.md."""
+    for place in page.PAGES:
+        for line in page.assemble(place, write=not check):
+            print(line)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Puts the tables of the last results into docs/performance.md and docs/reliability.md, between the markers that are there.
+"""Puts the tables of the last results into the pages of docs/performance/ and docs/reliability.md, between the markers that are there.
 
 The text around the markers is written by hand, the numbers never are.
 """
@@ -28,8 +28,9 @@ from benchmarks.common import ROOT, Table, measured_at, read_result
 from benchmarks.peers import contest
 from benchmarks.problems import LOGISTIC
 
-PAGE = ROOT / "docs" / "performance.md"
-RELIABILITY = ROOT / "docs" / "reliability.md"
+# one screen, whose numbers are copied by hand from the pages that it links to
+STORY = ROOT / "docs" / "performance.md"
+PAGES = (*sorted((ROOT / "docs" / "performance").glob("*.md")), ROOT / "docs" / "reliability.md")
 
 
 def _compared(result: dict[str, Any]) -> str:
@@ -69,20 +70,6 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
 }
 # responses that are not Gaussian have a table of their own
 FAMILIES = f"compare --problems {','.join(LOGISTIC)} --samplers ads,hybrid --budget 2 --out benchmarks/results/families.json"
-PERFORMANCE = (
-    "startup",
-    "compare",
-    "families",
-    "peers",
-    "engine",
-    "speed",
-    "tecator",
-    "boston",
-    "tall",
-    "wide",
-    "cluster",
-)
-RELIABLE = ("honesty", "stopping", "fuzz", "soak", "calibration")
 
 
 def section(kind: str, result: dict[str, Any]) -> str:
@@ -101,20 +88,20 @@ def replace(text: str, kind: str, content: str) -> str:
     return pattern.sub(lambda _: f"{begin}\n\n{content}\n{end}", text)
 
 
-def assemble(page: Path = PAGE, write: bool = True, kinds: tuple[str, ...] = PERFORMANCE) -> list[str]:
+def kinds_of(text: str) -> list[str]:
+    """The sections that a page has markers for."""
+    return re.findall(r"<!-- begin (\w+) -->", text)
+
+
+def assemble(page: Path, write: bool = True) -> list[str]:
     """Renew every section of a page that has a result; returns a line on each."""
     text = before = page.read_text()
     said = []
-    for kind in kinds:
+    for kind in kinds_of(text):
         result = read_result(kind)
         if result is None:
             how = FAMILIES if kind == "families" else kind
             said.append(f"{kind}: no result; run `python -m benchmarks {how}` (section left as it was)")
-            continue
-        if (
-            kind == "honesty" and f"<!-- begin {kind} -->" not in text
-        ):  # not every version of the page has a place for it
-            said.append(f"{kind}: {page.name} has no markers for it")
             continue
         text = replace(text, kind, section(kind, result))
         said.append(f"{kind}: {measured_at(result)}")

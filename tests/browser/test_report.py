@@ -5,7 +5,6 @@ Pictures of what was seen go to ``tests/browser/screenshots``.
 
 import base64
 import json
-import shutil
 import time
 import warnings
 from pathlib import Path
@@ -15,33 +14,12 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
+from support.browser import SCREENSHOTS, screenshot
 from whichvars.report.table import columns, first_rows
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")]
-SCREENSHOTS = Path(__file__).parent / "screenshots"
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,900",
-)  # fmt: skip
 ENTER, SPACE, BACKSPACE = "\ue007", "\ue00d", "\ue003"  # as WebDriver sends them
 DESKTOP, PHONE = (1200, 900), (375, 800)
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    from selenium import webdriver  # here, so that the other tests do not need it
-
-    assert CHROMIUM, "chromium is not installed: apt-get install chromium chromium-driver"
-    assert DRIVER, "chromedriver is not installed: apt-get install chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 def crime():
@@ -130,14 +108,6 @@ def sort_by(browser, label):
 
 def where(browser):
     return browser.find_element("id", "where").text
-
-
-def screenshot(browser, name):
-    SCREENSHOTS.mkdir(exist_ok=True)
-    size = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-    clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -20,6 +20,7 @@ from whichvars.cli.data import datasets
 from whichvars.cli.demonstration import demo
 from whichvars.cli.fitting import exact, fit, resume
 from whichvars.cli.show import in_options
+from whichvars.cli.watching import watch
 from whichvars.errors import WhichvarsError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -88,5 +89,5 @@ def main() -> None:
     """
 
 
-for command in (fit, resume, exact, predict, report, compare, datasets, demo, doctor):
+for command in (fit, resume, watch, exact, predict, report, compare, datasets, demo, doctor):
     main.add_command(command)

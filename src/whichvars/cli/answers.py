@@ -150,7 +150,7 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
     type=click.Path(path_type=Path),
     help="HTML file; the default is report.html in the run directory, or summary.html with --brief.",
 )
-@click.option("--title", help="Heading of the page.")
+@click.option("--title", help="Heading of the page; by default that of `fit --title`.")
 @click.option("--brief", is_flag=True, help="A summary that fits on one printed page instead.")
 def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
     """Write the report of a run directory again: one HTML file."""
@@ -162,7 +162,7 @@ def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
             saved.directory,
             saved.posterior,
             out or saved.directory / (BRIEF if brief else REPORT),
-            title,
+            title or saved.settings.get("title"),
             brief,
         )
     if not isinstance(path, Path):

@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from whichvars.cli.show import (
     print_json,
     say,
 )
+from whichvars.cli.watching import page_beside
 from whichvars.errors import WhichvarsError
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--out", type=click.Path(path_type=Path), help="Run directory; the default is DATA-run."),
             click.option("--overwrite", is_flag=True, help="Replace an existing run."),
             click.option("--report/--no-report", default=True, help="Whether to write the report, which takes a few seconds."),
+            click.option("--title", help="Heading of the report."),
             click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
             click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
         ]
@@ -104,6 +107,9 @@ dask_option = click.option(
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
 @dask_option
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
+@click.option(
+    "--watch", is_flag=True, help="Serve a page about the run, as `whichvars watch` does, until it ends."
+)
 def fit(**options: Any) -> None:
     """Find out which columns of DATA explain the response.
 
@@ -215,10 +221,13 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
+            page: AbstractContextManager[None] = nullcontext()
             if chosen_sampler(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
-            posterior = _sample(problem, arguments, options["quiet"], quiet)
+                page = page_beside(out) if options["watch"] else page
+            with page:
+                posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run
             posterior = _enumerate(problem, options["quiet"], quiet)
@@ -276,7 +285,7 @@ def _finish(
         elif not quiet:
             _show(out, posterior, target)
         if report:  # last, as it takes a few seconds
-            add_report(out, posterior, quiet)
+            add_report(out, posterior, quiet, settings.get("title"))
     if interrupted:
         say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)
@@ -312,6 +321,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     }
     settings = {
         "data": table.fingerprint,
+        "title": options["title"],
         "response": options["response"],
         "family": options["family"],
         **{name: options[name] for name in COLUMNS},
@@ -399,11 +409,11 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 
-def add_report(out: Path, posterior: "Posterior", quiet: bool) -> None:
+def add_report(out: Path, posterior: "Posterior", quiet: bool, title: str | None = None) -> None:
     """Write the report to a run directory, or say why there is none."""
     from whichvars.cli.runs import REPORT, write_report
 
-    path = write_report(out, posterior, out / REPORT)
+    path = write_report(out, posterior, out / REPORT, title)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

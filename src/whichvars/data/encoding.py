@@ -127,18 +127,21 @@ class Encoding:
         """Columns of numbers, and those of categories, in the order of the table."""
         if not self.levels and not self.expansions:
             return numbers[self.columns]
-        dates = self.dates
-
-        def part(name: str) -> pd.DataFrame:
+        dates, parts = self.dates, dict[str, pd.DataFrame]()
+        for name in [*self.levels, *self.expansions]:
             if name in self.levels:
                 values = self.category(name).values(frame[name], advice)
-            elif name in self.expansions:
-                values = self.expansions[name].values(frame[name] if name in dates else numbers[name], advice)
             else:
-                return numbers[[name]]
-            return pd.DataFrame(values, columns=self.columns_of(name), index=frame.index)
-
-        return pd.concat([part(name) for name in self.columns], axis=1)
+                values = self.expansions[name].values(frame[name] if name in dates else numbers[name], advice)
+            parts[name] = pd.DataFrame(values, columns=self.columns_of(name), index=frame.index)
+        # by place, all at once: one column after another takes as long as all of them, again and again
+        place = {name: [j] for j, name in enumerate(numbers.columns)}
+        end = len(numbers.columns)
+        for name, columns in parts.items():
+            place[name] = list(range(end, end + columns.shape[1]))
+            end += columns.shape[1]
+        order = [j for name in self.columns for j in place[name]]
+        return pd.concat([numbers, *parts.values()], axis=1).iloc[:, order]
 
 
 class Encoded(NamedTuple):
@@ -338,7 +341,8 @@ def convert(
     commas: list[str] = []
     notes: list[str] = []
     remarks: list[str] = []
-    plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes], bool)
+    types = list(frame.dtypes)
+    plain = np.array([isinstance(d, np.dtype) and d.kind in "biuf" for d in types], bool)
     read: dict[str, np.ndarray | pd.Series] = {}
     levels: dict[str, Any] = {}
     for i, name in enumerate(frame.columns):
@@ -365,7 +369,8 @@ def convert(
                 remarks += remarks_on_codes(column, text, advice)
     if categories:
         for i in np.flatnonzero(plain).tolist():
-            if frame.columns[i] not in forced:
+            name = frame.columns[i]
+            if name not in forced and seems_a_code(name):
                 remarks += remarks_on_codes(frame.iloc[:, i], False, advice)
     if commas:
         notes.insert(0, f"Commas are read as decimal commas in column {some(commas)}.")

@@ -29,6 +29,7 @@ from whichvars.data.imputing import Imputations, from_stored, to_stored
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.methods import methods_paragraph
+from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.problem.problem import Problem
@@ -322,8 +323,16 @@ class PooledPosterior:
         return cls(tuple(content["parts"]), None if kept is None else from_stored(kept))
 
     def __repr__(self) -> str:
-        table = self.summary().head(10).round(3).to_string()
-        return f"{len(self.parts)} posteriors of imputed tables, mixed:\n{table}"
+        return f"{self._heading()}\n{self.summary().head(10).round(3).to_string()}"
+
+    def _repr_html_(self) -> str:
+        table = self.summary()
+        first = table.head(MOST_ROWS)
+        text = first.map(lambda value: "–" if np.isnan(value) else f"{value:.3g}")
+        return notebook_table(self._heading(), text, first, len(table) - len(first))
+
+    def _heading(self) -> str:
+        return f"{len(self.parts)} posteriors of imputed tables, mixed:"
 
 
 def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from html import escape as escape_html
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 from whichvars.errors import DataError
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.consistency import within_pips
+from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
 
@@ -147,13 +147,13 @@ def terminal(posterior: "Posterior", table: pd.DataFrame, rows: int = 10) -> str
     return f"{heading(posterior)}\n{text}{rest}{still}"
 
 
-def html(posterior: "Posterior", table: pd.DataFrame, rows: int = 30) -> str:
+def html(posterior: "Posterior", table: pd.DataFrame) -> str:
     """The same for a notebook."""
-    body = _compact(posterior, table.head(rows)).to_html(border=0)
-    body = body.replace("<td>", '<td style="text-align: right">')  # also where there is no notebook's style
-    rest = f"<p>… and {len(table) - rows:,} more</p>" if len(table) > rows else ""
-    still = f"<p>{escape_html(STILL)}</p>" if _any_still(posterior, table.head(rows)) else ""
-    return f"<div><p>{escape_html(heading(posterior))}</p>{body}{rest}{still}</div>"
+    first = table.head(MOST_ROWS)
+    notes = [STILL] if _any_still(posterior, first) else []
+    return notebook_table(
+        heading(posterior), _compact(posterior, first), first, len(table) - len(first), notes
+    )
 
 
 def _any_still(posterior: "Posterior", table: pd.DataFrame) -> bool:

@@ -64,7 +64,7 @@ def render(posterior: Posterior, title: str | None = None, check: ResidualCheck 
     """The page as HTML."""
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
-    return _fill(
+    return fill(
         "page.html",
         **_summary(posterior, title),
         sets=_credible_sets(posterior),
@@ -96,9 +96,9 @@ def render_pooled(
     """The page, or the summary on one page, of posteriors of completed tables, as HTML."""
     start = pooled.summary(posterior, title or TITLE, chart.BRIEF_ROWS if brief else None)
     if brief:
-        return _fill("brief.html", **start, effects=pooled.effects_in_words(posterior))
+        return fill("brief.html", **start, effects=pooled.effects_in_words(posterior))
     columns = pooled.columns(posterior)
-    return _fill(
+    return fill(
         "page.html",
         **start,
         **pooled.content(posterior),
@@ -141,14 +141,15 @@ def _about_models(posterior: Posterior) -> str:
 
 def render_brief(posterior: Posterior, title: str | None = None) -> str:
     """The summary on one page as HTML."""
-    return _fill(
+    return fill(
         "brief.html",
         **_summary(posterior, title, chart.BRIEF_ROWS),
         effects=words.effects_in_words(posterior),
     )
 
 
-def _fill(template: str, **values: Any) -> str:
+def fill(template: str, **values: Any) -> str:
+    """A template of this folder with its values filled in; text is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(HERE, encoding="utf-8")

@@ -28,6 +28,7 @@ class Mark:
 
     row: int  # in the table of variables, the most probable first
     name: str
+    number: str  # its probability, with its error
     label: str  # what is read aloud
     x: float
     y: float
@@ -122,6 +123,7 @@ def _mark(
     return Mark(
         row,
         short(name, LONGEST_NAME),
+        text,
         f"{name}: {text}",
         round(x, 3),
         round(y, 3),

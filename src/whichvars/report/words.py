@@ -157,7 +157,7 @@ def verdict(posterior: Posterior) -> Verdict:
     if posterior.models.exact:
         clause = "the probabilities are exact" if sound else NOT_YET
         return Verdict(sound, "Exact" if sound else NOT_YET, clause, tuple(why), reasons)
-    spread = _spread(posterior)
+    spread = largest_spread(posterior)
     sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
     if not sound:
         apart = f": independent runs differ by up to {within(spread)}" if spread else ""
@@ -167,7 +167,7 @@ def verdict(posterior: Posterior) -> Verdict:
     return Verdict(True, "Converged", f"independent runs agree to within {within(spread)}", sentences)
 
 
-def _spread(posterior: Posterior) -> float | None:
+def largest_spread(posterior: Posterior) -> float | None:
     """The largest difference between two replicates' inclusion probabilities; None with a single one."""
     pips = posterior.replicate_pips
     return None if pips is None or len(pips) < 2 else float(np.ptp(pips, axis=0).max())

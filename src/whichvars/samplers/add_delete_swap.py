@@ -26,7 +26,7 @@ from whichvars._kernels.fits import fit_if_room
 from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.propose.moves import draw_excluded, draw_included
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Entries, Run, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import BROWN_1998
 
 ADD, DELETE, SWAP = range(3)
@@ -64,18 +64,19 @@ class AddDeleteSwap:
     def __post_init__(self) -> None:
         check_between(self, "swap", 0, 1, closed_below=True)
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
-        unit = new_unit(problem, seed, 0, starts[0], self.memo_slots)
-        unit.own = np.zeros((2, 3), np.int64)  # proposed, accepted × add, delete, swap
-        return Run([unit])
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[Unit[np.ndarray], None]:
+        counts = np.zeros((2, 3), np.int64)  # proposed, accepted × add, delete, swap
+        return Run([new_unit(problem, seed, 0, starts[0], self.memo_slots).having(counts)], None)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(self, problem: Problem, run: Run[Unit[np.ndarray], None], unit: int, iterations: int) -> None:
         advance_unit(problem, run.units[unit], ENTRIES, iterations, run.units[unit].own, self.swap)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: Run[Unit[np.ndarray], None]) -> None:
         """Nothing is shared."""
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: Run[Unit[np.ndarray], None]) -> dict[str, Any]:
         proposed, accepted = run.units[0].own
         total = accepted.sum() / max(proposed.sum(), 1)
         rates = accepted / np.maximum(proposed, 1)

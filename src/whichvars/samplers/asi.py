@@ -42,7 +42,8 @@ from whichvars._kernels.propose.informed import (
 )
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.contract import Run, check_between
+from whichvars.samplers.contract import check_between
+from whichvars.samplers.estimated import InformedRun
 from whichvars.samplers.references import GRIFFIN_2021
 
 GAP = 1e-3  # ζ counts as at least so far below its upper bound, as its logit could not come back from the bound itself
@@ -92,24 +93,24 @@ class ASI:
         check_between(self, "target", 0, 1)
         check_between(self, "decay", 0.5, 1, closed_above=True)
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> InformedRun:
         return estimated.init(problem, seed, starts, self.memo_slots)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(self, problem: Problem, run: InformedRun, unit: int, iterations: int) -> None:
         learning = estimated.is_learning(run, self.adapt)
         settings = self.target, self.decay, learning
         estimated.advance(problem, run.units[unit], advance, iterations, *settings)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: InformedRun) -> None:
         zetas = [unit.own.informed.floats[ZETA] for unit in run.units]
         estimated.merge(problem, run)
         for unit in run.units:
             set_scale(unit.own.informed, float(np.mean(zetas)))
 
-    def begin_counting(self, problem: Problem, run: Run) -> None:
+    def begin_counting(self, problem: Problem, run: InformedRun) -> None:
         estimated.begin_counting(problem, run, self.adapt)
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: InformedRun) -> dict[str, Any]:
         informed = run.units[0].own.informed
         zeta = float(informed.floats[ZETA])
         return {

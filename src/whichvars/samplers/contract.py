@@ -18,7 +18,7 @@ the number of threads.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -56,27 +56,48 @@ KEPT_RECORDS = 2048  # models kept in the thinned record of a run, shared among 
 KEPT_MODELS = 1 << 14  # best models kept per chain
 
 
+# what a sampler's chains learn or count on their own, the units of its runs, and what these have in common
+Own = TypeVar("Own")
+Other = TypeVar("Other")
+AUnit = TypeVar("AUnit", bound="HasChains")
+Common = TypeVar("Common")
+
+
+class HasChains(Protocol):
+    """What every sampler's units have."""
+
+    def all_chains(self) -> list[Chain]: ...
+
+
 @dataclass
-class Unit:
+class Unit(Generic[Own]):
     """One chain as one thread runs it."""
 
     chain: Chain
     memo: Memo
     tally: Tally
     rng: np.random.Generator
-    own: Any = None  # what this sampler's chains learn or count on their own
+    own: Own  # what this sampler's chains learn or count on their own
     averages: Averages | None = None  # Rao–Blackwell sums that the sampler keeps itself, not in the tally
 
     def all_chains(self) -> list[Chain]:
         return [self.chain]
 
+    def having(self, own: Other) -> "Unit[Other]":
+        """The same chain with a sampler's own state."""
+        return Unit(self.chain, self.memo, self.tally, self.rng, own, self.averages)
+
 
 @dataclass
-class Run:
-    """One replicate: its units, what they learn together, and the iteration of its next barrier."""
+class Run(Generic[AUnit, Common]):
+    """One replicate: its units, what they learn together, and the iteration of its next barrier.
 
-    units: list[Any]  # Unit, or what a sampler has in its place
-    shared: Any = None
+    Each sampler says what its units are, `Unit` or what it has in its place, and what they have in common. Code that is for the runs of all
+    samplers has `Run` without either.
+    """
+
+    units: list[AUnit]
+    shared: Common
     barrier: int | None = None  # iteration at which all units wait for one another; None: never
     iterations: int = 0  # of each unit, warm-up included
     warmup: int = 0
@@ -234,7 +255,7 @@ def new_unit(
     start: np.ndarray,
     memo_slots: int,
     chains: int = 1,
-) -> Unit:
+) -> Unit[None]:
     """Chain number `index` of a replicate, at its starting model."""
     capacity = problem.first_capacity()
     unit = Unit(
@@ -244,6 +265,7 @@ def new_unit(
             problem.p, capacity, KEPT_MODELS, max(64, KEPT_RECORDS // chains), batches_for(problem.p)
         ),
         rng=stream(seed, index),
+        own=None,
     )
     unit.chain = place_chain(problem, unit.chain, unit.memo, start)
     unit.tally = grow_tally(unit.tally, problem.target(0), len(unit.chain.slot))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED
+from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED, Chain
 from whichvars._kernels.count.averages import (
     GROUP,
     NEXT_SCAN,
@@ -53,6 +53,9 @@ class Learned:
     counting: bool = False
 
 
+InformedRun = Run[Unit[InformedState], Learned]
+
+
 def check(settings: Any) -> None:
     """Check the settings that such samplers have in common."""
     check_chains(settings)
@@ -90,35 +93,35 @@ def init(
     starts: list[np.ndarray],
     memo_slots: int,
     memory: bool = False,
-) -> Run:
+) -> InformedRun:
     """Chains at their starting models."""
     units = []
     for index, start in enumerate(starts):
         unit = new_unit(problem, seed, index, start, memo_slots, len(starts))
-        unit.own = InformedState(
+        own = InformedState(
             new_informed(first_estimate(problem)),
             new_changes(),
-            _new_averages(problem, unit),
+            _new_averages(problem, unit.chain),
             np.zeros((4, problem.p if memory else 0), np.int32),
             np.zeros(8, np.int64),
             np.zeros(4),
         )
-        units.append(unit)
+        units.append(unit.having(own))
     return Run(units, Learned(np.zeros(problem.p)), barrier=FIRST_STAGE_OF_LEARNING)
 
 
-def _new_averages(problem: Problem, unit: Unit) -> Averages:
+def _new_averages(problem: Problem, chain: Chain) -> Averages:
     """Empty averages. The next scan comes after as many iterations as take the time of a scan of the current model."""
-    groups, columns = batches_for(problem.p) // 2, int(unit.chain.ints[COLUMNS])
-    return new_averages(problem.target(0), len(unit.chain.slot), groups, columns, ITERATION_TIME)
+    groups, columns = batches_for(problem.p) // 2, int(chain.ints[COLUMNS])
+    return new_averages(problem.target(0), len(chain.slot), groups, columns, ITERATION_TIME)
 
 
-def is_learning(run: Run, adapt: str) -> bool:
+def is_learning(run: InformedRun, adapt: str) -> bool:
     return adapt == "always" or not run.shared.counting
 
 
 def advance(
-    problem: Problem, unit: Unit, kernel: Callable[..., int], iterations: int, *settings: Any
+    problem: Problem, unit: Unit[InformedState], kernel: Callable[..., int], iterations: int, *settings: Any
 ) -> None:
     """Run `kernel` for `iterations` iterations, making room whenever a proposal does not fit."""
     done = 0
@@ -133,9 +136,9 @@ def advance(
             unit.own = unit.own._replace(averages=larger)
 
 
-def merge(problem: Problem, run: Run) -> None:
+def merge(problem: Problem, run: InformedRun) -> None:
     """Renew π̂ from the scans of all chains."""
-    shared: Learned = run.shared
+    shared = run.shared
     sums, weight = shared.sums.copy(), shared.weight
     for unit in run.units:
         averages = unit.own.averages
@@ -150,15 +153,15 @@ def merge(problem: Problem, run: Run) -> None:
     run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
 
 
-def _start_scans_anew(problem: Problem, run: Run) -> None:
+def _start_scans_anew(problem: Problem, run: InformedRun) -> None:
     for unit in run.units:
-        averages = _new_averages(problem, unit)
+        averages = _new_averages(problem, unit.chain)
         averages.ints[NEXT_SCAN] += unit.own.changes.ints[ITERATION]
         unit.own = unit.own._replace(averages=averages)
         unit.chain.ints[SCANNED] = 0
 
 
-def begin_counting(problem: Problem, run: Run, adapt: str) -> None:
+def begin_counting(problem: Problem, run: InformedRun, adapt: str) -> None:
     """Warm-up is over: its scans no longer count, except for π̂."""
     merge(problem, run)
     run.shared.counting = True

@@ -133,6 +133,9 @@ class Stage:
     hits: int = 0
 
 
+HybridRun = Run[JumpUnit[HybridState], Stage]
+
+
 @dataclass(frozen=True)
 class Hybrid:
     """Settings of the hybrid sampler, which ``sampler="auto"`` takes.
@@ -191,12 +194,12 @@ class Hybrid:
             check_between(self, "draw_rate", 0, np.inf)
         check_between(self, "swaps", 0, 0.5, closed_below=True, closed_above=True)
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> HybridRun:
         kappa = self.floor / problem.p
-        unit = new_jump_unit(
+        chains = new_jump_unit(
             problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
         )
-        unit.own = HybridState(
+        own = HybridState(
             informed=new_informed(first_estimate(problem)),
             stand_ins=no_stand_ins(problem.p),
             mode_jumps=jumps_between_modes(problem),
@@ -210,20 +213,21 @@ class Hybrid:
             means=np.zeros(problem.p),
             scaled=np.array([SCALED_SHARE, 0.0]),
         )
+        unit = chains.having(own)
         unit.taking_part = min(WARMING_UP, self.chains)
         run = Run([unit], Stage(), barrier=FIRST_STAGE_OF_LEARNING)
         self._choose(problem, unit, 5.0, 1.0)
         return run
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        own: HybridState = run.units[unit].own
+    def advance(self, problem: Problem, run: HybridRun, unit: int, iterations: int) -> None:
+        own = run.units[unit].own
         swaps = float(self.swaps) if len(own.stand_ins.others) else 0.0  # a whole number would compile anew
         settings = own, swaps, run.shared.learning
         take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains, *settings)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: HybridRun) -> None:
         """The end of a stage: models met are known from now on. In warm-up, learn from it."""
-        unit: JumpUnit = run.units[0]
+        unit = run.units[0]
         run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit.own.visits[:] = visits_with_known(unit.own)
         unit.own.held[:] = 0
@@ -249,10 +253,10 @@ class Hybrid:
         unit.sums[:], unit.weights[:] = 0.5 * sums, 0.5 * weights
         run.shared.weight = float(unit.weights.sum())
 
-    def _choose_anew(self, problem: Problem, run: Run) -> None:
+    def _choose_anew(self, problem: Problem, run: HybridRun) -> None:
         """After warm-up: λ and m from the counts of the stage that ends, where the old ones are far off."""
-        unit: JumpUnit = run.units[0]
-        stage: Stage = run.shared
+        unit = run.units[0]
+        stage = run.shared
         lookups, hits = int(unit.table.ints[RATE_LOOKUPS]), int(unit.table.ints[RATE_HITS])
         weight = float(unit.weights.sum())
         new = weight - stage.weight
@@ -265,13 +269,13 @@ class Hybrid:
                 unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
         stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
 
-    def _choose(self, problem: Problem, unit: JumpUnit, rate: float, misses: float) -> None:
+    def _choose(self, problem: Problem, unit: JumpUnit[HybridState], rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         unit.own.counts[MOVES] = self._moves(problem, unit, misses)
         self._choose_share(unit.own)
         unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
 
-    def _moves(self, problem: Problem, unit: JumpUnit, misses: float) -> int:
+    def _moves(self, problem: Problem, unit: JumpUnit[HybridState], misses: float) -> int:
         """m: as many moves as take about as long as an event."""
         if self.moves is not None:
             return self.moves
@@ -279,14 +283,14 @@ class Hybrid:
         cost = EVENT + misses * (scan + fit)
         return int(np.clip(cost / (MOVE + misses * MOVES_WITH_FIT * fit), 2, MOST_MOVES))
 
-    def _draw_rate(self, problem: Problem, unit: JumpUnit, misses: float) -> float:
+    def _draw_rate(self, problem: Problem, unit: JumpUnit[HybridState], misses: float) -> float:
         """λ as a multiple of the mean total rate of flips."""
         if self.draw_rate is not None:
             return self.draw_rate
         scan, fit = self._costs(problem, unit)
         return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
 
-    def _costs(self, problem: Problem, unit: JumpUnit) -> tuple[float, float]:
+    def _costs(self, problem: Problem, unit: JumpUnit[HybridState]) -> tuple[float, float]:
         """What a scan and a fit (or an average over g) cost, in nanoseconds; 0 where there is nothing of the kind."""
         taking_part = unit.chains[: unit.taking_part]
         k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
@@ -306,12 +310,12 @@ class Hybrid:
             share = min(1.0, made / made_singly) / (2.0 + changes)
             own.scaled[SHARE] = min(max(share, LEAST_SCALED), SCALED_SHARE)
 
-    def begin_counting(self, problem: Problem, run: Run) -> None:
+    def begin_counting(self, problem: Problem, run: HybridRun) -> None:
         if run.iterations > 0:
             self.merge(problem, run)
         run.warmup, run.shared.learning = run.iterations, False
         run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
-        unit: JumpUnit = run.units[0]
+        unit = run.units[0]
         if run.warmup > 0:
             unit.place_idle_chains(problem)
         unit.taking_part = self.chains
@@ -323,13 +327,13 @@ class Hybrid:
         unit.own.ints[:, STAYED] = 0
         unit.start_counting()
 
-    def averages(self, run: Run) -> RaoBlackwell:
-        unit: JumpUnit = run.units[0]
+    def averages(self, run: HybridRun) -> RaoBlackwell:
+        unit = run.units[0]
         visits, visited = visits_with_known(unit.own), unit.own.visited.copy()
         return RaoBlackwell.of_chains(*unit.totals(), visits, visited, unit.has_surrogate, unit.events)
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        unit: JumpUnit = run.units[0]
+    def learned(self, problem: Problem, run: HybridRun) -> dict[str, Any]:
+        unit = run.units[0]
         accepted = unit.own.accepted[1:] / np.maximum(unit.own.counts[1:], 1)
         return {
             **describe_jumps(unit),

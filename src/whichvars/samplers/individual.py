@@ -31,6 +31,7 @@ from whichvars._kernels.propose.adapt import (
     ADD,
     DELETE,
     Adaptation,
+    Shared,
     add_to_logits,
     learned_probabilities,
     merge_adaptations,
@@ -38,11 +39,20 @@ from whichvars._kernels.propose.adapt import (
     new_shared,
 )
 from whichvars._kernels.propose.bernoulli import draw_successes, draw_successes_one_by_one
-from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.propose.changes import (
+    ITERATION,
+    Changes,
+    describe_changes,
+    new_changes,
+    note_proposal,
+)
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import GRIFFIN_2014
+
+# what a chain learned and what it counted; what chains that learn together have in common
+IndividualRun = Run[Unit[tuple[Adaptation, Changes]], Shared | None]
 
 
 @dataclass(frozen=True)
@@ -126,16 +136,16 @@ class IndividualAdaptation:
                 f'IndividualAdaptation: additions must be "buckets" or "coins", not {self.additions!r}'
             )
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
-        run = Run([])
-        for chain, start in enumerate(starts):
-            unit = new_unit(problem, seed, chain, start, self.memo_slots, self.chains)
-            unit.own = (self.first_adaptation(problem, self.chains > 1), new_changes())
-            run.units.append(unit)
-        if self.chains > 1:
-            run.shared = new_shared(run.units[0].own[0])
-            run.barrier = self.next_barrier(0)
-        return run
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> IndividualRun:
+        units = [
+            new_unit(problem, seed, chain, start, self.memo_slots, self.chains).having(
+                (self.first_adaptation(problem, self.chains > 1), new_changes())
+            )
+            for chain, start in enumerate(starts)
+        ]
+        if self.chains == 1:
+            return Run(units, None)
+        return Run(units, new_shared(units[0].own[0]), barrier=self.next_barrier(0))
 
     @property
     def first_rate(self) -> float:
@@ -168,7 +178,7 @@ class IndividualAdaptation:
         delete = np.clip(self.nu / max(size, 1e-300), low, high)
         return new_adaptation(np.full(p, add), np.full(p, delete), epsilon, learn_together)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(self, problem: Problem, run: IndividualRun, unit: int, iterations: int) -> None:
         adaptation, changes = run.units[unit].own
         freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
         advance_unit(
@@ -176,11 +186,12 @@ class IndividualAdaptation:
             adaptation, changes, self.tau, self.w, self.first_rate, self.decay, freeze, self.additions == "buckets",
         )  # fmt: skip
 
-    def merge(self, problem: Problem, run: Run) -> None:
-        merge_adaptations(run.shared, [unit.own[0] for unit in run.units])
+    def merge(self, problem: Problem, run: IndividualRun) -> None:
+        if run.shared is not None:
+            merge_adaptations(run.shared, [unit.own[0] for unit in run.units])
         run.barrier = self.next_barrier(run.iterations)
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: IndividualRun) -> dict[str, Any]:
         add, delete = learned_probabilities(run.shared, [unit.own[0] for unit in run.units])
         return {
             "add_probability": add,

@@ -23,11 +23,17 @@ from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
 from whichvars._kernels.jit import entry, inlined, kernel
-from whichvars._kernels.propose.changes import ITERATION, describe_changes, new_changes, note_proposal
+from whichvars._kernels.propose.changes import (
+    ITERATION,
+    Changes,
+    describe_changes,
+    new_changes,
+    note_proposal,
+)
 from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Run, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import LAMNISOS_2013
 
 LARGEST_LOGIT_OMEGA = 12.0  # bound of |logit ω|
@@ -85,12 +91,15 @@ class Lamnisos:
             if value is not None and (not isinstance(value, (int, np.integer)) or value < least):
                 raise DataError(f"Lamnisos: {name} must be a whole number of at least {least}, not {value!r}")
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
-        unit = new_unit(problem, seed, 0, starts[0], self.memo_slots)
-        unit.own = (np.zeros(1), new_changes())  # logit ω, starting at ω = ½
-        return Run([unit])
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[Unit[tuple[np.ndarray, Changes]], None]:
+        own = (np.zeros(1), new_changes())  # logit ω, starting at ω = ½
+        return Run([new_unit(problem, seed, 0, starts[0], self.memo_slots).having(own)], None)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(
+        self, problem: Problem, run: Run[Unit[tuple[np.ndarray, Changes]], None], unit: int, iterations: int
+    ) -> None:
         logit, changes = run.units[unit].own
         freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
         advance_unit(
@@ -98,10 +107,10 @@ class Lamnisos:
             logit, changes, self.target, self.swap, self.max_changes, self.phi0, self.decay, freeze,
         )  # fmt: skip
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: Run[Unit[tuple[np.ndarray, Changes]], None]) -> None:
         """Nothing is shared."""
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: Run[Unit[tuple[np.ndarray, Changes]], None]) -> dict[str, Any]:
         logit, changes = run.units[0].own
         return {"omega": float(1 / (1 + np.exp(-logit[0]))), **describe_changes([changes])}
 

@@ -48,7 +48,8 @@ from whichvars._kernels.propose.informed import (
 )
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.contract import Run, check_between
+from whichvars.samplers.contract import check_between
+from whichvars.samplers.estimated import InformedRun
 from whichvars.samplers.references import LIANG_2022
 
 # places in Own.ints
@@ -104,29 +105,29 @@ class PARNI:
         check_between(self, "target", 0, 1)
         check_between(self, "decay", 0.5, 1, closed_above=True)
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> InformedRun:
         run = estimated.init(problem, seed, starts, self.memo_slots, memory=True)
         for unit in run.units:
             set_scale(unit.own.informed, 1.0)
         return run
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(self, problem: Problem, run: InformedRun, unit: int, iterations: int) -> None:
         learning = estimated.is_learning(run, self.adapt)
         estimated.advance(problem, run.units[unit], advance, iterations, self.target, self.decay, learning)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: InformedRun) -> None:
         estimated.merge(problem, run)
         logit = float(np.mean([unit.own.floats[LOGIT_OMEGA] for unit in run.units]))
         for unit in run.units:
             unit.own.floats[LOGIT_OMEGA] = logit
             set_scale(unit.own.informed, 1.0)
 
-    def begin_counting(self, problem: Problem, run: Run) -> None:
+    def begin_counting(self, problem: Problem, run: InformedRun) -> None:
         estimated.begin_counting(problem, run, self.adapt)
         for unit in run.units:
             set_scale(unit.own.informed, 1.0)
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: InformedRun) -> dict[str, Any]:
         return {
             "omega": float(1 / (1 + np.exp(-run.units[0].own.floats[LOGIT_OMEGA]))),
             **describe_changes([unit.own.changes for unit in run.units]),

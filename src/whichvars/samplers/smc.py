@@ -167,7 +167,9 @@ class SequentialMonteCarlo:
                 "SequentialMonteCarlo: its move must have chains=1; all particles learn together anyway"
             )
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[ParticleGroup, Population]:
         rng = stream(seed, _RESAMPLING)
         models = prior_draws(problem, rng, self.particles)
         groups = []
@@ -222,8 +224,10 @@ class SequentialMonteCarlo:
         members[:, : group.members.shape[1]] = group.members
         group.members = members
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        group: ParticleGroup = run.units[unit]
+    def advance(
+        self, problem: Problem, run: Run[ParticleGroup, Population], unit: int, iterations: int
+    ) -> None:
+        group = run.units[unit]
         move = read_move(self.move, "SequentialMonteCarlo", deferred=True)
         done = 0
         while done < iterations:
@@ -234,10 +238,9 @@ class SequentialMonteCarlo:
             if group.chain.ints[NEEDED]:
                 self._make_room(problem, group)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: Run[ParticleGroup, Population]) -> None:
         """All particles have made their K moves at this temperature."""
-        groups: list[ParticleGroup] = run.units
-        shared: Population = run.shared
+        groups, shared = run.units, run.shared
         merge_adaptations(shared.adaptation, [g.state.adaptation for g in groups], 1 / len(groups))
         logit = np.mean([g.state.logit[0] for g in groups])
         for group in groups:
@@ -250,10 +253,9 @@ class SequentialMonteCarlo:
         else:
             self._next_temperature(run)
 
-    def _next_temperature(self, run: Run) -> None:
+    def _next_temperature(self, run: Run[ParticleGroup, Population]) -> None:
         """Steps 1 and 2."""
-        groups: list[ParticleGroup] = run.units
-        shared: Population = run.shared
+        groups, shared = run.units, run.shared
         log_likelihood = np.concatenate([g.values[:, 0] for g in groups])
         step = next_step(log_likelihood, 1.0 - shared.temperature, self.ess)
         alive = np.isfinite(log_likelihood)
@@ -266,8 +268,8 @@ class SequentialMonteCarlo:
         distinct = f", {shared.distinct[-1]} distinct particles" if shared.distinct else ""
         run.status = f"temperature {shared.temperature:.3g}{distinct}"
 
-    def _resample(self, run: Run, ancestors: np.ndarray) -> None:
-        groups: list[ParticleGroup] = run.units
+    def _resample(self, run: Run[ParticleGroup, Population], ancestors: np.ndarray) -> None:
+        groups = run.units
         capacity = max(g.members.shape[1] for g in groups)
         members = np.zeros((len(ancestors), capacity), np.int64)
         borders = np.cumsum([0] + [len(g.sizes) for g in groups])
@@ -284,7 +286,9 @@ class SequentialMonteCarlo:
             group.sizes = np.ascontiguousarray(sizes[start:stop])
             group.cursor[:] = 0
 
-    def _counts(self, run: Run) -> dict[tuple[int, ...], tuple[float, float, float]]:
+    def _counts(
+        self, run: Run[ParticleGroup, Population]
+    ) -> dict[tuple[int, ...], tuple[float, float, float]]:
         """Members of each distinct particle → log marginal, log prior, number."""
         counts: dict[tuple[int, ...], tuple[float, float, float]] = {}
         for group in run.units:
@@ -295,8 +299,8 @@ class SequentialMonteCarlo:
                 counts[key] = (*before[:2], before[2] + 1)
         return counts
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        groups: list[ParticleGroup] = run.units
+    def learned(self, problem: Problem, run: Run[ParticleGroup, Population]) -> dict[str, Any]:
+        groups = run.units
         out = {
             **describe_changes([g.state.changes for g in groups]),
             "temperatures": np.array(run.shared.temperatures),
@@ -308,10 +312,10 @@ class SequentialMonteCarlo:
             out["delete_probability"] = groups[0].state.adaptation.values[:, DELETE].copy()
         return out
 
-    def _rao_blackwell(self, problem: Problem, run: Run) -> RaoBlackwell:
+    def _rao_blackwell(self, problem: Problem, run: Run[ParticleGroup, Population]) -> RaoBlackwell:
         """Conditional inclusion probabilities, averaged over evenly spaced particles: over as many as can be scanned in about
         the time that the iterations took."""
-        groups: list[ParticleGroup] = run.units
+        groups = run.units
         chain, memo = groups[0].chain, groups[0].memo
         models = [g.members[i, :size].astype(np.int64) for g in groups for i, size in enumerate(g.sizes)]
         target = problem.target(len(chain.slot))
@@ -334,14 +338,14 @@ class SequentialMonteCarlo:
         groups[0].chain = chain
         return RaoBlackwell(total / len(models[::every]), np.zeros(problem.p), 0)
 
-    def estimate(self, problem: Problem, run: Run, replicate: int) -> Estimate:
+    def estimate(self, problem: Problem, run: Run[ParticleGroup, Population], replicate: int) -> Estimate:
         """From the particles at t = 1, which have equal weights."""
         counts = self._counts(run)
         n = sum(number for *_, number in counts.values())
         pip = np.zeros(problem.p)
         for members, (_, _, number) in counts.items():
             pip[list(members)] += number / n
-        groups: list[ParticleGroup] = run.units
+        groups = run.units
         values = np.concatenate([g.values for g in groups])
         trace = pd.DataFrame(
             {

@@ -159,20 +159,25 @@ class SubsetGibbs:
         subset = min(p, max(2 * anchors, anchors + 4)) if self.subset is None else self.subset
         return subset, anchors
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[JumpUnit[Subset], Learning]:
         size, n_anchors = self.counts(problem.p)
-        unit = new_jump_unit(problem, seed, starts, self.memo_slots, 0, self.floor / problem.p)
-        unit.own = new_subset(problem.target(0), self.chains, n_anchors, size, len(unit.scan.pivot))
+        chains = new_jump_unit(problem, seed, starts, self.memo_slots, 0, self.floor / problem.p)
+        room = len(chains.scan.pivot)
+        unit = chains.having(new_subset(problem.target(0), self.chains, n_anchors, size, room))
         _choose_anchors(problem, unit)
         return Run([unit], Learning(), barrier=FIRST_STAGE_OF_LEARNING)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(
+        self, problem: Problem, run: Run[JumpUnit[Subset], Learning], unit: int, iterations: int
+    ) -> None:
         own = run.units[unit].own
         take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains, own, run.shared.learning)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: Run[JumpUnit[Subset], Learning]) -> None:
         """End of a stage of warm-up: choose λ by the mean of Z in it, and the anchors."""
-        unit: JumpUnit = run.units[0]
+        unit = run.units[0]
         unit.floats[LAMBDA] = mean_rate(unit) / self.draw_every
         _choose_anchors(problem, unit)
         unit.own.seen[:] *= 0.5
@@ -181,18 +186,18 @@ class SubsetGibbs:
         unit.events = 0
         run.barrier = 2 * run.iterations
 
-    def begin_counting(self, problem: Problem, run: Run) -> None:
+    def begin_counting(self, problem: Problem, run: Run[JumpUnit[Subset], Learning]) -> None:
         if run.iterations > 0:
             self.merge(problem, run)
         run.warmup, run.barrier, run.shared.learning = run.iterations, None, False
-        unit: JumpUnit = run.units[0]
+        unit = run.units[0]
         unit.start_counting()
 
-    def averages(self, run: Run) -> RaoBlackwell:
-        return chain_averages(run)
+    def averages(self, run: Run[JumpUnit[Subset], Learning]) -> RaoBlackwell:
+        return chain_averages(run.units[0])
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        unit: JumpUnit = run.units[0]
+    def learned(self, problem: Problem, run: Run[JumpUnit[Subset], Learning]) -> dict[str, Any]:
+        unit = run.units[0]
         return {
             "mean_rate": mean_rate(unit),
             "draw_rate": float(unit.floats[LAMBDA]),
@@ -211,9 +216,9 @@ def _check_count(name: str, value: object, least: int) -> None:
         raise DataError(f"SubsetGibbs: {name} must be at least {least}, not {value!r}")
 
 
-def _choose_anchors(problem: Problem, unit: JumpUnit) -> None:
+def _choose_anchors(problem: Problem, unit: JumpUnit[Subset]) -> None:
     """The variables of the largest mean p_j; where nothing is known of them, by their correlation with y."""
-    own: Subset = unit.own
+    own = unit.own
     mean = np.divide(own.scores, own.seen, out=np.zeros(problem.p), where=own.seen > 0)
     best = np.lexsort((-correlations_with_response(problem), -mean))
     set_anchors(own, best[: len(own.anchors)], unit.rng)

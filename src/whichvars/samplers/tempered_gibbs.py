@@ -16,7 +16,7 @@ Hybrid (``hybrid.py``) is this process with Metropolis–Hastings moves after ev
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -105,12 +105,15 @@ LAMBDA = 0
 KAPPA = 1
 BEST = 2  # the highest log posterior of a model that any of the chains was at
 
+Own = TypeVar("Own")
+Other = TypeVar("Other")
+
 # what happened in an event: the chain needs more room first, a draw, a flip
 ROOM, DRAW, FLIP = range(3)
 
 
 @dataclass
-class JumpUnit:
+class JumpUnit(Generic[Own]):
     """Chains that share a table of rates and a memo, as one thread runs them, each for a turn of steps."""
 
     chains: list[Chain]
@@ -124,11 +127,15 @@ class JumpUnit:
     sums: np.ndarray
     weights: np.ndarray  # (chains,): holding times
     taking_part: int  # so many of the chains take turns, the first ones
-    own: Any = None
+    own: Own  # what chains of this sampler learn or count beside this
     turn: int = 0  # the chain whose turn it is
     left: int = FIRST_TURN  # steps left of this turn
     length: int = FIRST_TURN  # of each turn in this round: short at first, so that all chains warm up
     events: int = 0  # since ``weights`` were last set to 0
+
+    def having(self, own: Other) -> "JumpUnit[Other]":
+        """The same chains with a sampler's own state."""
+        return JumpUnit(**{**vars(self), "own": own})
 
     @property
     def chain(self) -> Chain:
@@ -198,7 +205,7 @@ def new_jump_unit(
     table_bytes: int,
     kappa: float,
     exact_weights: bool = False,
-) -> JumpUnit:
+) -> JumpUnit[None]:
     """Chains at their starting models, with an empty table."""
     p, r = problem.p, len(starts)
     memo, surrogate = memo_of(problem, memo_slots), problem.target(0).slab.surrogate
@@ -225,10 +232,11 @@ def new_jump_unit(
         sums=np.zeros((r, p)),
         weights=np.zeros(r),
         taking_part=r,
+        own=None,
     )
 
 
-def take_turns(problem: Problem, unit: JumpUnit, entries: Entries, steps: int, *settings: Any) -> None:
+def take_turns(problem: Problem, unit: JumpUnit[Own], entries: Entries, steps: int, *settings: Any) -> None:
     """Make `steps` steps in all, the chains taking turns. The result does not depend on how steps are divided into calls."""
     while steps > 0:
         c = unit.turn
@@ -253,10 +261,10 @@ def take_turns(problem: Problem, unit: JumpUnit, entries: Entries, steps: int, *
             unit.chains[unit.turn].ints[SCANNED] = 0  # the rows kept are those of another chain
 
 
-def chain_averages(run: Run) -> RaoBlackwell:
+def chain_averages(unit: JumpUnit[Own]) -> RaoBlackwell:
     """The replicate's PIPs from its chains' sums."""
-    sums, weights = run.units[0].totals()
-    return RaoBlackwell.of_chains(sums, weights, surrogate=run.units[0].has_surrogate)
+    sums, weights = unit.totals()
+    return RaoBlackwell.of_chains(sums, weights, surrogate=unit.has_surrogate)
 
 
 @dataclass(frozen=True)
@@ -305,20 +313,22 @@ class TemperedGibbs:
         check_between(self, "floor", 0, np.inf)
         check_between(self, "draw_every", 0, np.inf)
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[JumpUnit[None], None]:
         kappa = self.floor / problem.p
         unit = new_jump_unit(
             problem, seed, starts, self.memo_slots, self.table_bytes, kappa, self.exact_weights
         )
-        return Run([unit], barrier=FIRST_STAGE_OF_GIBBS)
+        return Run([unit], None, barrier=FIRST_STAGE_OF_GIBBS)
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
+    def advance(self, problem: Problem, run: Run[JumpUnit[None], None], unit: int, iterations: int) -> None:
         take_turns(problem, run.units[unit], ENTRIES, iterations * self.chains)
 
-    def merge(self, problem: Problem, run: Run) -> None:
+    def merge(self, problem: Problem, run: Run[JumpUnit[None], None]) -> None:
         """At intervals that double: models met are known from now on. In warm-up, choose λ by the mean of Z so
         far."""
-        unit: JumpUnit = run.units[0]
+        unit = run.units[0]
         if unit.tally.ints[COUNTING]:
             unit.end_stage()
         else:
@@ -327,27 +337,27 @@ class TemperedGibbs:
             unit.events = 0
         run.barrier = max(FIRST_STAGE_OF_GIBBS, 2 * run.iterations)
 
-    def begin_counting(self, problem: Problem, run: Run) -> None:
-        unit: JumpUnit = run.units[0]
+    def begin_counting(self, problem: Problem, run: Run[JumpUnit[None], None]) -> None:
+        unit = run.units[0]
         unit.forget()
         unit.events = 0
         run.warmup, run.barrier = run.iterations, max(FIRST_STAGE_OF_GIBBS, 2 * run.iterations)
         unit.start_counting()
 
-    def averages(self, run: Run) -> RaoBlackwell:
-        return chain_averages(run)
+    def averages(self, run: Run[JumpUnit[None], None]) -> RaoBlackwell:
+        return chain_averages(run.units[0])
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+    def learned(self, problem: Problem, run: Run[JumpUnit[None], None]) -> dict[str, Any]:
         return describe_jumps(run.units[0])
 
 
-def mean_rate(unit: JumpUnit) -> float:
+def mean_rate(unit: JumpUnit[Own]) -> float:
     """Mean of Z under the posterior, from the events since the sums were last set to 0."""
     weight = float(unit.totals()[1].sum())
     return max(unit.events / weight - float(unit.floats[LAMBDA]), 1e-3) if weight > 0 else 1.0
 
 
-def describe_jumps(unit: JumpUnit) -> dict[str, Any]:
+def describe_jumps(unit: JumpUnit[Own]) -> dict[str, Any]:
     """What ``posterior.adaptation`` says."""
     ints = unit.table.ints
     two_stages = {}

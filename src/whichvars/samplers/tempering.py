@@ -186,7 +186,6 @@ class LadderUnit:
     rng: np.random.Generator
     ladder: Ladder
     moves: MoveState
-    own: Any = None
 
     @property
     def chain(self) -> Chain:
@@ -287,7 +286,9 @@ class ParallelTempering:
         if getattr(self.move, "chains", 1) != 1:
             raise DataError("ParallelTempering: give `chains` to ParallelTempering itself, not to its move")
 
-    def init(self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]) -> Run:
+    def init(
+        self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
+    ) -> Run[LadderUnit, SharedLadder]:
         units = [self._new_unit(problem, seed, index, start) for index, start in enumerate(starts)]
         shared = SharedLadder(
             [new_shared(self._rung(units[0], k).adaptation) for k in range(self.rungs)],
@@ -334,8 +335,10 @@ class ParallelTempering:
         rate = getattr(self.move, "phi0", 1.0) * (self.chains * max(iteration, 1)) ** -decay
         return iteration + int(min(max(40 / (self.chains * rate), 1), self.merge_every))
 
-    def advance(self, problem: Problem, run: Run, unit: int, iterations: int) -> None:
-        own: LadderUnit = run.units[unit]
+    def advance(
+        self, problem: Problem, run: Run[LadderUnit, SharedLadder], unit: int, iterations: int
+    ) -> None:
+        own = run.units[unit]
         move = read_move(self.move, "ParallelTempering")
         move = move._replace(phi0=move.phi0 * self.chains**-move.decay)  # as in individual adaptation
         done = 0
@@ -350,9 +353,8 @@ class ParallelTempering:
             if own.stack.ints[:, NEEDED].any():
                 own.make_room(problem)
 
-    def merge(self, problem: Problem, run: Run) -> None:
-        units: list[LadderUnit] = run.units
-        shared: SharedLadder = run.shared
+    def merge(self, problem: Problem, run: Run[LadderUnit, SharedLadder]) -> None:
+        units, shared = run.units, run.shared
         for k in range(self.rungs):
             merge_adaptations(shared.rungs[k], [self._rung(unit, k).adaptation for unit in units])
         logit = np.mean([unit.moves.logit for unit in units], axis=0)
@@ -369,8 +371,8 @@ class ParallelTempering:
             del shared.times[1::2], shared.temperatures[1::2]
         run.barrier = self._next_barrier(run.iterations)
 
-    def learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        units: list[LadderUnit] = run.units
+    def learned(self, problem: Problem, run: Run[LadderUnit, SharedLadder]) -> dict[str, Any]:
+        units = run.units
         tried = np.sum([u.ladder.tried for u in units], axis=0)
         rates = np.sum([u.ladder.exchanged for u in units], axis=0) / np.maximum(tried, 1)
         by_rung = [describe_changes([self._rung(u, k).changes for u in units]) for k in range(self.rungs)]

@@ -205,6 +205,9 @@ class Checkpoint:
     def close(self) -> None:
         """Wait until all files are written, and release the lock."""
         self._writer.shutdown()
+        if self.keeps_end:
+            # nobody is at work, although this process may live on. Without it, results are still to be written
+            self._lock.truncate(0)
         self._lock.close()
 
     def __enter__(self) -> "Checkpoint":
@@ -240,18 +243,8 @@ class Checkpoint:
 
     def read_run(self) -> tuple[Problem, Settings, str]:
         """The problem, the settings, and the fingerprint of the problem."""
-        path = self.directory / RUN
-        if not path.exists():
-            raise DataError(f"{self.directory} holds no checkpoint: it has no {RUN}")
-        known = {**self.known, **{c.__name__: c for c in saving.CLASSES}}
-        content = storage.load(path, "run", known)
-        if (content["version"], content["layout"]) != (version(), layout()):
-            raise DataError(
-                f"the checkpoint in {self.directory} was made by another version of whichvars, {content['version']}; this is "
-                f"{version()}. Continue with the version that made it, or start again in another directory"
-            )
-        self.token = content["token"]
-        return content["problem"], content["settings"], content["fingerprint"]
+        problem, settings, fingerprint, self.token = read_run(self.directory, self.known)
+        return problem, settings, fingerprint
 
     def change_settings(self, problem: Problem, settings: Settings) -> None:
         """Save the settings of a run that is extended."""
@@ -259,25 +252,12 @@ class Checkpoint:
 
     def replicates(self) -> dict[int, Replicate]:
         """All replicates that were saved."""
-        replicates = {}
-        for path in self.directory.glob("replicate-*.npz"):
-            match = re.fullmatch(r"replicate-(\d+)\.npz", path.name)
-            if match:
-                replicates[int(match[1])] = self._read(path, int(match[1]))
+        replicates = {
+            index: read_replicate(path, index, self.token, self.known)
+            for index, path in replicate_files(self.directory).items()
+        }
+        self.written |= {index: _moment(replicate) for index, replicate in replicates.items()}
         return replicates
-
-    def _read(self, path: Path, index: int) -> Replicate:
-        try:
-            content = storage.load(path, "replicate", self.known, MOST_ZEROS)
-        except DataError as error:
-            raise DataError(
-                f"{error}; if you remove this file, its replicate starts again and the others continue"
-            ) from error
-        if content["token"] != self.token or content["index"] != index:
-            raise DataError(f"{path} belongs to another run; if you remove it, its replicate starts again")
-        replicate: Replicate = with_products(content["replicate"])
-        self.written[index] = _moment(replicate)
-        return replicate
 
     def start_clock(self, replicates: int) -> None:
         """Schedule the first files of the replicates, one after the other."""
@@ -379,6 +359,43 @@ def parse_every(every: str | float) -> float:
     if seconds is None:
         raise DataError(f'every={every!r} has no unit: give a time such as "30s", or a number of seconds')
     return seconds
+
+
+# --- reading, which needs no lock: a file is replaced only when the new one is complete
+
+
+def read_run(directory: Path, known: dict[str, type]) -> tuple[Problem, Settings, str, str]:
+    """The problem, the settings, the fingerprint of the problem, and the token of a run."""
+    path = directory / RUN
+    if not path.exists():
+        raise DataError(f"{directory} holds no checkpoint: it has no {RUN}")
+    content = storage.load(path, "run", {**known, **{c.__name__: c for c in saving.CLASSES}})
+    if (content["version"], content["layout"]) != (version(), layout()):
+        raise DataError(
+            f"the checkpoint in {directory} was made by another version of whichvars, {content['version']}; this is "
+            f"{version()}. Continue with the version that made it, or start again in another directory"
+        )
+    return content["problem"], content["settings"], content["fingerprint"], content["token"]
+
+
+def replicate_files(directory: Path) -> dict[int, Path]:
+    """The files of the replicates that were saved."""
+    matches = ((re.fullmatch(r"replicate-(\d+)\.npz", path.name), path) for path in directory.glob("*.npz"))
+    return {int(match[1]): path for match, path in matches if match}
+
+
+def read_replicate(path: Path, index: int, token: str, known: dict[str, type]) -> Replicate:
+    """A replicate of the run with this token."""
+    try:
+        content = storage.load(path, "replicate", known, MOST_ZEROS)
+    except DataError as error:
+        raise DataError(
+            f"{error}; if you remove this file, its replicate starts again and the others continue"
+        ) from error
+    if content["token"] != token or content["index"] != index:
+        raise DataError(f"{path} belongs to another run; if you remove it, its replicate starts again")
+    replicate: Replicate = with_products(content["replicate"])
+    return replicate
 
 
 # --- the lock

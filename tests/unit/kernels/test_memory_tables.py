@@ -135,7 +135,7 @@ def new_run(problem: Problem, sampler: AddDeleteSwap, **room: Any) -> Run:
     unit.own = np.zeros((2, 3), np.int64)
     options = {"models": 64, "records": 32, "batches": 8, "batch_length": 3} | room
     unit.tally = new_tally(problem.p, len(unit.chain.slot), **options)
-    return Run([unit])
+    return Run([unit], None)
 
 
 def current(run: Run) -> tuple[tuple[int, ...], float, float]:

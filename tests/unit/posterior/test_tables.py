@@ -81,8 +81,33 @@ def test_printed_in_a_terminal(run):
     assert "more" not in repr(exact)
     assert "mcse" in run._repr_html_()
     html = run._repr_html_()
+    assert html.count("<tr") == 42
+    assert "more</p>" not in html
+
+
+def test_a_notebook_has_numbers_to_sort_by_and_says_what_is_left_out(run, monkeypatch):
+    monkeypatch.setattr("whichvars.posterior.tables.MOST_ROWS", 30)
+    html = run._repr_html_()
     assert html.count("<tr") == 31
-    assert "… and 11 more" in html
+    assert "<p>… and 11 more</p>" in html
+    best = run.summary()["pip"].iloc[0]
+    assert f'data-value="{float(best)!r}" class="bar" style="background-size: {100 * best:.1f}% 100%"' in html
+    name = re.search(r'<div class="(whichvars-\w+)">', html)[1]
+    assert f".{name}:not([data-ready])" in html, "the script and the style are about this table alone"
+    assert html == run._repr_html_()
+    assert name not in dataclasses.replace(run, pip=run.pip * 0.5)._repr_html_()
+
+
+def test_a_notebook_of_imputed_tables():
+    data = wv.datasets.load_uscrime()
+    X = data.X.iloc[:, :4].copy()
+    X.iloc[3, 2] = np.nan
+    imputations = wv.impute(X, data.y, m=2, seed=0)
+    pooled = wv.pool([wv.exact(wv.Problem(part, imputations.y)) for part in imputations], imputations)
+    html = pooled._repr_html_()
+    assert html.count("<tr") == 5
+    assert "2 posteriors of imputed tables" in html
+    assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
 
 
 def test_what_never_moved_and_what_is_very_accurate_is_said(run):
