@@ -50,8 +50,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--spline", multiple=True, metavar="A:DF,B", help="Columns whose effect may be curved, with the degrees of freedom if they are not 4."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
             click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
-            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
-            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before."),
+            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …; without levels if the file has their order."),
+            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before; without levels if the file has their order."),
             click.option(
                 "--missing", type=click.Choice(["error", "drop", "impute"]), default="error", show_default=True,
                 help="Missing values are an error, their rows are left out, or they are filled in several times.",

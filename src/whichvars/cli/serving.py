@@ -140,13 +140,18 @@ class Watched:
 
 
 def checkpoint_of(run: Path) -> Path | None:
-    """The directory of the checkpoint of a run; None if there is no run."""
+    """The directory of the checkpoint of a run, with imputed values that of the completed table that is being sampled; None if there is no
+    run."""
     from whichvars.cli.runs import CHECKPOINT, SETTINGS, UNFINISHED
     from whichvars.sampling.checkpoint import RUN
 
     if (run / RUN).exists():
         return run
-    return run / CHECKPOINT if (run / UNFINISHED).exists() or (run / SETTINGS).exists() else None
+    if not (run / UNFINISHED).exists() and not (run / SETTINGS).exists():
+        return None
+    place = run / CHECKPOINT
+    # one at a time, as each is removed when it is done
+    return next(iter(place.glob("imputation-*")), place)
 
 
 def is_done(run: Path) -> bool:
