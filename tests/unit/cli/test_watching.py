@@ -222,6 +222,46 @@ def test_watching_writes_nothing_and_takes_no_lock(run: Path) -> None:
         assert watcher.look().counted == 3
 
 
+SAMPLERS = [
+    wv.AddDeleteSwap(),
+    wv.IndividualAdaptation(chains=2),
+    wv.PARNI(chains=2),
+    wv.Hybrid(chains=2),
+    wv.SubsetGibbs(chains=2),
+    wv.ParallelTempering(rungs=3),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+def test_every_moment_of_a_run_can_be_looked_at(
+    sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first iteration to the last, and in the end the posterior is that of the run."""
+    watcher, seen, turn = Watcher(tmp_path / "run"), [], threading.Lock()
+
+    def write_and_look(self: Checkpoint, index: int, replicate: Any, _: Any) -> None:
+        self.write(index, replicate)
+        with turn:
+            seen.append(watcher.look())
+
+    monkeypatch.setattr(Checkpoint, "write_if_due", write_and_look)
+    posterior = sampled(tmp_path / "run", sampler, draws=1200, warmup=400, chunk=200, threads=2)
+    assert {view.state for view in seen} == {RUNNING}
+    assert [view.posterior for view in seen if view.counted == 0] == [None] * sum(
+        v.counted == 0 for v in seen
+    )
+    counted = [view.posterior for view in seen if view.posterior is not None]
+    assert len(counted) > 3
+    for found in counted:
+        assert ((found.pip >= 0) & (found.pip <= 1)).all()
+    fractions = [view.fraction for view in seen]
+    assert fractions == sorted(fractions)
+    last = watcher.look()
+    assert (last.state, last.damaged) == (DONE, ())
+    assert last.posterior is not None
+    np.testing.assert_array_equal(last.posterior.pip, posterior.pip)
+
+
 # --- words
 
 
