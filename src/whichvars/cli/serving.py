@@ -46,8 +46,8 @@ class Watched:
         self._content = ""
         self._turn = threading.Lock()
 
-    def title(self) -> str:
-        """The title that was given to ``whichvars fit``, or the name of the directory."""
+    def title(self) -> str | None:
+        """The title that was given to ``whichvars fit``."""
         from whichvars.cli.runs import SETTINGS, UNFINISHED
 
         for name in (UNFINISHED, SETTINGS):
@@ -57,7 +57,7 @@ class Watched:
                 continue
             if given:
                 return str(given)
-        return f"Watching {self.run.name}"
+        return None
 
     def content(self) -> str:
         """What changes of the page, as HTML."""
@@ -77,11 +77,15 @@ class Watched:
         """The whole report of the draws so far; None if there are none."""
         from whichvars.plots.questions import one_blas_thread
         from whichvars.report import render
+        from whichvars.sampling.watching import DONE
 
         self.content()
         with self._turn, one_blas_thread():
             posterior = None if self.view is None else self.view.posterior
-            return None if posterior is None else render(posterior, f"{self.run.name}: the draws so far")
+            if self.view is None or posterior is None:
+                return None
+            name = self.title() or self.run.name
+            return render(posterior, name if self.view.state == DONE else f"{name}: the draws so far")
 
     def _look(self) -> "View":
         from whichvars.sampling.watching import STOPPED, View, Watcher
@@ -190,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         watched = self.server.watched
         makers = {
-            "": lambda: watch_page(watched.title()),
+            "": lambda: watch_page(watched.title() or f"Watching {watched.run.name}"),
             "now": watched.content,
             "report": watched.report,
         }

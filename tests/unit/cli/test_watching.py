@@ -353,10 +353,14 @@ def test_a_run_without_counts_says_that_it_is_warming_up() -> None:
     assert "still warming up" not in content(View(STOPPED), [], "resume it")
 
 
-def test_the_whole_report_can_be_read(server: Server) -> None:
+def test_the_whole_report_can_be_read(server: Server, run: Path) -> None:
     status, text, _ = fetched(server.address + "report")
     assert status == 200
-    assert "run: the draws so far" in text
+    assert "<h1>run</h1>" in text
+    unfinished(run)
+    assert "<h1>run</h1>" in fetched(server.address + "report")[1], "what was read stays"
+    belongs_to(run, os.getpid())
+    assert "<h1>run: the draws so far</h1>" in fetched(server.address + "report")[1]
 
 
 def test_a_run_that_is_killed_and_resumed_is_shown_as_such(server: Server, run: Path) -> None:
