@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOME = {
     "problem.problem": ["Problem"],
     "data.categories": ["Categories"],
+    "data.expanding": ["date", "spline"],
     "data.imputing": ["impute", "Imputations"],
     "posterior.pooling": ["pool", "PooledPosterior"],
     "problem.summary_statistics": ["from_summary", "check_summary"],
@@ -36,7 +37,7 @@ _HOME = {
     "sampling.executors": ["DaskExecutor"],
     "posterior.posterior": ["Posterior"],
     "plots": [
-        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_jointness", "plot_region", "plot_manhattan",
+        "plot_inclusion", "plot_models", "plot_model_size", "plot_coefficients", "plot_correlation", "plot_effect", "plot_jointness", "plot_region", "plot_residuals", "plot_manhattan",
         "plot_roc", "plot_calibration", "plot_pit", "plot_predictive_check", "plot_priors", "plot_samplers",
         "plot_trace", "plot_agreement", "plot_adaptation", "plot_changes", "plot_ladder",
     ],
@@ -53,6 +54,7 @@ __all__ = [*_WHERE, "datasets"]
 if TYPE_CHECKING:
     from whichvars import datasets
     from whichvars.data.categories import Categories
+    from whichvars.data.expanding import date, spline
     from whichvars.data.genotypes import Genotypes, read_bed
     from whichvars.data.imputing import Imputations, impute
     from whichvars.data.statistics import SufficientStatistics
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
         plot_changes,
         plot_coefficients,
         plot_correlation,
+        plot_effect,
         plot_inclusion,
         plot_jointness,
         plot_ladder,
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
         plot_predictive_check,
         plot_priors,
         plot_region,
+        plot_residuals,
         plot_roc,
         plot_samplers,
         plot_trace,

@@ -71,11 +71,18 @@ def _normal_score(t: np.ndarray, degrees: int) -> np.ndarray:
 
 
 def _by_reported_errors(
-    pips: list[Any], errors: list[Any], truth: np.ndarray, certain: np.ndarray, degrees: int
+    pips: list[Any],
+    errors: list[Any],
+    truth: np.ndarray,
+    certain: np.ndarray,
+    degrees: int,
+    as_replicates: bool,
 ) -> np.ndarray:
     """Scores of means over runs by the errors that the runs report.
 
-    Where nearly all of the error is that of one run, it is known to no more degrees of freedom than that run has, and the score is a
+    With exact weights the error of a run that never met a rare group of models is that of all other models, and close to 0: one
+    replicate cannot know better, several can. Such runs are scored `as_replicates` of one run: by the larger of the errors that they
+    report and of the error that follows from how much they differ. Where nearly all of the error is that of one run, it is known to no more degrees of freedom than that run has, and the score is a
     normal score of t.
     """
     found, mcse = np.array(pips), np.array(errors)
@@ -83,7 +90,10 @@ def _by_reported_errors(
     assert not np.any(stuck & ~certain), "a variable that should move never did"
     known = ~stuck.any(axis=0)
     squares = mcse[:, known] ** 2
-    score = (found.mean(axis=0) - truth)[known] / (np.sqrt(squares.sum(axis=0)) / len(found))
+    error = np.sqrt(squares.sum(axis=0)) / len(found)
+    if as_replicates:
+        error = np.maximum(error, found[:, known].std(axis=0, ddof=1) / np.sqrt(len(found)))
+    score = (found.mean(axis=0) - truth)[known] / error
     of_one_run = squares.max(axis=0) > 0.9 * squares.sum(axis=0)
     return np.where(of_one_run, _normal_score(score, degrees), score)
 
@@ -115,6 +125,7 @@ def scores(
     )  # may well never move in a run: visits come in groups
     chains = getattr(sampler, "chains", 1)
     degrees = chains - 1 if chains > 1 else 31  # of the error of one run: from its chains or from batches
+    exact = getattr(sampler, "exact_weights", False)
     pip_scores = {"averages": np.zeros(0)}
     kinds = {"pips": ("pip", "mcse"), "frequencies": ("frequencies", "frequency_mcse")}
     if not conditional:
@@ -123,7 +134,7 @@ def scores(
         kinds["averages"] = ("rao_blackwell", "rao_blackwell_mcse")
     for kind, names in kinds.items():
         values, errors = ([getattr(p, name) for p in posteriors] for name in names)
-        pip_scores[kind] = _by_reported_errors(values, errors, truth.pips, certain, degrees)
+        pip_scores[kind] = _by_reported_errors(values, errors, truth.pips, certain, degrees, exact)
 
     common = truth.size_distribution > RARE
     common &= truth.size_distribution < 1 - RARE

@@ -55,7 +55,7 @@ def predict(
         X, settings["offset"] = _new_rows(saved, new, covariates)
         settings["estimator"] = estimator
     elif estimator == "BMA":
-        X, settings["offset"] = _rows_with_gaps(saved, new)
+        X, settings["offset"] = _rows_with_gaps(saved, new, covariates)
     else:
         raise DataError("predictions from imputed data are averages over models; leave out --estimator")
     name, sentence = predicted(saved.posterior.problem)
@@ -89,13 +89,27 @@ def on_original_scale(posterior: Any, X: Any, settings: dict[str, Any]) -> list[
     return [np.exp(part) for part in (found, *ends)]
 
 
-def _rows_with_gaps(saved: "SavedRun", new: Path) -> tuple[Any, Any]:
-    """The columns of a new file, whose missing values are drawn, and their offset."""
+def _rows_with_gaps(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any]:
+    """The columns of a new file with its covariates, whose missing values are drawn, and their offset."""
+    import pandas as pd
+
+    from whichvars.cli.loading import matched_covariates
     from whichvars.cli.responses import new_offset
+    from whichvars.data.encoding import without_commas
     from whichvars.data.files import read_table
 
-    table = read_table(new)
-    return table.frame, new_offset(saved.settings, table)
+    settings, table = saved.settings, read_table(new)
+    frame, rows = without_commas(table), table.frame
+    if settings.get("covariates"):  # once more, with identifiers as they are written
+        rows = read_table(new, text=settings["covariates"]["id"]).frame
+    beside = matched_covariates(settings, path, rows, f"rows of {new.name}")
+    if beside is not None:
+        lacking = [name for name in settings["covariates"]["columns"] if name not in beside.frame.columns]
+        if lacking:
+            raise DataError(f"{path} lacks the column {lacking[0]!r}")
+        columns = without_commas(beside)[settings["covariates"]["columns"]].set_axis(frame.index)
+        frame = pd.concat([frame, columns], axis=1)
+    return frame, new_offset(settings, table)
 
 
 def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any]:
@@ -143,10 +157,9 @@ def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
     from whichvars.cli.runs import BRIEF, REPORT, read_run, write_report
 
     saved = read_run(run)
-    if "missing" in saved.settings:
-        raise DataError("there is no report of a run with imputed values yet; summary.csv has its results")
     with notes(quiet=False):
         path = write_report(
+            saved.directory,
             saved.posterior,
             out or saved.directory / (BRIEF if brief else REPORT),
             title or saved.settings.get("title"),

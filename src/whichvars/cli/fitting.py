@@ -12,7 +12,7 @@ import click
 
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
-from whichvars.cli.options import SAMPLERS, SLABS, make_sampler, parse_slab
+from whichvars.cli.options import SAMPLERS, SLABS, chosen_sampler, executor_at, parse_slab, sample_arguments
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
@@ -46,6 +46,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
             click.option("--log", is_flag=True, help="Take the logarithm of the response; predictions are on the original scale."),
+            click.option("--date", multiple=True, metavar="A,B", help="Columns of dates, which become days since the first, month, weekday and season."),
+            click.option("--spline", multiple=True, metavar="A:DF,B", help="Columns whose effect may be curved, with the degrees of freedom if they are not 4."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
             click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
             click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
@@ -149,12 +151,18 @@ def resume(
     started = time.perf_counter()
     target = settings["asked"].get("target_mcse")
     try:
+        if "missing" in settings:
+            from whichvars.cli.imputing import resume_imputed
+
+            if not resume_imputed(directory, settings, threads, dask, report, as_json, quiet):
+                click.get_current_context().exit(NOT_ACCURATE)
+            return
         with notes(quiet or as_json):
             posterior = wv.resume(
                 Passing(directory / CHECKPOINT),
                 threads=threads,
                 progress=not quiet,
-                executor=_executor(dask),
+                executor=executor_at(dask),
             )
     except KeyboardInterrupt as error:
         raise _with_advice(error, directory) from error
@@ -178,6 +186,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         make_directory,
         remove_checkpoint,
         remove_if_empty,
+        write_check,
         write_unfinished,
         write_variants,
     )
@@ -186,12 +195,18 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     data: Path = options["data"]
     quiet = options["quiet"] or options["as_json"]
     out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
-    arguments = _sample_arguments(options) if sampled else {}
+    arguments = sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     if options["missing"] == "impute":
         from whichvars.cli.imputing import run_imputed
 
-        if not run_imputed(options, out, arguments if sampled else None):
+        try:
+            accurate = run_imputed(options, out, sampled)
+        except BaseException as error:
+            if has_checkpoint(out):
+                raise _with_advice(error, out) from error
+            raise
+        if not accurate:
             click.get_current_context().exit(NOT_ACCURATE)
         return
     with notes(quiet) as said:
@@ -201,12 +216,13 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         say(f"Note: {note}", quiet)
     make_directory(out)
     write_variants(out, variants)
+    write_check(out, None)
     started = time.perf_counter()
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
             page: AbstractContextManager[None] = nullcontext()
-            if _chosen(problem, arguments) is not None:
+            if chosen_sampler(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
                 page = page_beside(out) if options["watch"] else page
@@ -223,7 +239,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         raise
     if rows is not None and problem.family.name == "gaussian" and posterior.stopped != "interrupted":
         with notes(quiet):
-            check_fit(posterior, rows, settings, quiet)
+            write_check(out, check_fit(posterior, rows, settings, quiet))
     target = options.get("target_mcse")
     try:
         _finish(out, posterior, settings, target, started, options["report"], options["as_json"], quiet)
@@ -277,41 +293,6 @@ def _finish(
         click.get_current_context().exit(NOT_ACCURATE)
 
 
-def _executor(dask: str | None) -> Any:
-    import whichvars as wv
-
-    return None if dask is None else wv.DaskExecutor(dask)
-
-
-def _sample_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``sample``; only those that were given, so that its own defaults apply."""
-    from whichvars.errors import DataError
-    from whichvars.sampling.plan import parse_budget
-
-    arguments = {name: options[name] for name in ("replicates", "threads", "seed")}
-    if options["dask"] is not None:
-        arguments["executor"] = _executor(options["dask"])
-    draws = options["draws"]
-    if options["budget"] is not None:
-        budget = parse_budget(options["budget"])
-        if budget.seconds is not None:
-            arguments["budget"] = budget.seconds
-        elif draws is not None:
-            raise DataError(
-                "give --draws (of each replicate) or --budget as a number of draws (of all), not both"
-            )
-        else:
-            assert budget.draws is not None
-            draws = -(-budget.draws // max(options["replicates"], 1))
-    if draws is not None:
-        arguments["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
-    if options["target_mcse"] is not None:
-        if not 0 < options["target_mcse"] < 1:
-            raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
-        arguments["target_mcse"] = options["target_mcse"]
-    return {"sampler": make_sampler(options["sampler"]), **arguments}
-
-
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
     """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
@@ -355,19 +336,10 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     return table.notes, problem, settings, table
 
 
-def _chosen(problem: "Problem", arguments: dict[str, Any]) -> Any:
-    """The sampler of a run; None if all models are enumerated."""
-    from whichvars.sampling.choosing import choose
-
-    if arguments["sampler"] != "auto":
-        return arguments["sampler"]
-    return choose(problem, arguments.get("draws"), arguments.get("budget")).sampler
-
-
 def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: bool) -> "Posterior":
     import whichvars as wv
 
-    chosen = _chosen(problem, arguments)
+    chosen = chosen_sampler(problem, arguments)
     if chosen is None:
         _say_models(problem, quiet)
     else:
@@ -441,7 +413,7 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool, title: str | None
     """Write the report to a run directory, or say why there is none."""
     from whichvars.cli.runs import REPORT, write_report
 
-    path = write_report(posterior, out / REPORT, title)
+    path = write_report(out, posterior, out / REPORT, title)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

@@ -1,124 +1,372 @@
-"""``--missing impute``: a run for each completed copy of a file, mixed into one answer."""
+"""``--missing impute``: a run for each completed copy of a file, mixed into one answer.
+
+While such a run is not finished, its checkpoint has the imputations (``imputations.npz``), the problem of each completed table
+(``problem-1.npz``, …), the checkpoint of the table that is being sampled (``imputation-1``, …) and the posteriors of those that are done
+(``posterior-1.npz``, …).
+"""
 
 import json
+import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from whichvars.cli.genotypes import are_genotypes
-from whichvars.cli.options import names_in, parse_slab, read_categories
-from whichvars.cli.responses import COLUMNS, check_options, log_response, read_response
+from whichvars.cli.loading import join_covariates
+from whichvars.cli.options import (
+    chosen_sampler,
+    names_in,
+    parse_slab,
+    read_categories,
+    read_expand,
+    sample_arguments,
+)
+from whichvars.cli.responses import COLUMNS, check_fit, check_options, log_response, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from whichvars.data.encoding import Encoded
+    from whichvars.data.imputing import Imputations
     from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.problem import Problem
 
 SHOWN = 15  # variables in the table
+# what is remembered of a run's options, so that it can be continued
+ASKED = ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
 
 
-def run_imputed(options: dict[str, Any], out: Path, arguments: dict[str, Any] | None) -> bool:
-    """Read, impute, sample each completed table (or enumerate, if there are no `arguments`), and write the run; whether it is accurate."""
-    import whichvars as wv
+class Silence(NamedTuple):
+    """What is not printed."""
+
+    progress: bool
+    words: bool
+
+
+def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
+    """Read, impute, sample each completed table (or enumerate all models), and write the run; whether it is accurate."""
     from whichvars.cli.runs import (
-        POSTERIOR,
-        SETTINGS,
-        SUMMARY,
-        describe,
-        file_fingerprint,
+        CHECKPOINT,
         make_directory,
         remove_checkpoint,
-        write_csv,
-        write_text,
+        write_check,
+        write_unfinished,
     )
+    from whichvars.data import storage
+    from whichvars.problem import saving
+
+    silence = Silence(options["quiet"], options["quiet"] or options["as_json"])
+    started = time.perf_counter()
+    imputations, frames, settings = _read(options)
+    for note in settings["notes"]:
+        say(f"Note: {note}", silence.words)
+    make_directory(out)
+    remove_checkpoint(out)  # of an older run
+    write_check(out, None)
+    arguments = sample_arguments(options, len(imputations)) if sampled else None
+    parts: list[Posterior] = []
+    problems = _problems(options, frames, settings, silence.words)
+    first = next(problems)
+    if arguments is None or chosen_sampler(first, arguments) is None:
+        for i, problem in enumerate(_chain(first, problems)):
+            parts.append(_part(problem, arguments, i, len(imputations), silence, None))
+    else:
+        write_unfinished(out, settings)
+        (out / CHECKPOINT).mkdir(exist_ok=True)
+        for i, problem in enumerate(_chain(first, problems), start=1):
+            storage.save(_problem_file(out, i), "problem", problem, saving.CLASSES)
+        _save_imputations(out, imputations)  # the last: what it belongs to is complete
+        parts = _sample(out, arguments, len(imputations), silence)
+    if first.family.name == "gaussian":
+        say("Residuals of the first completed table:", silence.words)
+        with notes(silence.words):
+            rows = next(frames.encoded()).X, frames.y
+            write_check(out, check_fit(parts[0], rows, settings, silence.words))
+    _finish(out, imputations, parts, settings, started, options["report"], options["as_json"], silence.words)
+    return all(part.converged for part in parts)
+
+
+def resume_imputed(
+    out: Path,
+    settings: dict[str, Any],
+    threads: int | None,
+    dask: str | None,
+    report: bool,
+    as_json: bool,
+    quiet: bool,
+) -> bool:
+    """Continue a run that was killed or interrupted, and write it; whether it is accurate."""
+    imputations = _load_imputations(out)
+    arguments = sample_arguments(settings["asked"] | {"threads": threads, "dask": dask}, len(imputations))
+    silence, started = Silence(quiet, quiet or as_json), time.perf_counter()
+    parts = _sample(out, arguments, len(imputations), silence)
+    _finish(out, imputations, parts, settings, started, report, as_json, silence.words)
+    return all(part.converged for part in parts)
+
+
+# --- reading
+
+
+class Frames(NamedTuple):
+    """The completed tables, and the other arguments of their problems."""
+
+    imputations: "Imputations"
+    y: "pd.Series"
+    always: list[str]
+    categories: Any
+    expand: Any
+    family: Any
+    offset: Any
+    record: Any
+
+    def encoded(self) -> "Iterator[Encoded]":
+        """The completed tables as numbers."""
+        from whichvars.data.imputing import encode_alike
+
+        tables = encode_alike(self.imputations, self.categories, self.expand)
+        return (table._replace(record=self.record) for table in tables)
+
+
+def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]]":
+    """The imputations of a file, what their problems need, and the content of settings.json."""
+    import pandas as pd
+
+    from whichvars.cli.runs import file_fingerprint
+    from whichvars.data.encoding import without_commas
     from whichvars.data.files import read_table
     from whichvars.data.imputing import impute_frame
     from whichvars.data.kinds import FILE
+    from whichvars.data.records import Record
     from whichvars.data.roles import encode_table
 
     if options["stream"]:
         raise DataError("--missing impute needs the whole table; leave out --stream")
-    if are_genotypes(options) or options["covariates"] is not None:
-        raise DataError(
-            "--missing impute is for a single table, not for .bed files or --covariates; leave out one of them"
-        )
-    quiet = options["quiet"] or options["as_json"]
+    if are_genotypes(options):
+        raise DataError("--missing impute is for tables; missing genotypes are replaced by means without it")
     beside = check_options(options)
     table = read_table(options["data"])
+    shape = table.frame.shape
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
     categories = read_categories(options, set(table.frame.columns))
+    expand = read_expand(options, set(table.frame.columns))
+    said, covariates = list[str](), None
+    if options["covariates"] is not None:
+        table, keyed, place, said = join_covariates(options, table)
+        columns = without_commas(keyed.table).iloc[place].set_axis(table.frame.index)
+        table = table._replace(frame=pd.concat([table.frame, columns], axis=1))
+        always = [*always, *columns.columns]
+        drop = [*drop, *(name for name in keyed.keys.columns if name not in drop)]
+        covariates = {"id": list(keyed.keys.columns), "columns": list(columns.columns)}
+        said = [f"Covariates of {keyed.path.name}, in every model: {', '.join(columns.columns)}.", *said]
     made = encode_table(
-        table, options["response"], always, drop, "impute", options["family"], beside, categories
+        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand
     )
     if options["log"]:
         made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
-    seed = options.get("seed", 0)
-    y = made.y.set_axis(made.frame.index)
     imputations = impute_frame(
-        made.frame,
-        y,
-        options["imputations"],
-        seed,
-        10,
-        categories,
-        options["indicators"],
-        FILE,
-        table.decimal_comma,
-    )
-    remarks = [*made.notes, *read.notes, *(note for note in imputations.notes if note not in made.notes)]
-    for note in remarks:
-        say(f"Note: {note}", quiet)
-    make_directory(out)
-    remove_checkpoint(out)
-    size = options["prior_size"]
-    parts: list[Posterior] = []
-    for i, X in enumerate(imputations, start=1):
-        say(f"Imputation {i} of {len(imputations)}", quiet)
-        with notes(quiet or i > 1) as said:
-            problem = wv.Problem(
-                X, made.y, family=read.family, offset=read.offset, slab=None if options["slab"] is None else parse_slab(options["slab"]),
-                evidence=options["evidence"], model_prior=None if size is None else wv.BetaBinomial(size=size),
-                always_include=made.always or None, categories=replace(categories, lump=None), max_size=options["max_size"],
-            )  # fmt: skip
-            silent = options["quiet"]
-            parts.append(
-                wv.exact(problem, progress=not silent)
-                if arguments is None
-                else wv.sample(problem, progress=not silent, **arguments)
-            )
-            remarks += [message for message in said if message not in remarks]
-    pooled = wv.pool(parts, imputations)
-    target = options.get("target_mcse")
+        made.frame, made.y.set_axis(made.frame.index), options["imputations"], options.get("seed", 0), 10, categories,
+        options["indicators"], FILE, table.decimal_comma, expand,
+    )  # fmt: skip
+    remarks = [
+        *made.notes, *said, *read.notes, *(note for note in imputations.notes if note not in made.notes),
+    ]  # fmt: skip
     settings = {
-        "data": file_fingerprint(options["data"], *table.frame.shape),
+        "data": file_fingerprint(options["data"], *shape),
         "response": options["response"],
         "family": options["family"],
         **{name: options[name] for name in COLUMNS},
         "always": always,
         "drop": drop,
         "encoding": asdict(made.encoding),
+        "covariates": covariates,
         "missing": {
-            "how": "impute", "imputations": len(imputations), "rows_read": len(table.frame),
+            "how": "impute", "imputations": len(imputations), "rows_read": shape[0],
             "rows_used": len(made.rows), "cells_imputed": int(imputations.gaps.sum()),
         },
         "transform": "log" if options["log"] else None,
         "notes": remarks,
-        **describe(parts[0], target),
+        "asked": {name: options[name] for name in ASKED if name in options} or {"sampler": "exact"},
     }  # fmt: skip
+    record = Record(options["data"].name, shape[0], shape[0] - len(made.rows))
+    frames = Frames(imputations, made.y, made.always, categories, expand, read.family, read.offset, record)
+    return imputations, frames, settings
+
+
+def _problems(
+    options: dict[str, Any], made: Frames, settings: dict[str, Any], quiet: bool
+) -> "Iterator[Problem]":
+    """The problem of each completed table, one after the other, with what there is to say of them in `settings`."""
+    import whichvars as wv
+
+    size = options["prior_size"]
+    for i, X in enumerate(made.encoded()):
+        with notes(quiet or i > 0) as said:
+            problem = wv.Problem(
+                X,
+                made.y,
+                family=made.family,
+                offset=made.offset,
+                slab=None if options["slab"] is None else parse_slab(options["slab"]),
+                evidence=options["evidence"],
+                model_prior=None if size is None else wv.BetaBinomial(size=size),
+                always_include=made.always or None,
+                max_size=options["max_size"],
+            )
+        settings["notes"] += [message for message in said if message not in settings["notes"]]
+        yield problem
+
+
+def _chain(first: "Problem", others: "Iterator[Problem]") -> "Iterator[Problem]":
+    yield first
+    yield from others
+
+
+# --- sampling
+
+
+def _sample(out: Path, arguments: dict[str, Any], m: int, silence: Silence) -> "list[Posterior]":
+    """Sample each completed table, from its problem in the checkpoint; those that are done are read."""
+    import whichvars as wv
+    from whichvars.cli.runs import CHECKPOINT
+    from whichvars.data import storage
+    from whichvars.problem import saving
+
+    parts = []
+    for i in range(1, m + 1):
+        done, place = out / CHECKPOINT / f"posterior-{i}.npz", out / CHECKPOINT / f"imputation-{i}"
+        if done.exists():
+            parts.append(wv.Posterior.load(done))
+            continue
+        problem = storage.load(_problem_file(out, i), "problem", saving.CLASSES)
+        part = _part(problem, arguments, i - 1, m, silence, place)
+        if part.stopped == "interrupted":
+            raise KeyboardInterrupt
+        part.save(done)
+        shutil.rmtree(place)
+        parts.append(part)
+    return parts
+
+
+def _part(
+    problem: "Problem", arguments: dict[str, Any] | None, i: int, m: int, silence: Silence, place: Path | None
+) -> "Posterior":
+    """The posterior of one completed table, whose state is saved at `place`, if there is one."""
+    import whichvars as wv
+    from whichvars.data.imputing import seed_of_part
+    from whichvars.sampling.checkpoint import RUN, Passing
+
+    say(f"Imputation {i + 1} of {m}", silence.words)
+    with notes(silence.words or i > 0):
+        if arguments is None:
+            return wv.exact(problem, progress=not silence.progress)
+        show = not silence.progress
+        if place is not None and (place / RUN).exists():
+            executor = arguments.get("executor")
+            part = wv.resume(Passing(place), threads=arguments["threads"], progress=show, executor=executor)
+        else:
+            own = {"seed": seed_of_part(arguments["seed"], i)}
+            checkpoint = {} if place is None else {"checkpoint": Passing(place)}
+            part = wv.sample(problem, progress=show, **arguments | own | checkpoint)
+    # without the path of the checkpoint on this machine
+    public = {name: value for name, value in part.settings.items() if name != "checkpoint"}
+    return replace(part, settings=public)
+
+
+def _problem_file(out: Path, i: int) -> Path:
+    from whichvars.cli.runs import CHECKPOINT
+
+    return out / CHECKPOINT / f"problem-{i}.npz"
+
+
+def _save_imputations(out: Path, imputations: "Imputations") -> None:
+    from whichvars.cli.runs import CHECKPOINT, IMPUTATIONS
+    from whichvars.data import storage
+    from whichvars.data.chained import Kinds
+    from whichvars.data.imputing import to_stored
+
+    storage.save(out / CHECKPOINT / IMPUTATIONS, "imputations", to_stored(imputations), (Kinds,))
+
+
+def _load_imputations(out: Path) -> "Imputations":
+    from whichvars.cli.runs import CHECKPOINT, IMPUTATIONS
+    from whichvars.data import storage
+    from whichvars.data.chained import Kinds
+    from whichvars.data.imputing import from_stored
+
+    place = out / CHECKPOINT / IMPUTATIONS
+    if not place.exists():
+        raise DataError(
+            f"the run in {out} was killed before it began to sample; start it again with --overwrite"
+        )
+    return from_stored(storage.load(place, "imputations", (Kinds,)))
+
+
+# --- results
+
+
+def _finish(
+    out: Path,
+    imputations: "Imputations",
+    parts: "list[Posterior]",
+    settings: dict[str, Any],
+    started: float,
+    report: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write and display the results of a run."""
+    import whichvars as wv
+    from whichvars.cli.runs import (
+        BEST,
+        POSTERIOR,
+        REPORT,
+        SETTINGS,
+        SUMMARY,
+        TOP_MODELS,
+        describe,
+        remove_checkpoint,
+        write_csv,
+        write_report,
+        write_text,
+    )
+
+    pooled = wv.pool(parts, imputations)
+    settings |= describe(parts[0], settings["asked"].get("target_mcse"))
     settings["result"] |= {
-        "mean_size": pooled.mean_size, "converged": pooled.converged, "cpu_seconds": sum(p.cpu_seconds for p in parts),
+        "mean_size": pooled.mean_size, "converged": pooled.converged, "iterations": sum(p.iterations for p in parts),
+        "largest_mcse": float(pooled.mcse.max(initial=0.0)), "cpu_seconds": sum(p.cpu_seconds for p in parts),
+        "wall_seconds": time.perf_counter() - started,
     }  # fmt: skip
-    summary = pooled.summary()
-    pooled.save(out / POSTERIOR)
-    write_csv(summary.reset_index(), out / SUMMARY)
-    write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", out / SETTINGS)
-    if options["as_json"]:
-        print_json({"run": str(out), **settings, "variables": summary.reset_index().to_dict("records")})
-    elif not quiet:
-        _show(pooled, out)
-    return pooled.converged
+    with notes(quiet):  # of coefficients that cannot be relied on
+        summary = pooled.summary()
+        (out / SETTINGS).unlink(missing_ok=True)
+        (out / REPORT).unlink(missing_ok=True)
+        pooled.save(out / POSTERIOR)
+        write_csv(summary.reset_index(), out / SUMMARY)
+        write_csv(pooled.top_models(BEST).reset_index(), out / TOP_MODELS)
+        write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", out / SETTINGS)
+        remove_checkpoint(out)
+        if as_json:
+            print_json(
+                {
+                    "run": str(out), **settings, "variables": summary.reset_index().to_dict("records"),
+                    "top_models": pooled.top_models(10).reset_index().to_dict("records"),
+                }
+            )  # fmt: skip
+        elif not quiet:
+            _show(pooled, out)
+        if report:  # last, as it takes a few seconds
+            path = write_report(out, pooled, out / REPORT)
+            if not quiet:
+                click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 
 
 def _show(pooled: "PooledPosterior", out: Path) -> None:
@@ -128,9 +376,12 @@ def _show(pooled: "PooledPosterior", out: Path) -> None:
         table.add_column(title, justify="left" if title == "variable" else "right", no_wrap=True)
     for name, row in pooled.summary().head(SHOWN).iterrows():
         mean = "–" if row["mean"] != row["mean"] else f"{row['mean']:.3g}"
-        table.add_row(
-            plain(str(name)), f"{row['pip']:.1%}", f"{100 * row['mcse']:.2f}", f"{100 * row['imputation_error']:.1f}", mean
-        )  # fmt: skip
+        error = (
+            "–"
+            if row["imputation_error"] != row["imputation_error"]
+            else f"{100 * row['imputation_error']:.1f}"
+        )
+        table.add_row(plain(str(name)), f"{row['pip']:.1%}", f"{100 * row['mcse']:.2f}", error, mean)
     console.print()
     console.print(table)
     console.print("[dim]Errors are one standard error, in percentage points.[/]")

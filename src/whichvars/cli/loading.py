@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.options import names_in, read_categories, refuse_with_stream
+from whichvars.cli.options import names_in, read_categories, read_expand, refuse_with_stream
 from whichvars.cli.responses import log_response, read_response
 from whichvars.errors import DataError
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from whichvars.data.files import Table
     from whichvars.data.joining import Keyed
 
 
@@ -43,7 +44,6 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     """Read a file as a whole, with covariates that may be in a file of their own."""
     from whichvars.cli.runs import file_fingerprint
     from whichvars.data.files import read_table
-    from whichvars.data.joining import as_keys, match, read_keyed
     from whichvars.data.records import Record
     from whichvars.data.roles import encode_table
 
@@ -52,21 +52,14 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
     notes, keyed, place = list[str](), None, None
     if options["covariates"] is not None:
-        columns = [name for name in table.frame.columns if name != options["response"]]
-        keyed = read_keyed(options["covariates"], columns, options["id_column"])
-        ids = list(keyed.keys.columns)
-        rows = as_keys(read_table(options["data"], text=ids).frame[ids])
-        found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
-        place = found[found >= 0]
-        frame = table.frame[found >= 0]
+        table, keyed, place, notes = join_covariates(options, table)
         complete = covariate_rows(keyed, place, options["missing"] == "drop", notes)
-        frame, place = frame[complete], place[complete]
-        drop = [*drop, *(name for name in ids if name not in drop)]
-        table = table._replace(frame=frame)
-        numbers = frame.index.to_numpy() + 1
+        place, table = place[complete], table._replace(frame=table.frame[complete])
+        drop = [*drop, *(name for name in keyed.keys.columns if name not in drop)]
+        numbers = table.frame.index.to_numpy() + 1
     made = encode_table(
         table, options["response"], always, drop, options["missing"], options["family"], beside,
-        read_categories(options, set(table.frame.columns)),
+        read_categories(options, set(table.frame.columns)), read_expand(options, set(table.frame.columns)),
     )  # fmt: skip
     if options["log"]:
         made = made._replace(y=log_response(options, made.y, made.rows))
@@ -81,6 +74,28 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     left = {row: i for i, row in enumerate(numbers.tolist())}
     values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
     return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
+
+
+class Joined(NamedTuple):
+    """The rows of a table that have covariates in another file."""
+
+    table: "Table"
+    keyed: "Keyed"
+    place: "np.ndarray"  # (n,): where each row is found in the other file
+    notes: list[str]
+
+
+def join_covariates(options: dict[str, Any], table: "Table") -> Joined:
+    """Find the rows of a table in the file of its covariates."""
+    from whichvars.data.files import read_table
+    from whichvars.data.joining import as_keys, match, read_keyed
+
+    columns = [name for name in table.frame.columns if name != options["response"]]
+    keyed = read_keyed(options["covariates"], columns, options["id_column"])
+    ids = list(keyed.keys.columns)
+    rows = as_keys(read_table(options["data"], text=ids).frame[ids])
+    found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
+    return Joined(table._replace(frame=table.frame[found >= 0]), keyed, found[found >= 0], notes)
 
 
 def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, notes: list[str]) -> "np.ndarray":
@@ -143,6 +158,18 @@ def load_portions(options: dict[str, Any]) -> Loaded:
 def new_covariates(settings: dict[str, Any], path: Path | None, rows: "pd.DataFrame", whose: str) -> Any:
     """The covariates of new rows, identified by `rows`, converted as those of the run; None if it had none."""
     from whichvars.data.encoding import Encoding
+
+    table = matched_covariates(settings, path, rows, whose)
+    if table is None:
+        return None
+    known = settings["covariates"]
+    return Encoding(known["columns"], known["levels"], known.get("codings", {})).apply(table)
+
+
+def matched_covariates(
+    settings: dict[str, Any], path: Path | None, rows: "pd.DataFrame", whose: str
+) -> "Table | None":
+    """The same as they are in their file."""
     from whichvars.data.joining import as_keys, match, read_keyed
 
     known = settings.get("covariates")
@@ -167,5 +194,4 @@ def new_covariates(settings: dict[str, Any], path: Path | None, rows: "pd.DataFr
         raise DataError(
             f"{path} has no covariates of row {row + 1} of the new rows; every one of them needs its covariates"
         )
-    encoding = Encoding(known["columns"], known["levels"], known.get("codings", {}))
-    return encoding.apply(keyed.table._replace(frame=keyed.table.frame.iloc[place]))
+    return keyed.table._replace(frame=keyed.table.frame.iloc[place])

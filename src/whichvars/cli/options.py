@@ -9,6 +9,7 @@ from whichvars.sampling.choosing import SAMPLERS
 
 if TYPE_CHECKING:
     from whichvars.problem.priors import Slab
+    from whichvars.problem.problem import Problem
 
 SLABS = {
     "independent": "IndependentNormal",
@@ -96,8 +97,69 @@ def read_categories(options: dict[str, Any], columns: Container[str]) -> Any:
     return wv.Categories(names_in(options["category"], columns), lump=options["lump"], **orders)
 
 
+def read_expand(options: dict[str, Any], columns: Container[str]) -> Any:
+    """What the options --date and --spline say."""
+    import whichvars as wv
+    from whichvars.data.expanding import read_expansions
+
+    wanted = [wv.date(name) for name in names_in(options["date"], columns)]
+    for name in names_in(options["spline"], columns):
+        column, colon, df = (name, "", "") if name in columns else name.rpartition(":")
+        if colon and not df.strip().isdigit():
+            raise DataError(
+                f"--spline must be a column, or a column and its degrees of freedom such as age:4, not {name!r}"
+            )
+        wanted.append(wv.spline(column, int(df)) if colon else wv.spline(column or df))
+    return read_expansions(wanted)
+
+
 def refuse_with_stream(options: dict[str, Any]) -> None:
     """DataError if there are options that need the whole table."""
-    for option in ("missing", "log", "category", "lump", "scores", "differences"):
+    for option in ("missing", "log", "category", "lump", "scores", "differences", "date", "spline"):
         if options[option] and options[option] != "error":
             raise DataError(f"--{option} needs the whole table; leave out either it or --stream")
+
+
+def executor_at(dask: str | None) -> Any:
+    """The executor of a cluster; None without one."""
+    import whichvars as wv
+
+    return None if dask is None else wv.DaskExecutor(dask)
+
+
+def sample_arguments(options: dict[str, Any], parts: int = 1) -> dict[str, Any]:
+    """The arguments of ``sample``; only those that were given, so that its own defaults apply. A budget is divided among the `parts`,
+    if there are several posteriors."""
+    from whichvars.sampling.plan import parse_budget
+
+    arguments = {name: options[name] for name in ("replicates", "threads", "seed")}
+    if options["dask"] is not None:
+        arguments["executor"] = executor_at(options["dask"])
+    draws = options["draws"]
+    if options["budget"] is not None:
+        budget = parse_budget(options["budget"])
+        if budget.seconds is not None:
+            arguments["budget"] = budget.seconds / parts
+        elif draws is not None:
+            raise DataError(
+                "give --draws (of each replicate) or --budget as a number of draws (of all), not both"
+            )
+        else:
+            assert budget.draws is not None
+            draws = -(-budget.draws // (max(options["replicates"], 1) * parts))
+    if draws is not None:
+        arguments["draws"] = int(draws) if float(draws).is_integer() else draws  # which sample() refuses
+    if options["target_mcse"] is not None:
+        if not 0 < options["target_mcse"] < 1:
+            raise DataError(f"--target-mcse must lie between 0 and 1, not {options['target_mcse']:g}")
+        arguments["target_mcse"] = options["target_mcse"]
+    return {"sampler": make_sampler(options["sampler"]), **arguments}
+
+
+def chosen_sampler(problem: "Problem", arguments: dict[str, Any]) -> Any:
+    """The sampler of a run; None if all models are enumerated."""
+    from whichvars.sampling.choosing import choose
+
+    if arguments["sampler"] != "auto":
+        return arguments["sampler"]
+    return choose(problem, arguments.get("draws"), arguments.get("budget")).sampler

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.data.files import Table
+    from whichvars.posterior.residual_checks import ResidualCheck
     from whichvars.problem.problem import Problem
 
 EVIDENCE = ("auto", "laplace", "second-order", "importance", "bas")
@@ -122,15 +123,18 @@ def log_response(options: dict[str, Any], y: "pd.Series", rows: "np.ndarray") ->
     return np.log(y).rename(f"log({y.name})")
 
 
-def check_fit(posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], quiet: bool) -> None:
-    """Say what residuals have to say, and keep it for settings.json. Rows are counted from 1."""
+def check_fit(
+    posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], quiet: bool
+) -> "ResidualCheck":
+    """Say what residuals have to say, and keep it for settings.json; returns it. Rows are counted from 1."""
     from whichvars.cli.show import say
     from whichvars.posterior.residual_checks import check_residuals
 
     X, y = rows
     check = check_residuals(
-        posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log"
-    )
+        posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log",
+        spline="--spline {name}",
+    )  # fmt: skip
     settings["fit"] = {
         "r_squared": check.r_squared, "loo_r_squared": check.loo_r_squared, "skewness": check.skewness, "excess_kurtosis": check.kurtosis,
         "remarks": list(check.remarks),
@@ -143,6 +147,7 @@ def check_fit(posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], q
     say(f"R² is {check.r_squared:.2f}{loo}.", quiet)
     for remark in check.remarks:
         say(f"Note: {remark}", quiet)
+    return check
 
 
 def new_offset(settings: dict[str, Any], table: "Table") -> "np.ndarray | None":

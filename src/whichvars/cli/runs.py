@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.data.statistics import SufficientStatistics
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
+    from whichvars.posterior.residual_checks import ResidualCheck
 
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
@@ -29,10 +31,14 @@ SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
 VARIANTS, CREDIBLE_SETS = "variants.csv", "credible_sets.csv"
 # present during a run, or after it was interrupted
 CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
+# in the checkpoint of a run with imputed values
+IMPUTATIONS = "imputations.npz"
 # models in top_models.csv
 BEST = 100
 PACKAGES = ("whichvars", "numpy", "scipy", "pandas", "numba", "scikit-learn", "click", "rich")
 BRIEF = "summary.html"
+# what residuals say, for reports
+CHECK = "residual_check.npz"
 OPTIONAL = ("matplotlib", "jinja2", "pyarrow", "arviz", "formulaic")
 
 
@@ -139,9 +145,10 @@ def read_variants(directory: Path) -> "pd.DataFrame | None":
 
 def remove_if_empty(directory: Path) -> None:
     """Remove a directory that a command made and wrote no results to."""
-    if {file.name for file in directory.iterdir()} <= {VARIANTS, CREDIBLE_SETS}:
-        (directory / CREDIBLE_SETS).unlink(missing_ok=True)
-        (directory / VARIANTS).unlink(missing_ok=True)
+    beside = (VARIANTS, CREDIBLE_SETS, CHECK)
+    if {file.name for file in directory.iterdir()} <= set(beside):
+        for name in beside:
+            (directory / name).unlink(missing_ok=True)
     if not any(directory.iterdir()):
         directory.rmdir()
 
@@ -171,7 +178,8 @@ def read_unfinished(directory: Path) -> dict[str, Any]:
 
 def has_checkpoint(directory: Path) -> bool:
     """Whether a run can be continued."""
-    return any((directory / CHECKPOINT).glob("replicate-*.npz"))
+    place = directory / CHECKPOINT
+    return any(place.glob("replicate-*.npz")) or (place / IMPUTATIONS).exists()
 
 
 def remove_checkpoint(directory: Path) -> None:
@@ -191,14 +199,40 @@ def summary_with_ratios(posterior: "Posterior") -> "pd.DataFrame":
 
 
 def write_report(
-    posterior: "Posterior", path: Path, title: str | None = None, brief: bool = False
+    run: Path,
+    posterior: "Posterior | PooledPosterior",
+    path: Path,
+    title: str | None = None,
+    brief: bool = False,
 ) -> Path | str:
-    """Write the report, or the summary on one page; returns the path, or why there is none."""
+    """Write the report of a run directory, or the summary on one page; returns the path, or why there is none."""
     missing = missing_for_report()
     if missing:
         return f"it needs: pip install {' '.join(missing)}"
-    posterior.report(path, title, brief)
+    posterior.report(path, title, brief, read_check(run))
     return path
+
+
+def write_check(run: Path, check: "ResidualCheck | None") -> None:
+    """Write what residuals say; remove what they said of an older run."""
+    from whichvars.data import storage
+    from whichvars.posterior.predictive_checks import Bands
+
+    (run / CHECK).unlink(missing_ok=True)
+    if check is not None:
+        storage.save(run / CHECK, "residual check", check, (type(check), Bands))
+
+
+def read_check(run: Path) -> "ResidualCheck | None":
+    """Read what ``write_check`` wrote; None if it wrote nothing."""
+    from whichvars.data import storage
+    from whichvars.posterior.predictive_checks import Bands
+    from whichvars.posterior.residual_checks import ResidualCheck
+
+    if not (run / CHECK).exists():
+        return None
+    found: ResidualCheck = storage.load(run / CHECK, "residual check", (ResidualCheck, Bands))
+    return found
 
 
 def missing_for_report() -> list[str]:

@@ -14,6 +14,8 @@ from whichvars.errors import ArgumentTypeError, DataError
 
 # the level that rare levels become
 OTHER = "(other)"
+# money or percentages in any notation
+LIKE_AMOUNT = re.compile(r"(?=.*[$€£¥%])\(?[+-]?[$€£¥]?\s*[+-]?[\d.,']*\d\s*[$€£¥%]?\)?")
 # names of columns whose numbers are usually codes
 CODE_NAMES = re.compile(
     r"(?:^|[\W_])(?:zip(?:code)?|post_?code|postal(?:_?code)?|plz|fips|icd|codes?)(?:$|[\W_\d])",
@@ -179,10 +181,16 @@ def make_levels(column: pd.Series, reading: Reading, options: Categories) -> tup
 
 
 def remarks_on_labels(name: str, labels: list[str]) -> list[str]:
-    """Labels that differ only in capitals, blanks or punctuation, and may be meant to be the same."""
+    """Labels that differ only in capitals, blanks or punctuation, and may be meant to be the same; and amounts that are not all alike."""
     alike = defaultdict(list)
     for label in labels:
         alike[re.sub(r"[\W_]+", "", label).casefold() or label].append(label)
+    amounts = [label for label in labels if LIKE_AMOUNT.fullmatch(label)]
+    if len(amounts) > len(labels) / 2:
+        return [
+            f"Column {name!r} has amounts ({some(amounts)}) but is read as a category, as its cells do not all have the same sign and notation; "
+            "if they are numbers, write them all alike."
+        ]
     pairs = [" and ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
     if not pairs:
         return []

@@ -41,6 +41,7 @@ class Kinds:
     names: list[str]
     kinds: list[str]
     levels: dict[str, list[str]] = field(default_factory=dict)
+    dates: list[str] = field(default_factory=list)  # which are numbers of days
 
     def columns(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The columns that others are regressed on, (n, C), categories as 0/1 columns; and the column of the table each belongs to, (C,)."""

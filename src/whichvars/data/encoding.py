@@ -5,7 +5,7 @@ several columns (``categories.py``). Dates, free text and cells that are not num
 column and row and say what to do (``kinds.py``). Missing cells become NaN.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from whichvars.data.categories import (
     remarks_on_codes,
     remarks_on_labels,
 )
+from whichvars.data.expanding import DateParts, Expansion, Learnt, dates_in, learn, read_expansions
 from whichvars.data.files import Table
 from whichvars.data.frames import check_unique, find_columns, read_names
 from whichvars.data.gaps import refuse_gaps
@@ -39,23 +40,48 @@ class Encoding:
     codings: dict[str, str] = field(
         default_factory=dict
     )  # "scores" or "differences", of categories that have them
+    # of dates and of columns with a curved effect
+    expansions: dict[str, Learnt] = field(default_factory=dict)
 
     def category(self, name: str) -> Levels:
         return Levels(self.levels[name], self.codings.get(name, "levels"))
 
     def columns_of(self, name: str) -> list[str]:
         """The columns of X that stand for a column of the table."""
+        if name in self.expansions:
+            return [c for columns in self.expansions[name].variables(name).values() for c in columns]
         return self.category(name).columns(name) if name in self.levels else [name]
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """The categories, with their columns of X."""
-        return {name: self.columns_of(name) for name in self.levels}
+        """The variables that are not a column of the same name: categories, and parts of dates and curves; with their columns of X."""
+        parts = {
+            variable: columns
+            for name, learnt in self.expansions.items()
+            for variable, columns in learnt.variables(name).items()
+            if columns != [variable]
+        }
+        return {name: self.columns_of(name) for name in self.levels} | parts
+
+    @property
+    def parents(self) -> dict[str, list[str]]:
+        """Variables that can be in the model only together with others."""
+        return {c: p for name, learnt in self.expansions.items() for c, p in learnt.parents(name).items()}
 
     @property
     def references(self) -> dict[str, str]:
         """The categories whose levels are compared with one of them, and this reference level."""
-        return {name: labels[0] for name, labels in self.levels.items() if self.codings.get(name) != "scores"}
+        found = {
+            name: labels[0] for name, labels in self.levels.items() if self.codings.get(name) != "scores"
+        }
+        for name, learnt in self.expansions.items():
+            found |= learnt.references(name)
+        return found
+
+    @property
+    def dates(self) -> list[str]:
+        """The columns of dates."""
+        return [name for name, learnt in self.expansions.items() if isinstance(learnt, DateParts)]
 
     def apply(self, table: Table) -> pd.DataFrame:
         """The columns of X for the rows of a new file; other columns are ignored."""
@@ -71,8 +97,9 @@ class Encoding:
                 return X
             X = pd.DataFrame(array, columns=self.columns).infer_objects()
         else:
-            names = {str(name) for name in X.columns}
-            if self.levels and not names.intersection(self.levels) and names.issuperset(self.columns_in_X):
+            names, made = {str(name) for name in X.columns}, set(self.columns_in_X)
+            new = bool(made.difference(self.columns))
+            if new and names.issuperset(made) and not names.intersection(set(self.columns) - made):
                 return X  # it has been converted already
         frame, labels = numbered(X)
         return self.encode(frame, FRAME).set_axis(labels)
@@ -90,7 +117,7 @@ class Encoding:
             raise DataError(
                 f"{what} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking[:3]))}{rest}"
             )
-        numeric = [name for name in self.columns if name not in self.levels]
+        numeric = [name for name in self.columns if name not in self.levels and name not in self.dates]
         faults: list[str] = []
         numbers = convert(frame[numeric], faults, advice, decimal_comma, set())[0]
         refuse(faults)
@@ -98,24 +125,27 @@ class Encoding:
 
     def assemble(self, frame: pd.DataFrame, numbers: pd.DataFrame, advice: Advice) -> pd.DataFrame:
         """Columns of numbers, and those of categories, in the order of the table."""
-        if not self.levels:
+        if not self.levels and not self.expansions:
             return numbers[self.columns]
-        categories = [
-            pd.DataFrame(
-                self.category(name).values(frame[name], advice),
-                columns=self.columns_of(name),
-                index=frame.index,
-            )
-            for name in self.levels
-        ]
+        dates = self.dates
+
+        def part(name: str) -> pd.DataFrame:
+            if name in self.levels:
+                values = self.category(name).values(frame[name], advice)
+            else:
+                values = self.expansions[name].values(frame[name] if name in dates else numbers[name], advice)
+            return pd.DataFrame(values, columns=self.columns_of(name), index=frame.index)
+
+        several = [name for name in self.columns if name in self.levels or name in self.expansions]
+        parts = [part(name) for name in several]
         # by place, all at once: one column after another takes as long as all of them, again and again
         place = {name: [j] for j, name in enumerate(numbers.columns)}
         end = len(numbers.columns)
-        for name, columns in zip(self.levels, categories):
+        for name, columns in zip(several, parts):
             place[name] = list(range(end, end + columns.shape[1]))
             end += columns.shape[1]
         order = [j for name in self.columns for j in place[name]]
-        return pd.concat([numbers, *categories], axis=1).iloc[:, order]
+        return pd.concat([numbers, *parts], axis=1).iloc[:, order]
 
 
 class Encoded(NamedTuple):
@@ -136,7 +166,7 @@ class Encoded(NamedTuple):
         every = [
             *names,
             *self.constant,
-            *(c for name in self.encoding.levels for c in self.encoding.columns_of(name)),
+            *(c for c in self.encoding.columns_in_X if c not in names),
         ]
         found = [every[i] for i in find_columns(wanted, every, what) if every[i] not in self.constant]
         expanded = [
@@ -151,7 +181,7 @@ class Encoded(NamedTuple):
         `always` included."""
         encoding = self.encoding
         if groups is None or isinstance(groups, Mapping):
-            given = {
+            given: dict[str, list[str]] = {
                 str(name): self.columns_of(members, f"groups[{name!r}]")
                 for name, members in (groups or {}).items()
             }
@@ -170,28 +200,49 @@ class Encoded(NamedTuple):
             )
         return [label for label, name in zip(labels, encoding.columns) for _ in encoding.columns_of(name)]
 
+    def heredity_with(self, heredity: Any, groups: Any) -> Any:
+        """The parents of variables: those given, and those of curves that are variables of their own."""
+        own = {child: parents for child, parents in self.encoding.parents.items() if child in groups}
+        if not own:
+            return heredity
+        return own | dict(heredity) if isinstance(heredity, Mapping) else heredity or own
 
-def encode_frame(X: Any, names: Any, categories: Any) -> Encoded | None:
-    """A frame of any library whose columns are numbers; None if X is no frame, or has neither words nor categories."""
-    options = read_categories(categories)
+
+def encode_frame(X: Any, names: Any, categories: Any, expand: Any = None) -> Encoded | None:
+    """A frame of any library whose columns are numbers; None if X is no frame, or has neither words, categories nor columns to expand."""
+    options, wanted = read_categories(categories), read_expansions(expand)
     if isinstance(X, Encoded):
         return X
     if not is_table(X):
-        if options.all_names:
-            raise DataError(
-                f"categories: X has no named columns, so that {options.all_names[0]!r} cannot be one of them; give a frame"
-            )
+        for what, named in (("categories", options.all_names), ("expand", [e.column for e in wanted])):
+            if named:
+                raise DataError(
+                    f"{what}: X has no named columns, so that {named[0]!r} cannot be one of them; give a frame"
+                )
         return None
     frame, labels = numbered(X)
     if names is not None:
         frame = frame.set_axis(read_names(names, frame.shape[1], "X"), axis=1)
-    if not options.all_names and not any(is_text(frame.iloc[:, i]) for i in range(frame.shape[1])):
+    if (
+        not wanted
+        and not options.all_names
+        and not any(is_text(frame.iloc[:, i]) for i in range(frame.shape[1]))
+    ):
         return None
     check_unique(list(frame.columns), "column names of X" if names is None else "names")
     faults: list[str] = []
-    encoded = encode_columns(frame, options, faults, FRAME)
+    encoded = encode_columns(frame, options, faults, FRAME, expand=wanted)
     refuse(faults)
     return encoded._replace(X=encoded.X.set_axis(labels))
+
+
+def without_commas(table: Table) -> pd.DataFrame:
+    """The frame of a file, with numbers where it has decimal commas, which frames in Python do not have."""
+    frame = table.frame
+    if not table.decimal_comma:
+        return frame
+    readings = {name: classify(frame[name], True, True) for name in frame.columns if is_text(frame[name])}
+    return frame.assign(**{name: r.values for name, r in readings.items() if r.kind == "comma"})
 
 
 def numbered(X: Any) -> tuple[pd.DataFrame, pd.Index]:
@@ -203,13 +254,40 @@ def numbered(X: Any) -> tuple[pd.DataFrame, pd.Index]:
 
 
 def encode_columns(
-    frame: pd.DataFrame, options: Categories, faults: list[str], advice: Advice, decimal_comma: bool = False
+    frame: pd.DataFrame,
+    options: Categories,
+    faults: list[str],
+    advice: Advice,
+    decimal_comma: bool = False,
+    expand: Sequence[Expansion] = (),
 ) -> Encoded:
     """Find out what each column contains and convert it; what cannot be used is appended to `faults`."""
     names = list(frame.columns)
     find_columns(options.all_names, names, "categories" if advice is FRAME else "--category")
     forced = set(options.all_names)
-    numbers, readings, notes, remarks = convert(frame, faults, advice, decimal_comma, forced, True)
+    for wanted in expand:
+        find_columns([wanted.column], names, "expand" if advice is FRAME else f"--{wanted.kind}")
+        if wanted.column in forced:
+            raise DataError(
+                f"column {wanted.column!r} is said to be a category and a {wanted.kind}; choose one"
+            )
+    plain = frame.drop(columns=dates_in(expand))
+    numbers, readings, notes, remarks = convert(plain, faults, advice, decimal_comma, forced, True)
+    learnt: dict[str, Learnt] = {}
+    for wanted in expand:
+        name = wanted.column
+        if wanted.kind == "spline" and name not in numbers.columns:
+            if name in readings:
+                faults.append(
+                    f"column {name!r} contains words, and a spline needs numbers; leave out the spline"
+                )
+            continue
+        result, fault = learn(wanted, frame[name] if wanted.kind == "date" else numbers[name], advice)
+        if result is None:
+            faults.append(f"column {name!r} {fault}")
+        else:
+            learnt[name] = result
+            notes.append(result.about(name))
     found: dict[str, Levels] = {}
     for name, reading in readings.items():
         levels, fault = make_levels(frame[name], reading, options)
@@ -221,11 +299,12 @@ def encode_columns(
     notes += [f"Column {name!r} contains only one word and is left out." for name in constant]
     for name in constant:
         del found[name]
-    kept = [name for name in names if name in numbers.columns or name in found]
+    kept = [name for name in names if name in numbers.columns or name in found or name in learnt]
     encoding = Encoding(
         kept,
         {name: levels.labels for name, levels in found.items()},
         {name: levels.coding for name, levels in found.items() if levels.coding != "levels"},
+        learnt,
     )
     for name, levels in found.items():
         notes.append(_about(name, levels))

@@ -8,6 +8,7 @@ Formulaic evaluates Python expressions. Those allowed here consist of columns, f
 ``log``, ``poly``, ``bs``, …), numpy's elementwise functions (``np.sqrt``), numbers and arithmetic. No other names are
 allowed, neither Python's built-in functions nor the caller's variables.
 
+``spline(age, df=4)`` is a natural cubic spline, as the argument `expand` of ``Problem`` makes it: the formula has the term ``age`` instead.
 Two functions are R's: ``offset(log(n))`` on the right is a known part of the linear predictor, and ``cbind(successes,
 failures)`` on the left a number of successes among some trials.
 """
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from whichvars.data.expanding import Expansion, read_expansions, spline
 from whichvars.data.frames import check_finite, read_vector, suggest
 from whichvars.data.kinds import is_text, to_floats
 from whichvars.data.tables import as_pandas, is_table
@@ -38,7 +40,7 @@ SAID = {
     "Could not find matching context marker": "this bracket has no partner",
     "Formula ended before quote context was closed": "this bracket or quotation mark is not closed",
 }
-RESPONSE, TERM = "cbind", "offset"
+RESPONSE, TERM, SPLINE = "cbind", "offset", "spline"
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class FormulaData(NamedTuple):
     offset: np.ndarray | None = None  # (n,)
     trials: np.ndarray | None = None  # (n,), of cbind(successes, failures); y are then the successes
     counted: tuple[str, ...] = ()  # what was written for successes and failures
+    expand: tuple[Expansion, ...] = ()  # the splines
 
 
 def read_formula(formula: str, data: Any, always: str | None = None, labels: bool = False) -> FormulaData:
@@ -115,6 +118,7 @@ def read_formula(formula: str, data: Any, always: str | None = None, labels: boo
     if left is None:
         raise DataError(f"formula: {formula!r} has no response; write it before a ~, as in 'y ~ a + b'")
     right, offsets = _take_offsets(right, formula)
+    right, expand = _take_splines(right, frame, formula)
     if not any(str(term) == "1" for term in right):
         raise DataError(
             f"formula: {formula!r} removes the intercept, but every model has one; leave out -1 or 0"
@@ -153,7 +157,7 @@ def read_formula(formula: str, data: Any, always: str | None = None, labels: boo
         offsets=offsets,
     )
     X = _encode(spec, frame, encoding.columns)
-    return FormulaData(encoding, X, y, encoding.offset(frame), trials, counted)
+    return FormulaData(encoding, X, y, encoding.offset(frame), trials, counted, expand)
 
 
 def _formulaic() -> Any:
@@ -197,11 +201,11 @@ def _parse(formula: object, frame: pd.DataFrame, what: str) -> tuple[list[Any] |
     left, right = (parsed.lhs, parsed.rhs) if hasattr(parsed, "lhs") else (None, parsed)
     if not all(isinstance(part, formulaic.SimpleFormula) for part in (left, right) if part is not None):
         raise DataError(f"{what}: {formula!r} has several parts (|); only one is allowed")
-    for terms, own, most in ((left or [], RESPONSE, 1), (right, TERM, len(right))):
+    for terms, own, most in ((left or [], (RESPONSE,), 1), (right, (TERM, SPLINE), len(right))):
         for term in terms:
             for factor in term.factors:
                 alone = len(term.factors) == 1 and len(terms) <= most and what == "formula"
-                if not alone or _arguments(factor, own) is None:
+                if not alone or all(_arguments(factor, name) is None for name in own):
                     _check_names(factor, list(map(str, frame.columns)), what, formula)
     return (None if left is None else list(left)), list(right)
 
@@ -260,6 +264,34 @@ def _take_offsets(terms: list[Any], formula: str) -> tuple[list[Any], tuple[str,
     return [term for term in terms if arguments.get(str(term)) is None], tuple(inner[0] for inner in offsets)
 
 
+def _take_splines(
+    terms: list[Any], frame: pd.DataFrame, formula: str
+) -> tuple[list[Any], tuple[Expansion, ...]]:
+    """The terms with straight lines in place of splines, and the splines."""
+    kept, splines = [], []
+    for term in terms:
+        inner = _arguments(term.factors[0], SPLINE) if len(term.factors) == 1 else None
+        if inner is None:
+            kept.append(term)
+            continue
+        name, df = inner[0].strip("`") if inner else "", inner[1] if len(inner) > 1 else "4"
+        where = _place(formula, SPLINE)
+        if len(inner) not in (1, 2) or not df.isdigit():
+            raise DataError(
+                f"formula: {SPLINE}({', '.join(inner)}) must have a column and a number, such as {SPLINE}(age, df=4){where}"
+            )
+        if name not in map(str, frame.columns):
+            raise DataError(
+                f"formula: {SPLINE}: there is no column {name!r}{suggest(name, list(map(str, frame.columns)))}{where}"
+            )
+        if is_text(frame[name]):
+            raise DataError(f"formula: {SPLINE}({name}) needs numbers, and the column has words{where}")
+        splines.append(spline(name, int(df)))
+        (line,) = _formulaic().Formula(f"0 + `{name}`")
+        kept += [line] if all(str(line) != str(other) for other in terms) else []
+    return kept, read_expansions(splines)
+
+
 def _counted(left: list[Any], formula: str) -> tuple[str, ...]:
     """What is written for successes and failures in cbind(successes, failures); empty for any other response."""
     counts = (
@@ -295,8 +327,8 @@ def _check_names(factor: Any, columns: list[str], what: str, formula: str) -> No
     }
     for name in sorted(names - set(columns)):
         where = _place(formula, name)
-        if name in (TERM, RESPONSE):
-            use = f"{TERM}(…) is a term of its own after the ~, and {RESPONSE}(…) is all that is before it"
+        if name in (TERM, RESPONSE, SPLINE):
+            use = f"{TERM}(…) and {SPLINE}(…) are terms of their own after the ~, and {RESPONSE}(…) is all that is before it"
             raise DataError(f"{what}: {name}(…) cannot be used here; {use}{where}")
         raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}{where}")
 

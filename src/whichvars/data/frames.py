@@ -168,7 +168,8 @@ def _as_floats(column: Any, label: str, advice: str) -> np.ndarray:
     kind = str(column.dtype).lower()
     if any(word in kind for word in ("date", "time", "duration")):
         raise ArgumentTypeError(
-            f"{label} contains dates or times; turn it into a number (days since a start, month, …) or drop it"
+            f"{label} contains dates or times; name it in expand=[wv.date(…)], which makes days, months, weekdays and seasons of dates, turn "
+            "times into numbers, or drop it"
         )
     if any(word in kind for word in ("cat", "enum", "str", "utf8")):
         raise ArgumentTypeError(f"{label} contains text or categories; {advice}")

@@ -1,7 +1,7 @@
 """``impute``: completed copies of a table with missing values, and new rows completed in the same way."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,9 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from whichvars.data.categories import OTHER, Categories, read_categories
-from whichvars.data.chained import CATEGORY, COUNT, Chain, Kinds, kind_of
-from whichvars.data.encoding import Encoding, encode_columns, numbered, refuse
+from whichvars.data.chained import CATEGORY, COUNT, NUMBER, Chain, Kinds, kind_of
+from whichvars.data.encoding import Encoded, Encoding, encode_columns, numbered, refuse
+from whichvars.data.expanding import Expansion, read_dates, read_expansions, to_dates
 from whichvars.data.frames import not_finite
 from whichvars.data.gaps import cost_of_gaps, empty_columns
 from whichvars.data.kinds import FRAME, Advice, labels_of, to_floats
@@ -47,7 +48,10 @@ class Imputations:
         for j, name in enumerate(self.kinds.names):
             column = values[:, j]
             if self.kinds.kinds[j] == CATEGORY:
-                columns[name] = pd.Categorical.from_codes(column.astype(int), self.kinds.levels[name])
+                levels = self.kinds.levels[name]
+                columns[name] = pd.Categorical.from_codes(column.astype(int), levels, ordered=True)
+            elif name in self.kinds.dates:
+                columns[name] = to_dates(column)
             else:
                 columns[name] = column
         for name in self.indicators:
@@ -75,7 +79,8 @@ class Imputations:
 
     def read(self, frame: pd.DataFrame, advice: Advice) -> np.ndarray:
         """A table as numbers, (n, columns), with NaN where cells are missing."""
-        numeric = [name for name in self.kinds.names if name not in self.kinds.levels]
+        others = {*self.kinds.levels, *self.kinds.dates}
+        numeric = [name for name in self.kinds.names if name not in others]
         numbers = Encoding(numeric).encode(frame, advice)
         lacking = [name for name in self.kinds.names if name not in frame.columns]
         if lacking:
@@ -87,6 +92,12 @@ def read_values(frame: pd.DataFrame, numbers: pd.DataFrame, kinds: Kinds, advice
     """The columns as numbers, (n, columns): categories as the places of their levels, NaN where missing."""
     values = np.empty((len(frame), len(kinds.names)))
     for j, name in enumerate(kinds.names):
+        if name in kinds.dates:
+            days, fault = read_dates(frame[name], advice)
+            if days is None:
+                raise DataError(f"column {name!r} {fault}")
+            values[:, j] = days
+            continue
         if name not in kinds.levels:
             values[:, j] = to_floats(numbers[name])
             bad = np.flatnonzero(np.isinf(values[:, j]))
@@ -113,6 +124,7 @@ def impute(
     sweeps: int = 10,
     categories: Any = None,
     indicators: bool = False,
+    expand: Any = None,
 ) -> Imputations:
     """Completed copies of a table with missing values, drawn from chained Bayesian models that contain the response.
 
@@ -130,7 +142,7 @@ def impute(
     y : array, shape (n,)
         The response: numbers, or two values of any type. Rows in which it is missing are left out.
     m : int
-        How many completed tables.
+        How many completed tables; there is only one if no cell is missing.
     seed : int
         The same seed gives the same tables.
     sweeps : int
@@ -139,6 +151,8 @@ def impute(
         As for ``Problem``.
     indicators : bool
         Add a 0/1 column ``"NAME missing"`` for every column with missing cells, which may explain y if cells are not missing at random.
+    expand : list of date and spline
+        As for ``Problem``, which has to be given it too. Only dates matter here: they are imputed as numbers of days.
 
     Returns
     -------
@@ -172,7 +186,10 @@ def impute(
         raise DataError(
             f"X has {len(frame)} rows but y has {len(response)}; they must be the same observations"
         )
-    return impute_frame(frame, response, m, seed, sweeps, read_categories(categories), indicators, FRAME)
+    chosen = read_categories(categories)
+    return impute_frame(
+        frame, response, m, seed, sweeps, chosen, indicators, FRAME, expand=read_expansions(expand)
+    )
 
 
 def impute_frame(
@@ -185,6 +202,7 @@ def impute_frame(
     indicators: bool,
     advice: Advice,
     decimal_comma: bool = False,
+    expand: Sequence[Expansion] = (),
 ) -> Imputations:
     """The same for a table whose index counts its rows."""
     lost = y.isna().to_numpy()
@@ -200,13 +218,17 @@ def impute_frame(
         notes.insert(0, f"Left out columns without any value: {', '.join(map(repr, empty))}.")
         frame = frame.drop(columns=empty)
     faults: list[str] = []
-    encoded = encode_columns(frame, categories, faults, advice, decimal_comma)
+    encoded = encode_columns(frame, categories, faults, advice, decimal_comma, expand)
     refuse(faults)
     notes += encoded.notes + encoded.remarks
     encoding = encoded.encoding
     frame = frame[encoding.columns]
-    kinds = [CATEGORY if n in encoding.levels else kind_of(to_floats(encoded.X[n])) for n in encoding.columns]
-    described = Kinds(encoding.columns, kinds, encoding.levels)
+    dates = encoding.dates
+    kinds = [
+        CATEGORY if n in encoding.levels else NUMBER if n in dates else kind_of(to_floats(encoded.X[n]))
+        for n in encoding.columns
+    ]
+    described = Kinds(encoding.columns, kinds, encoding.levels, dates)
     values = read_values(frame, encoded.X, described, advice)
     marked = (
         [n for n, holed in zip(encoding.columns, np.isnan(values).any(axis=0)) if holed] if indicators else []
@@ -216,7 +238,7 @@ def impute_frame(
     everything = np.ones(len(values), bool)
     holed = bool(np.isnan(values).any())
     with threadpool_limits(limits=1, user_api="blas"):
-        for i in range(m):
+        for i in range(m if holed else 1):
             chain = Chain(described, values, beside, np.random.default_rng([seed, i]), everything)
             for _ in range(sweeps if holed else 0):
                 chain.sweep()
@@ -228,6 +250,43 @@ def impute_frame(
     return Imputations(
         described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), np.isnan(values), tuple(notes), marked
     )  # fmt: skip
+
+
+def encode_alike(
+    tables: Iterable[pd.DataFrame], categories: Categories, expand: Sequence[Expansion]
+) -> Iterator[Encoded]:
+    """Completed tables as columns of numbers, all by the conversion of the first, so that knots and levels are the same."""
+    first: Encoded | None = None
+    for table in tables:
+        if first is None:
+            faults: list[str] = []
+            # rare levels have been merged
+            first = encode_columns(table, replace(categories, lump=None), faults, FRAME, expand=expand)
+            refuse(faults)
+            # what there was to remark was remarked of the table with holes
+            first = first._replace(remarks=[])
+            yield first
+        else:
+            yield first._replace(X=first.encoding.encode(table, FRAME))
+
+
+def to_stored(made: Imputations) -> list[Any]:
+    """What is kept of imputations in a file: all but the response."""
+    return [made.kinds, list(made.values), made.gaps, made.rows, list(made.notes), made.indicators]
+
+
+def from_stored(kept: list[Any]) -> Imputations:
+    """Imputations from what ``to_stored`` made of them."""
+    kinds, values, gaps, rows, notes, indicators = kept
+    return Imputations(kinds, list(values), None, rows, gaps, tuple(notes), indicators)
+
+
+def seed_of_part(seed: int | None, i: int) -> int | None:
+    """The seed with which the i-th completed table is sampled: different ones, so that sampling errors are independent; the first is
+    that of an ordinary run."""
+    if seed is None or i == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
 
 
 def _as_predictors(y: pd.Series) -> np.ndarray:

@@ -33,6 +33,7 @@ class Advice:
     lump: str
     gaps: str
     impute: str
+    date: str
     quote: Any  # from a name to how it is written
 
     def to(self, what: str, name: object) -> str:
@@ -51,6 +52,7 @@ FILE = Advice(
     "merge its rare values with --category {name} --lump 0.01",
     "leave such rows out with --missing drop",
     "fill them in with --missing impute",
+    "use --date {name}",
     shlex.quote,
 )
 FRAME = Advice(
@@ -60,6 +62,7 @@ FRAME = Advice(
     "merge its rare values with categories=Categories([{name}], lump=0.01)",
     'leave such rows out with missing="drop"',
     "fill them in with impute()",
+    "use expand=[wv.date({name})]",
     repr,
 )
 
@@ -122,7 +125,10 @@ def classify(
         return Reading(
             "comma", _spread(to_floats(pd.to_numeric(text.str.replace(",", ".", regex=False))), codes)
         )
-    amounts, sign = read_amounts(text)
+    plain = text
+    if decimal_comma and text.str.contains(",", regex=False).any():
+        plain = text.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    amounts, sign = read_amounts(plain)
     if amounts is not None:
         return Reading("amount", _spread(amounts, codes), words=sign)
     counts = np.bincount(codes[codes >= 0], minlength=len(text))
@@ -198,8 +204,8 @@ def some(items: list[str]) -> str:
 def _dates(column: pd.Series, advice: Advice) -> str:
     first = column.dropna()
     return (
-        f"contains dates or times ({first.iloc[0] if len(first) else 'none'}); turn it into a number (days since a start, "
-        f"month, hour), or {advice.to('drop', column.name)}"
+        f"contains dates or times ({first.iloc[0] if len(first) else 'none'}); {advice.to('date', column.name)}, which makes days, months, "
+        f"weekdays and seasons of dates, turn times into numbers, or {advice.to('drop', column.name)}"
     )
 
 

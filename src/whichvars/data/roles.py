@@ -1,7 +1,7 @@
 """The columns of a file by their roles: the response, columns to select from, and columns with a meaning of their own."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 
 from whichvars.data.categories import Categories
 from whichvars.data.encoding import Encoded, Encoding, convert, encode_columns, refuse
+from whichvars.data.expanding import Expansion
 from whichvars.data.files import Table
 from whichvars.data.frames import find_columns, suggest
 from whichvars.data.gaps import complete_rows, cost_of_gaps, empty_columns, refuse_gaps, refuse_infinite
@@ -54,6 +55,7 @@ def encode_table(
     family: str = "gaussian",
     beside: Mapping[str, str] | None = None,
     categories: Categories | None = None,
+    expand: Sequence[Expansion] = (),
 ) -> EncodedTable:
     """Split a table into the response and the columns of X, with words converted to groups of 0/1 columns.
 
@@ -73,6 +75,8 @@ def encode_table(
         Columns that have a meaning of their own, such as the exposure; they are converted to numbers and are not in X.
     categories : Categories
         Columns that are categories although they do not seem to be, and how categories become columns.
+    expand : sequence of Expansion
+        Dates, and columns with a curved effect.
     """
     names, notes = list(table.frame.columns), list(table.notes)
     if response not in names:
@@ -93,11 +97,11 @@ def encode_table(
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
     faults: list[str] = []
-    encoded = encode_columns(frame, categories or Categories(), faults, FILE, table.decimal_comma)
+    encoded = encode_columns(frame, categories or Categories(), faults, FILE, table.decimal_comma, expand)
     _refuse_all(frame, faults, missing)
     X = encoded.X
     refuse_infinite(X.to_numpy(dtype=float), list(X.columns), frame.index)
-    numeric = X[[name for name in encoded.encoding.columns if name not in encoded.encoding.levels]]
+    numeric = X[[name for name in encoded.encoding.columns if name in X.columns]]
     notes += [
         f"Column {name!r} counts the rows; if it is an identifier, {FILE.to('drop', name)}."
         for name in _counters(numeric)

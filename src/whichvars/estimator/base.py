@@ -1,6 +1,8 @@
 """What the two estimators share: the problem of their parameters, its posterior, formulas, and the selected columns."""
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from whichvars.data.categories import read_categories
+from whichvars.data.encoding import Encoded
+from whichvars.data.expanding import read_expansions
 from whichvars.data.formula import FormulaData, read_formula
-from whichvars.data.imputing import impute
+from whichvars.data.imputing import encode_alike, impute, seed_of_part
 from whichvars.data.moments import Moments
+from whichvars.data.one_hot import prefix_groups
 from whichvars.data.rows import check_same_rows
 from whichvars.data.tables import is_table, plain_table
 from whichvars.errors import ArgumentTypeError, DataError
@@ -23,6 +28,7 @@ from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Family, Logistic, read_family
 from whichvars.problem.missing import Rows
 from whichvars.problem.model_priors import BetaBinomial
+from whichvars.problem.priors import IndependentNormal
 from whichvars.problem.problem import Problem
 from whichvars.sampling.exact import exact
 from whichvars.sampling.sample import sample
@@ -55,7 +61,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if hasattr(self, "formula_"):
             del self.formula_
         check_choice(self.missing, ("error", "drop", "impute"), "missing")
-        X = plain_table(X)
+        X = _plain(X)
         check_same_rows(None, X, **{name: values for name, values in others.items() if values is not None})
         return X
 
@@ -69,9 +75,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]), y
         if not is_table(X):
             with np.errstate(invalid="ignore"):  # scikit-learn adds up infinities of both signs
+                # whether all is finite is checked by ``Problem``, whose message names the column and row
                 return validate_data(
-                    self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, **settings
-                )
+                    self, X, y, dtype=np.float64, accept_sparse=SPARSE, ensure_min_samples=3, ensure_all_finite=False, **settings
+                )  # fmt: skip
         validate_data(self, X, skip_check_array=True)
         return X, column_or_1d(y, warn=True) if not hasattr(y, "isna") else y
 
@@ -96,16 +103,21 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if self.missing == "impute":
             seed = _seed(self.random_state)
             made = impute(
-                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories
-            )
+                X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories, expand=self.expand
+            )  # fmt: skip
             rows = rows.at(made.rows)
             X = next(iter(made))
-            unlumped = replace(read_categories(self.categories), lump=None)
-            parts = [self._posterior(rows._replace(X=Xi, y=made.y), unlumped, others) for Xi in made]
+            categories = replace(read_categories(self.categories), lump=None)
+            expand = read_expansions(self.expand)
+            tables = encode_alike(made, categories, expand) if expand else made
+            parts = [
+                self._posterior(rows._replace(X=Xi, y=made.y), categories, others, seed, i)
+                for i, Xi in enumerate(tables)
+            ]
             posterior = pool(parts, made)
             self.n_iter_ = sum(part.iterations for part in parts)
         else:
-            posterior = self._posterior(rows, self.categories, others)
+            posterior = self._posterior(rows, self.categories, others, _seed(self.random_state))
             self.n_iter_ = posterior.iterations
         problem = posterior.problem
         self.posterior_ = posterior
@@ -129,8 +141,23 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         coefficients[table.index] = table
         return coefficients
 
-    def _posterior(self, rows: Rows, categories: Any, others: dict[str, Any]) -> Posterior:
-        """The posterior of one complete table."""
+    def _groups(self, X: Any) -> Any:
+        """The groups that were given, and those of columns whose names have the same prefix, without columns in every model."""
+        found = prefix_groups(X.X if isinstance(X, Encoded) else X, self.group_by_prefix)
+        if not found:
+            return self.groups
+        if self.groups is not None and not isinstance(self.groups, Mapping):
+            raise DataError("give group_by_prefix, or groups as one label per column, not both")
+        taken = {str(c) for members in (self.groups or {}).values() for c in members}
+        if self.always_include is not None and not isinstance(self.always_include, (str, int)):
+            taken.update(map(str, self.always_include))
+        found = {name: [c for c in members if c not in taken] for name, members in found.items()}
+        return {**{name: members for name, members in found.items() if members}, **(self.groups or {})}
+
+    def _posterior(
+        self, rows: Rows, categories: Any, others: dict[str, Any], seed: int | None, part: int | None = None
+    ) -> Posterior:
+        """The posterior of one complete table; `part` counts the imputations, if there are any."""
         problem = Problem(
             rows.X,
             rows.y,
@@ -143,8 +170,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             always_include=self.always_include,
             weights=rows.weights,
             max_size=self.max_size,
-            groups=self.groups,
+            groups=self._groups(rows.X),
             categories=categories,
+            expand=self.expand,
             missing="error" if self.missing == "impute" else self.missing,
             heredity=self.heredity,
             **others,
@@ -152,6 +180,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if isinstance(self.sampler, str) and self.sampler == "exact":
             return exact(problem, progress=bool(self.verbose))
         by_draws = getattr(self.sampler, "by_draws", True)
+        checkpoint = self.checkpoint
+        if part is not None and checkpoint is not None:
+            checkpoint = Path(checkpoint) / f"imputation-{part + 1}"
         return sample(
             problem,
             self.sampler,
@@ -161,9 +192,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             budget=self.budget if by_draws else None,
             replicates=self.replicates,
             threads=self.threads,
-            seed=_seed(self.random_state),
+            seed=seed if part is None else seed_of_part(seed, part),
             progress=bool(self.verbose),
-            checkpoint=self.checkpoint,
+            checkpoint=checkpoint,
             every=self.every,
         )
 
@@ -187,7 +218,9 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         if is_table(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
         else:
-            rows = validate_data(self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE)
+            rows = validate_data(
+                self, rows, reset=False, dtype=self._dtype(), accept_sparse=SPARSE, ensure_all_finite=False
+            )
         return self.posterior_.predict(rows, offset=offset, **settings)
 
     def _dtype(self) -> Any:
@@ -201,7 +234,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         return super().transform(self._encoded(X))
 
     def _encoded(self, X: Any) -> Any:
-        return self.formula_.encode(X) if hasattr(self, "formula_") else plain_table(X)
+        return self.formula_.encode(X) if hasattr(self, "formula_") else _plain(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -232,6 +265,10 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         for name in list(params):
             owner, _, key = name.partition("__")
             value = params.get(owner, getattr(self, owner, None))
+            if key and value is None and owner == "slab":  # the default of ``Problem``
+                value = params["slab"] = IndependentNormal()
+            if key and value is None and owner in ("model_prior", "noise", "sampler"):
+                raise DataError(f"{name}: give {owner} first, as None has no parameter {key!r}")
             if key and is_dataclass(value):
                 inside.setdefault(owner, {})[key] = params.pop(name)
         super().set_params(**params)
@@ -270,7 +307,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         ----------
         formula : str
             In the syntax of formulaic: ``"y ~ (a + b)**2 + C(region)"``, ``"log(y) ~ poly(age, 3) + ."``. The intercept
-            is always in. If the family is not Gaussian, a term ``offset(log(n))`` is a known part of the linear predictor;
+            is always in. ``spline(age, df=4)`` is an effect that may be curved, as in ``spline``. If the family is not Gaussian, a term ``offset(log(n))`` is a known part of the linear predictor;
             ``cbind(successes, failures) ~ …`` is a number of successes among some trials, for ``family="logistic"``.
         data : DataFrame (pandas or polars)
         heredity : bool
@@ -314,7 +351,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
         >>> rates.predict(table.head(2).assign(years=1)).round(1)
         array([2.2, 2.2])
         """
-        for name in ("groups", "always_include"):
+        for name in ("groups", "always_include", "expand"):
             if name in settings:
                 raise DataError(
                     f"from_formula: {name} comes from the formula; leave it out (use always=… for terms)"
@@ -325,12 +362,19 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             groups=encoding.groups or None,
             always_include=list(encoding.always) or None,
             heredity=encoding.parents if heredity else None,
+            expand=list(made.expand) or None,
             **settings,
         )
         weights = data[sample_weight] if isinstance(sample_weight, str) else sample_weight
         selector._fit(made.X, made.y, weights, made.offset, made)
         selector.formula_ = encoding
         return selector
+
+
+def _plain(X: Any) -> Any:
+    """X; a table of another kind as a frame, and NaN in place of cells that an array masks, which scikit-learn would ignore."""
+    X = plain_table(X)
+    return np.ma.filled(X.astype(float), np.nan) if isinstance(X, np.ma.MaskedArray) else X
 
 
 def _seed(random_state: Any) -> int | None:

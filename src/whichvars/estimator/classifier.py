@@ -36,12 +36,12 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         min(5, p/2) if `model_prior` is not given either.
     family : "logistic" or "probit", or Logistic, Probit
         How the probability depends on the linear predictor.
-    slab, model_prior, evidence, scale, always_include, groups, categories, heredity, max_size
+    slab, model_prior, evidence, scale, always_include, groups, categories, expand, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, …
     class_weight : dict, "balanced" or None
         Weights of the classes, by which the log likelihoods of their rows are multiplied, as in scikit-learn: "balanced" gives both
         classes the same total weight. Probabilities are then those of a population with such shares of the classes.
-    missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
+    group_by_prefix, missing, imputations, sampler, target_mcse, draws, warmup, budget, replicates, threads, checkpoint, every, threshold, random_state, verbose
         As in ``VariableSelector``.
 
     Attributes
@@ -87,7 +87,9 @@ class VariableSelectorClassifier(ClassifierMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        group_by_prefix: Any = None,
         categories: Any = None,
+        expand: Any = None,
         missing: Literal["error", "drop", "impute"] = "error",
         imputations: int = 5,
         heredity: Any = None,

@@ -33,9 +33,14 @@ class VariableSelector(RegressorMixin, AveragedModel):
         How y depends on the linear predictor, as in ``Problem``. Responses of two classes are for ``VariableSelectorClassifier``.
     log_response : bool
         Model the logarithm of y, which must be positive. Predictions are then medians and intervals on the original scale.
-    slab, model_prior, noise, evidence, scale, always_include, groups, categories, heredity, max_size
+    slab, model_prior, noise, evidence, scale, always_include, groups, categories, expand, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, … Parameters of priors can be set as
         ``slab__g``, also in a grid search.
+    group_by_prefix : True or prefixes of names
+        One-hot columns that another transformer made of categories, such as ``onehot__city_Bonn`` and ``onehot__city_Trier`` of a
+        ``ColumnTransformer``, are one variable each: columns whose names begin with one of the prefixes (``["onehot__city_"]``), or, with True,
+        columns of 0 and 1 that share the beginning of their names up to a "_", with at most one 1 in every row. This needs names of columns:
+        ``ColumnTransformer(…).set_output(transform="pandas")``.
     missing : "error", "drop" or "impute"
         Whether missing values are an error, their rows are left out, or they are filled in several times (``impute``) and the posteriors
         mixed (``pool``). New rows may then have missing values too.
@@ -105,7 +110,9 @@ class VariableSelector(RegressorMixin, AveragedModel):
         scale: Literal["unit", "none"] = "unit",
         always_include: Any = None,
         groups: Any = None,
+        group_by_prefix: Any = None,
         categories: Any = None,
+        expand: Any = None,
         missing: Literal["error", "drop", "impute"] = "error",
         imputations: int = 5,
         heredity: Any = None,

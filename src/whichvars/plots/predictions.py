@@ -1,6 +1,6 @@
 """Plots of how good predictions are, and of whether the model fits."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,17 +11,17 @@ from whichvars.plots.drawing import (
     INK,
     ORANGE,
     PALE,
-    SKY,
     NothingToDrawError,
     legend_above,
     new_axes,
     tidy,
 )
 from whichvars.plots.questions import check_count, check_posterior, doubt
+from whichvars.plots.residuals import draw_bands
 from whichvars.posterior.accuracy import area_under_curve, calibration_table, predicted_rows, roc_curve
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
-from whichvars.posterior.predictive_checks import coverage_table, observed_responses
+from whichvars.posterior.predictive_checks import bands_of, coverage_table, observed_responses
 from whichvars.problem.families import Gaussian
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # fewest rows of a bin, if their number is not given
 ROWS_OF_BIN = 10
-# points at which shares below are drawn
-CDF_POINTS = 300
 
 
 def plot_roc(
@@ -263,28 +261,8 @@ def plot_predictive_check(
     check_posterior(posterior)
     drawn = posterior.draw_response(X, check_count(n, "n"), seed, weights, offset, trials)
     observed = observed_responses(posterior, X, y, drawn.shape[1], trials)
-    low, high = min(observed.min(), np.quantile(drawn, 0.001)), max(observed.max(), np.quantile(drawn, 0.999))
-    whole = not isinstance(posterior.problem.family, Gaussian) and high - low <= CDF_POINTS
-    grid = np.arange(low, high + 1) if whole else np.linspace(low, high, CDF_POINTS)
-    below = np.array([np.searchsorted(np.sort(row), grid, side="right") for row in drawn]) / drawn.shape[1]
     ax = new_axes(ax, 6.0, 3.8)
-    step: Literal["post"] | None = "post" if whole else None
-    for share, colour in ((0.9, PALE), (0.5, SKY)):
-        ends = np.quantile(below, ((1 - share) / 2, (1 + share) / 2), axis=0)
-        ax.fill_between(
-            grid,
-            ends[0],
-            ends[1],
-            color=colour,
-            step=step,
-            linewidth=0,
-            label=f"{100 * share:.0f} % of {n} draws",
-        )
-    own = np.searchsorted(np.sort(observed), grid, side="right") / len(observed)
-    ax.plot(
-        grid, own, color=INK, linewidth=1.4, drawstyle="steps-post" if whole else "default", label="observed"
-    )
-    ax.set(xlabel="response", ylabel="share of the rows below", ylim=(-0.02, 1.02))
+    draw_bands(ax, bands_of(drawn, observed, not isinstance(posterior.problem.family, Gaussian)))
     tidy(ax, "both")
     legend_above(ax, ncols=3, doubt=doubt(posterior))
     return ax

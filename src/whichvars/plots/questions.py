@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.plots.drawing import NothingToDrawError
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 
 
@@ -23,7 +24,7 @@ def check_posterior(posterior: object) -> None:
         )
 
 
-def doubt(posterior: Posterior) -> str:
+def doubt(posterior: Posterior | PooledPosterior) -> str:
     """The warning on every plot of a posterior that should not be trusted; empty for others."""
     return "" if posterior.converged else "Do not trust these numbers yet: see explain()"
 

@@ -17,6 +17,7 @@ from whichvars.plots.drawing import (
     tidy,
 )
 from whichvars.plots.questions import check_choice, check_posterior, doubt, has_particles, why_none
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def plot_trace(
     return ax
 
 
-def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
-    """Plot inclusion probabilities by replicate against their mean: points on the diagonal agree.
+def plot_agreement(posterior: Posterior | PooledPosterior, ax: "Axes | None" = None) -> "Axes":
+    """Plot inclusion probabilities by replicate, or by imputation, against their mean: points on the diagonal agree.
 
     A grey line joins the replicates' values of a variable. The variables on which they differ most are named.
 
@@ -111,12 +112,7 @@ def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     >>> wv.plot_agreement(posterior).get_ylabel()
     'inclusion probability in each replicate'
     """
-    check_posterior(posterior)
-    pips = posterior.replicate_pips
-    if pips is None:
-        raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'replicates')}")
-    if len(pips) < 2:
-        raise NothingToDrawError("a single replicate has nothing to agree with; sample with replicates=4")
+    pips, what = _runs(posterior)
     ax = new_axes(ax, 5.4, 5.2)
     mean, low, high = pips.mean(axis=0), pips.min(axis=0), pips.max(axis=0)
     apart = np.flatnonzero(high - low > 0.005)
@@ -127,10 +123,10 @@ def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     for number, row in enumerate(pips):
         ax.plot(
             mean[moved], row[moved], markers[number % len(markers)], color=SERIES[number % len(SERIES)], markersize=4,
-            alpha=0.8, markeredgewidth=0, label=f"replicate {number + 1}", rasterized=len(moved) > MANY_POINTS, zorder=2,
+            alpha=0.8, markeredgewidth=0, label=f"{what} {number + 1}", rasterized=len(moved) > MANY_POINTS, zorder=2,
         )  # fmt: skip
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="mean of all replicates")
-    ax.set_ylabel("inclusion probability in each replicate")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel=f"mean of all {what}s")
+    ax.set_ylabel(f"inclusion probability in each {what}")
     ax.set_aspect("equal")
     tidy(ax, "both")
     columns = 4 if len(pips) % 4 == 0 else 3
@@ -140,3 +136,18 @@ def plot_agreement(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
     bars = np.column_stack([mean, low, high])[apart]
     name_points(ax, mean[worst], end, [posterior.problem.names[j] for j in worst], bars)
     return ax
+
+
+def _runs(posterior: Posterior | PooledPosterior) -> tuple[np.ndarray, str]:
+    """Inclusion probabilities of each replicate or imputation, (runs, p), and which of the two they are of."""
+    if isinstance(posterior, PooledPosterior):
+        if len(posterior.parts) < 2:
+            raise NothingToDrawError("a single imputation has nothing to agree with; impute with m=5")
+        return np.array([part.pip for part in posterior.parts]), "imputation"
+    check_posterior(posterior)
+    pips = posterior.replicate_pips
+    if pips is None:
+        raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'replicates')}")
+    if len(pips) < 2:
+        raise NothingToDrawError("a single replicate has nothing to agree with; sample with replicates=4")
+    return pips, "replicate"

@@ -10,12 +10,15 @@ from whichvars.posterior.methods import methods_paragraph, references
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
+    from whichvars.posterior.residual_checks import ResidualCheck
 
 
 class Exports:
     """The methods of a ``Posterior`` that convert it to other formats."""
 
-    def report(self, path: Any, title: str | None = None, brief: bool = False) -> Path:
+    def report(
+        self, path: Any, title: str | None = None, brief: bool = False, check: "ResidualCheck | None" = None
+    ) -> Path:
         """Write a report: a self-contained HTML file for any browser, phone or printer.
 
         It begins with the result in words. The table of variables, which can be sorted and searched, the plots, the best
@@ -30,6 +33,8 @@ class Exports:
         brief : bool
             Write a summary that fits on one printed page instead: the result in words, the most probable variables, and what goes with one
             standard deviation more of each.
+        check : ResidualCheck
+            What ``residual_check(X, y)`` returns; the report then shows whether the model fits: residuals, and responses drawn from the model.
 
         Returns
         -------
@@ -46,7 +51,8 @@ class Exports:
         'report.html'
         """
         # imported late and by name: the layer of reports is above this one, and reports need optional packages
-        written: Path = importlib.import_module("whichvars.report").write_report(self, path, title, brief)
+        report = importlib.import_module("whichvars.report")
+        written: Path = report.write_report(self, path, title, brief, check)
         return written
 
     def methods(self) -> str:

@@ -10,10 +10,12 @@ error, the standard deviation between the parts over :math:`\sqrt m`, is due to 
 Variances of coefficients and predictions are those within the parts plus those between them.
 """
 
+import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,12 +25,13 @@ from scipy.special import expit, ndtr
 from whichvars.data import storage
 from whichvars.data.chained import Kinds
 from whichvars.data.frames import check_level, check_share
-from whichvars.data.imputing import Imputations
+from whichvars.data.imputing import Imputations, from_stored, to_stored
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
 from whichvars.posterior.posterior import STORED, Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
@@ -62,8 +65,17 @@ class PooledPosterior:
 
     @cached_property
     def imputation_error(self) -> np.ndarray:
-        """By how much they may differ from those of very many imputations, one standard error, (p,)."""
-        return _spread([part.pip for part in self.parts]) / np.sqrt(len(self.parts))
+        """By how much they may differ from those of very many imputations, one standard error, (p,); 0 if no cell was missing."""
+        return self._error_between([part.pip for part in self.parts])
+
+    def _error_between(self, values: Any) -> np.ndarray:
+        """Standard error of a mean over parts, due to their number; NaN with a single one, but 0 if no cell was missing."""
+        array = np.asarray(values)
+        if self.imputations is not None and not self.imputations.gaps.any():
+            return np.zeros(array.shape[1:])
+        if len(array) == 1:
+            return np.full(array.shape[1:], np.nan)
+        return np.asarray(array.std(axis=0, ddof=1) / np.sqrt(len(array)))
 
     @cached_property
     def inclusion_probabilities(self) -> pd.Series:
@@ -145,7 +157,7 @@ class PooledPosterior:
                 "mean": means.mean(axis=0),
                 "sd": np.sqrt(within + between),
                 "mean_mcse": np.sqrt((errors**2).sum(axis=0)) / len(tables),
-                "imputation_error": _spread(means) / np.sqrt(len(tables)),
+                "imputation_error": self._error_between(means),
                 "missing_share": share,
             },
             index=tables[0].index,
@@ -214,6 +226,53 @@ class PooledPosterior:
         order = np.argsort(-self.pip, kind="stable")
         return [self.names[j] for j in order if self.pip[j] >= threshold]
 
+    def top_models(self, n: int = 10) -> pd.DataFrame:
+        """The n most probable models, averaged over imputations.
+
+        A model γ has the probability Σᵢ p(γ | y, Xᵢ) / m, with Xᵢ the i-th of m completed tables.
+
+        Returns
+        -------
+        DataFrame, one row for each model
+            `size`; `probability`; `imputation_error`, its error due to the number of imputations; `lowest` and `highest` of the parts; `variables`.
+        """
+        kept, m = [part.kept for part in self.parts], len(self.parts)
+        # sums of random numbers, one for each variable, by which models are told apart
+        keys = np.random.default_rng(0).integers(2**63, size=len(self.names), dtype=np.uint64)
+        sums = [np.concatenate([[np.uint64(0)], np.cumsum(keys[k.members], dtype=np.uint64)]) for k in kept]
+        names = np.concatenate([total[k.start[1:]] - total[k.start[:-1]] for total, k in zip(sums, kept)])
+        owner = np.repeat(np.arange(m), [len(k) for k in kept])
+        place = np.concatenate([np.arange(len(k)) for k in kept])
+        weight = np.concatenate([k.weight for k in kept])
+        _, first, which = np.unique(names, return_index=True, return_inverse=True)
+        chosen = np.argsort(-np.bincount(which, weight), kind="stable")[:n]
+        shares = np.zeros((len(chosen), m))
+        for row, model in enumerate(chosen.tolist()):
+            at = np.flatnonzero(which == model)
+            shares[row, owner[at]] = weight[at]
+        best = [kept[owner[at]].model(place[at]) for at in first[chosen].tolist()]
+        return pd.DataFrame(
+            {
+                "size": [len(members) for members in best],
+                "probability": shares.mean(axis=1),
+                "imputation_error": self._error_between(shares.T),
+                "lowest": shares.min(axis=1, initial=1.0),
+                "highest": shares.max(axis=1, initial=0.0),
+                "variables": [", ".join(self.names[j] for j in members) for members in best],
+            },
+            index=pd.RangeIndex(1, len(best) + 1, name="model"),
+        )
+
+    def report(
+        self, path: Any, title: str | None = None, brief: bool = False, check: ResidualCheck | None = None
+    ) -> Path:
+        """Write a report, as ``Posterior.report`` does, with what was missing and how far the imputations agree. `check` is the
+        ``residual_check`` of one of the parts."""
+        # imported late and by name: the layer of reports is above this one, and reports need optional packages
+        report = importlib.import_module("whichvars.report")
+        written: Path = report.write_report(self, path, title, brief, check)
+        return written
+
     def explain(self) -> str:
         """The answer and how far to trust it, in plain words."""
         m, likely = len(self.parts), self.select()
@@ -252,7 +311,8 @@ class PooledPosterior:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as ``Posterior.save`` does; the response is not needed again and left out."""
-        content = {"parts": list(self.parts), "imputations": _stored(self.imputations)}
+        kept = None if self.imputations is None else to_stored(self.imputations)
+        content = {"parts": list(self.parts), "imputations": kept}
         storage.save(path, "pooled posterior", content, (*STORED, Kinds))
 
     @classmethod
@@ -260,11 +320,7 @@ class PooledPosterior:
         """Read what ``save`` wrote."""
         content = storage.load(path, "pooled posterior", (*STORED, Kinds))
         kept = content["imputations"]
-        imputations = None
-        if kept is not None:
-            kinds, values, gaps, rows, notes, indicators = kept
-            imputations = Imputations(kinds, list(values), None, rows, gaps, tuple(notes), indicators)
-        return cls(tuple(content["parts"]), imputations)
+        return cls(tuple(content["parts"]), None if kept is None else from_stored(kept))
 
     def __repr__(self) -> str:
         return f"{self._heading()}\n{self.summary().head(10).round(3).to_string()}"
@@ -277,18 +333,6 @@ class PooledPosterior:
 
     def _heading(self) -> str:
         return f"{len(self.parts)} posteriors of imputed tables, mixed:"
-
-
-def _stored(made: Imputations | None) -> Any:
-    if made is None:
-        return None
-    return [made.kinds, list(made.values), made.gaps, made.rows, list(made.notes), made.indicators]
-
-
-def _spread(values: Any) -> np.ndarray:
-    """Standard deviation between parts; NaN with a single one."""
-    array = np.asarray(values)
-    return array.std(axis=0, ddof=1) if len(array) > 1 else np.full(array.shape[1:], np.nan)
 
 
 def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:

@@ -7,7 +7,7 @@ p-values are nearer to one half than uniform ones. The probability integral tran
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 Statistic = Callable[[np.ndarray], float]
+# points at which distributions are compared
+CDF_POINTS = 300
 # largest mean of a count that is drawn
 MOST = 1e15
 
@@ -136,6 +138,30 @@ def observed_responses(posterior: "Posterior", X: Any, y: Any, rows: int, trials
     if isinstance(family, Gaussian):
         return read_vector(y, rows, "y")
     return read_new_response(family, posterior.problem.classes, y, rows, trials)[0]
+
+
+class Bands(NamedTuple):
+    """Shares of responses below each value of a grid: those observed, and ends of bands with 50 and 90 % of the draws."""
+
+    grid: np.ndarray
+    observed: np.ndarray
+    low90: np.ndarray
+    low50: np.ndarray
+    high50: np.ndarray
+    high90: np.ndarray
+    draws: int
+    whole: bool  # whether the responses are whole numbers
+
+
+def bands_of(drawn: np.ndarray, observed: np.ndarray, counts: bool) -> Bands:
+    """Compare the distribution of observed responses, (rows,), with those drawn, (draws, rows); `counts` are whole numbers."""
+    low, high = min(observed.min(), np.quantile(drawn, 0.001)), max(observed.max(), np.quantile(drawn, 0.999))
+    whole = counts and high - low <= CDF_POINTS
+    grid = np.arange(low, high + 1) if whole else np.linspace(low, high, CDF_POINTS)
+    below = np.array([np.searchsorted(np.sort(row), grid, side="right") for row in drawn]) / drawn.shape[1]
+    own = np.searchsorted(np.sort(observed), grid, side="right") / len(observed)
+    ends = np.quantile(below, (0.05, 0.25, 0.75, 0.95), axis=0)
+    return Bands(grid, own, ends[0], ends[1], ends[2], ends[3], len(drawn), bool(whole))
 
 
 def coverage_table(pit: np.ndarray, levels: Any) -> pd.DataFrame:

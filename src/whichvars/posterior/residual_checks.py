@@ -5,15 +5,16 @@ excess kurtosis above 2, a rank correlation above 0.2 between fitted values and 
 selected variable. A row is an outlier if a residual as large as its own is expected less than once in a hundred such tables.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
+from scipy.special import betaincinv, ndtr, ndtri
 
 from whichvars.data.frames import read_vector
 from whichvars.posterior.prediction import read_new
+from whichvars.posterior.predictive_checks import Bands, bands_of, draw_responses
 from whichvars.posterior.scores import leave_one_out
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ LEAST_SHARE = 0.1
 # standard deviations of the noise by which a row may move its own fitted value
 MOST_MOVED = 2.0
 NAMED = 5
+# rows of a picture, order statistics at each end of it, draws, and most rows that are drawn for if X is no frame
+MOST_DRAWN, ENDS, DRAWS, MOST_ROWS = 2000, 50, 100, 20_000
+# how to have a curved effect, in Python
+SPLINE = "expand=[wv.spline({name!r})]"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class ResidualCheck:
 
     ``remarks`` has sentences for what was found, and is empty if nothing speaks against the model. ``r_squared`` is that of the averaged fit, and
     ``loo_r_squared`` that of predictions of each row from all others, None if it was not computed. ``outliers`` and ``influential`` are row labels.
+    ``plot_residuals`` draws it, and ``Posterior.report(…, check=…)`` has the pictures.
     """
 
     remarks: tuple[str, ...]
@@ -50,12 +56,25 @@ class ResidualCheck:
     influential: tuple[Any, ...]
     r_squared: float
     loo_r_squared: float | None
+    # for pictures, of at most 2,000 rows: fitted values, standardised residuals and whether they are outliers, (3, rows)
+    points: np.ndarray | None = field(default=None, repr=False, compare=False)
+    # normal quantiles, sorted residuals, and where these lie with 90 % probability if they are normal, (4, rows)
+    quantiles: np.ndarray | None = field(default=None, repr=False, compare=False)
+    # responses drawn and compared with those observed
+    bands: Bands | None = field(default=None, repr=False, compare=False)
 
 
 def check_residuals(
-    posterior: "Posterior", X: Any, y: Any, weights: Any, log: str, influence: bool = True
+    posterior: "Posterior",
+    X: Any,
+    y: Any,
+    weights: Any,
+    log: str,
+    influence: bool = True,
+    spline: str = SPLINE,
 ) -> ResidualCheck:
-    """What ``Posterior.residual_check`` returns; `log` says how to take logarithms. Without `influence`, rows are not predicted from the others."""
+    """What ``Posterior.residual_check`` returns; `log` and `spline` say how to take logarithms and how to have curves. Without `influence`,
+    rows are not predicted from the others."""
     table = posterior.residuals(X, y, weights=weights)
     r = table["standardised"].to_numpy()
     used = np.isfinite(r)
@@ -84,10 +103,50 @@ def check_residuals(
         # against the mean of the other rows
         others = observed - (observed - observed.mean()) * n / (n - 1)
         loo_r_squared = _explained(observed, left["mean"].to_numpy(), others)
-    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, (observed > 0).all(), log)
+    drawn = _drawn(posterior, X, weights, used, observed) if influence else None
+    positive = bool((observed > 0).all())
+    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, positive, log, spline)
     return ResidualCheck(
-        tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared
-    )
+        tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared,
+        _points(fitted, r, extreme), _quantiles(r), drawn,
+    )  # fmt: skip
+
+
+def _some(n: int) -> np.ndarray:
+    """At most so many rows as a picture has, chosen at random."""
+    if n <= MOST_DRAWN:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, MOST_DRAWN, replace=False))
+
+
+def _points(fitted: np.ndarray, r: np.ndarray, outlier: np.ndarray) -> np.ndarray:
+    rows = np.union1d(_some(len(r)), np.flatnonzero(outlier)[:MOST_DRAWN])
+    return np.array([fitted[rows], r[rows], outlier[rows].astype(float)])
+
+
+def _quantiles(r: np.ndarray) -> np.ndarray:
+    """Sorted residuals beside normal quantiles, and the 5 % and 95 % quantiles of order statistics: Φ⁻¹ of those of Beta(i, n + 1 − i)."""
+    n = len(r)
+    rank = np.arange(1, n + 1)
+    if n > MOST_DRAWN:  # all at both ends, where they matter
+        rank = np.unique(np.concatenate([rank[:ENDS], np.linspace(1, n, MOST_DRAWN).round().astype(int), rank[-ENDS:]]))  # fmt: skip
+    ends = [ndtri(betaincinv(rank, n + 1 - rank, level)) for level in (0.05, 0.95)]
+    return np.array([ndtri((rank - 0.5) / n), np.sort(r)[rank - 1], *ends])
+
+
+def _drawn(
+    posterior: "Posterior", X: Any, weights: Any, used: np.ndarray, observed: np.ndarray
+) -> Bands | None:
+    """Responses drawn for some rows, beside those observed."""
+    if not used.all():
+        return None  # rows of weight 0 have no variance
+    if hasattr(X, "iloc") and len(observed) > MOST_DRAWN:
+        rows = _some(len(observed))
+        X, observed = X.iloc[rows], observed[rows]
+        weights = None if weights is None else np.asarray(weights)[rows]
+    elif len(observed) > MOST_ROWS:
+        return None
+    return bands_of(draw_responses(posterior, X, DRAWS, 0, weights, None, None), observed, False)
 
 
 def _explained(observed: np.ndarray, fitted: np.ndarray, plain: np.ndarray | float) -> float:
@@ -107,6 +166,7 @@ def _remarks(
     influential: tuple[Any, ...],
     positive: bool,
     log: str,
+    spline: str,
 ) -> list[str]:
     remarks = []
     if n >= FEWEST:
@@ -131,7 +191,8 @@ def _remarks(
                 f"Residuals are {how} where fitted values are large (rank correlation {trend:.2f}): the variance is not constant.{advice}"
             )
         remarks += [
-            f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f})."
+            f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f}). A spline may fit better: "
+            f"{spline.format(name=name)}."
             for name, value in curved.items()
             if abs(value) > max(RELATED, STRONG / np.sqrt(n - 1))
         ]

@@ -77,12 +77,7 @@ from whichvars.problem.priors import (
     check_slab_with_noise,
 )
 from whichvars.problem.stored_columns import open_columns
-from whichvars.problem.target import (
-    choose_engine,
-    kernel_prior,
-    kernel_slab,
-    make_target,
-)
+from whichvars.problem.target import choose_engine, kernel_prior, kernel_slab, make_target
 
 
 class Problem(NamedModels):
@@ -144,6 +139,8 @@ class Problem(NamedModels):
     categories : names of columns, or Categories
         Columns that are categories although they contain numbers or very many words; ``Categories`` has more choices. A category is
         one variable with a 0/1 column for each level except the first, its reference level (`reference_levels`).
+    expand : list of date and spline
+        Columns that become several variables, such as ``[date("when"), spline("age")]``: parts of dates, and curved effects.
     missing : "error" or "drop"
         Whether missing values (NaN, None) are an error, or their rows are left out with a ``DataWarning`` that says what this costs.
         Columns without any value are then left out too. ``impute`` fills missing values in instead.
@@ -215,6 +212,7 @@ class Problem(NamedModels):
         names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | Sequence[Any] | None = None,
         categories: Any = None,
+        expand: Any = None,
         missing: Literal["error", "drop"] = "error",
         heredity: Mapping[str, Any] | None = None,
         engine: Literal["auto", "gram", "columns"] = "auto",
@@ -253,12 +251,13 @@ class Problem(NamedModels):
         if missing == "drop":
             left = drop_missing(Rows(X, y, weights, offset, covariates, self.family))
             (X, y, weights, offset, covariates, self.family), self.about_missing, self.record = left
-        encoded = encode_frame(X, names, categories)
+        encoded = encode_frame(X, names, categories, expand)
         if encoded is not None:
             X, names, self.encoding = encoded.X, None, encoded.encoding
             self.record = encoded.record or self.record
             always_include = encoded.columns_of(always_include, "always_include")
             groups = encoded.groups_with(groups, always_include)
+            heredity = encoded.heredity_with(heredity, groups)
             warn_of_table(encoded)
         reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
         column_names, (n, n_columns) = reader.names, reader.shape

@@ -12,6 +12,7 @@ from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.data import storage
 from whichvars.data.archives import Damaged
 from whichvars.data.encoding import Encoding
+from whichvars.data.expanding import DateParts, NaturalSpline
 from whichvars.data.records import Record
 from whichvars.problem import families, graph_prior, mixture_priors, model_priors, priors
 from whichvars.problem.fitting import FitData
@@ -26,7 +27,8 @@ PRIORS = tuple(
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
 CLASSES = (
-    Problem, FlatPart, FitData, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, Encoding, Record,
+    Problem, FlatPart, FitData, Target, Design, Stored, KernelSlab, KernelPrior, ConditionalPrior, Encoding, Record, DateParts,
+    NaturalSpline,
     *dict.fromkeys(PRIORS),
 )  # fmt: skip
 

@@ -16,37 +16,51 @@ from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require, short
 from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior.family_words import overdispersion
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
-from whichvars.report import chart, figures, table, words
+from whichvars.report import chart, figures, pooled, table, words
 from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
+TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
 # most characters of a name in a sentence
 LONGEST_NAME = 60
 
 
 def write_report(
-    posterior: Posterior, path: str | os.PathLike[str], title: str | None = None, brief: bool = False
+    posterior: Posterior | PooledPosterior,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    brief: bool = False,
+    check: ResidualCheck | None = None,
 ) -> Path:
     """Write a report, as ``Posterior.report`` does."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(f"path must be the name of a file, such as 'report.html', not {path!r}")
     if title is not None and not isinstance(title, str):
         raise ArgumentTypeError(f"title must be text, not {title!r}")
+    if check is not None and not isinstance(check, ResidualCheck):
+        raise ArgumentTypeError(
+            f"check must be what residual_check(X, y) returns, not {type(check).__name__}"
+        )
     for package in ("matplotlib", "jinja2"):
         require(package, "reports")
     target = Path(path).absolute()
     _check_place(target)  # before the work begins
     with one_blas_thread():
-        page = render_brief(posterior, title) if brief else render(posterior, title)
+        if isinstance(posterior, PooledPosterior):
+            page = render_pooled(posterior, title, brief, check)
+        else:
+            page = render_brief(posterior, title) if brief else render(posterior, title, check)
     write_whole(target, page)
     return target
 
 
-def render(posterior: Posterior, title: str | None = None) -> str:
+def render(posterior: Posterior, title: str | None = None, check: ResidualCheck | None = None) -> str:
     """The page as HTML."""
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
@@ -60,6 +74,11 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         p=posterior.problem.p,
         exact=posterior.models.exact,
         errors=not posterior.models.exact or posterior.models.mcse is not None,
+        error_words="two Monte Carlo standard errors of the probability",
+        about_models=_about_models(posterior),
+        missing=[],
+        missing_notes=[],
+        fit=_fit(check),
         results=figures.results(posterior),
         trust=figures.trust(posterior),
         models=_best_models(posterior),
@@ -67,8 +86,57 @@ def render(posterior: Posterior, title: str | None = None) -> str:
         settings=settings(posterior),
         methods=methods,
         sources=sources,
-        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in ("page.js", "charts.js")),
+        script=_script(),
     )
+
+
+def render_pooled(
+    posterior: PooledPosterior, title: str | None, brief: bool, check: ResidualCheck | None = None
+) -> str:
+    """The page, or the summary on one page, of posteriors of completed tables, as HTML."""
+    start = pooled.summary(posterior, title or TITLE, chart.BRIEF_ROWS if brief else None)
+    if brief:
+        return fill("brief.html", **start, effects=pooled.effects_in_words(posterior))
+    columns = pooled.columns(posterior)
+    return fill(
+        "page.html",
+        **start,
+        **pooled.content(posterior),
+        fit=_fit(check, "Of one of the completed tables: "),
+        columns=columns,
+        rows=table.first_rows(columns),
+        data=table.as_json(columns),
+        settings=pooled.settings(posterior, settings(posterior.parts[0])),
+        script=_script(),
+    )
+
+
+def _fit(check: ResidualCheck | None, whose: str = "") -> dict[str, Any] | None:
+    """Whether the model fits; None if the residuals are not known."""
+    if check is None:
+        return None
+    explained = (
+        f"{whose}{'the' if whose else 'The'} fitted values explain {check.r_squared:.0%} of the variance (R²)"
+    )
+    if check.loo_r_squared is not None:
+        share = f"{check.loo_r_squared:.0%} of it" if check.loo_r_squared > 0 else "none of it"
+        explained += f"; if each row is predicted from all others, {share}"
+    return {"explained": f"{explained}.", "remarks": check.remarks, "pictures": figures.residuals(check)}
+
+
+def _script() -> str:
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("page.js", "charts.js"))
+
+
+def _about_models(posterior: Posterior) -> str:
+    if not posterior.models.exact:
+        return (
+            "Probabilities are estimated from the draws and from the exact ratios of the models' probabilities; ± is two Monte Carlo "
+            "standard errors, — where they cannot be told."
+        )
+    if posterior.models.mcse is not None:
+        return "Probabilities are exact but for the noise of importance sampling; ± is two standard errors."
+    return "Probabilities are exact."
 
 
 def render_brief(posterior: Posterior, title: str | None = None) -> str:
@@ -96,7 +164,7 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
     """What the report and the summary on one page have in common; the chart of the latter has at most `most_rows` rows."""
     verdict = words.verdict(posterior)
     return {
-        "title": title or "Which variables matter?",
+        "title": title or TITLE,
         "answer": words.answer(posterior),
         "remarks": [remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
         "levels": [
@@ -145,22 +213,14 @@ def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
     best = posterior.top_models(TOP_MODELS)
     return [
         {
-            "probability": _model_probability(row["probability"]),
-            "error": "—" if np.isnan(row["mcse"]) else _model_probability(2 * row["mcse"]),
+            "probability": table.model_probability(row["probability"]),
+            "error": "—" if np.isnan(row["mcse"]) else table.model_probability(2 * row["mcse"]),
             "r_squared": f"{row['r_squared']:.3f}" if "r_squared" in row else "",
             "size": row["size"],
             "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
         }
         for (_, row), members in zip(best.iterrows(), shown_models(posterior, TOP_MODELS).members)
     ]
-
-
-def _model_probability(value: float) -> str:
-    """
-    >>> _model_probability(0.01234), _model_probability(0.00001), _model_probability(0.0)
-    ('0.0123', '<0.0001', '0.0000')
-    """
-    return "<0.0001" if 0 < value < 0.00005 else f"{value:.4f}"
 
 
 def _mean_size(posterior: Posterior) -> str:

@@ -2,12 +2,14 @@
 script can say which variable a mark belongs to."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from whichvars.plots.drawing import short
 from whichvars.plots.variables import MOST_ROWS
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.problem import Problem
 from whichvars.report import table, words
 
 ROW = 22  # pixels
@@ -49,16 +51,30 @@ class Chart:
     ticks: list[tuple[float, str]]  # place in per cent and label
 
 
+class Numbers(NamedTuple):
+    """What a chart is made of."""
+
+    problem: Problem
+    pip: np.ndarray
+    mcse: np.ndarray  # errors of the probabilities, NaN if they are not known
+    of: str  # what they are
+
+
 def charts(posterior: Posterior, most_rows: int | None = None) -> list[Chart]:
     """The chart of the most probable variables, at most `most_rows` of them; before it, if there are many variables, one of all in the
     order of the columns."""
+    numbers = Numbers(posterior.problem, posterior.pip, posterior.mcse, "Monte Carlo standard errors")
+    return charts_of(numbers, stand_ins(posterior), most_rows)
+
+
+def charts_of(posterior: Numbers, others: dict[str, str], most_rows: int | None) -> list[Chart]:
+    """The same, with the others of each variable's set of stand-ins."""
     p = posterior.problem.p
     order = np.argsort(-posterior.pip, kind="stable")
     rows = (order if p <= MOST_ROWS else order[:TOP_ROWS])[:most_rows]
-    error = " Error bars are ± 2 Monte Carlo standard errors." if posterior.mcse.any() else ""
+    error = f" Error bars are ± 2 {posterior.of}." if posterior.mcse.any() else ""
     top = ", ".join(f"{posterior.problem.names[j]} {posterior.pip[j]:.2f}" for j in order[:10])
     prior = posterior.problem.model_prior.inclusion(p)
-    others = stand_ins(posterior)
     step = 100 / len(rows)
     out = [
         Chart(
@@ -98,7 +114,7 @@ def charts(posterior: Posterior, most_rows: int | None = None) -> list[Chart]:
 
 
 def _mark(
-    posterior: Posterior, prior: np.ndarray, others: dict[str, str], row: int, j: int, x: float, y: float
+    posterior: Numbers, prior: np.ndarray, others: dict[str, str], row: int, j: int, x: float, y: float
 ) -> Mark:
     pip, error = float(posterior.pip[j]), float(posterior.mcse[j])
     known = np.isfinite(error) and error > 0

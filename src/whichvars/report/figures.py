@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whichvars import plots
+from whichvars.data.expanding import curve_of
 from whichvars.errors import WhichvarsError
+from whichvars.plots.curves import splines_of
 from whichvars.plots.drawing import NothingToDrawError, fix_layout, off_screen, require
 from whichvars.plots.effects import correlations
 from whichvars.plots.questions import most_probable
 from whichvars.posterior.family_words import outcome
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.problem.families import Gaussian
 from whichvars.problem.priors import BIC, GPrior, HyperGN, IndependentNormal, Slab
 from whichvars.sampling.comparing_priors import compare_priors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# plots with their titles, captions, alternative texts and settings
+Wanted = list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
 
 SETTINGS = {
     "svg.fonttype": "none",  # keep text as text, which is small and drawn with the fonts of the reader's machine
@@ -33,6 +40,7 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
+MOST_CURVES = 6
 # priors on coefficients that a report compares with the posterior's own
 OTHER_SLABS: tuple[Slab, ...] = (
     GPrior("n"), GPrior("bric"), HyperGN(), BIC(), IndependentNormal(1.0), IndependentNormal("estimate"),
@@ -64,7 +72,7 @@ def results(posterior: Posterior) -> list[Picture]:
         if posterior.models.mcse is None
         else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
     )
-    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
+    wanted: Wanted = [
         (
             "Size of the model",
             f"How many variables are in the model. If posterior and prior look alike, the data say little about it.{of_sizes}",
@@ -104,9 +112,32 @@ def results(posterior: Posterior) -> list[Picture]:
             _other_priors,
             {},
         ),
+        *effects(posterior),
         *_predictions(posterior),
     ]
     return list(_draw(posterior, wanted))
+
+
+def curves(pooled: PooledPosterior) -> list[Picture]:
+    """The effects that may be curved, of imputed data."""
+    return list(_draw(pooled, effects(pooled)))
+
+
+def effects(posterior: Posterior | PooledPosterior) -> Wanted:
+    """The plots of effects that may be curved, the most probable first."""
+    pip = dict(zip(posterior.problem.names, posterior.pip.tolist()))
+    names = sorted(splines_of(posterior.problem), key=lambda name: -pip.get(name, 1.0))[:MOST_CURVES]
+    return [
+        (
+            f"Effect of {name}",
+            "The line is the mean over models, relative to an average value; the band contains the effect with 90 % probability at each place. "
+            "Marks at the bottom are the knots of the spline.",
+            f"The effect of {name} along its values, with a probability of {pip.get(curve_of(name), 1.0):.2f} that it is curved.",
+            plots.plot_effect,
+            {"name": name},
+        )
+        for name in names
+    ]
 
 
 def _other_priors(posterior: Posterior) -> "Axes":
@@ -141,14 +172,14 @@ def _scale_words(posterior: Posterior) -> str:
     return f"{change}: 0.69 doubles the {'odds' if of else 'rate'}, −0.69 halves {'them' if of else 'it'}."
 
 
-def _predictions(posterior: Posterior) -> list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]:
+def _predictions(posterior: Posterior) -> Wanted:
     """The plots of how good predictions are, if the family is not Gaussian."""
     family = posterior.problem.family
     if isinstance(family, Gaussian):
         return []
     scores = posterior.scores()
     honest = "Every row is predicted from all the others."
-    wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = []
+    wanted: Wanted = []
     if "auc" in scores:
         wanted.append(
             (
@@ -186,7 +217,7 @@ def _predictions(posterior: Posterior) -> list[tuple[str, str, str, Callable[...
 
 def trust(posterior: Posterior) -> list[Picture]:
     """The plots of the diagnostics."""
-    wanted = [
+    wanted: Wanted = [
         (
             "Agreement of the replicates",
             "Every variable, in each of the independent runs, against the mean of all runs. Points on the line agree.",
@@ -240,8 +271,55 @@ def trust(posterior: Posterior) -> list[Picture]:
     return list(_draw(posterior, wanted))
 
 
+def residuals(check: ResidualCheck) -> list[Picture]:
+    """Whether the model fits."""
+    wanted: Wanted = [
+        (
+            "Residuals and fitted values",
+            "Each point is a row. The running mean should stay near 0: a bend says that an effect is curved. The dashed lines should stay at the same "
+            "distance from it: a funnel says that the variance is not constant.",
+            f"Standardised residuals against fitted values, with {len(check.outliers)} outliers; the rank correlation of fitted values and sizes of "
+            f"residuals is {check.spread_trend:.2f}.",
+            plots.plot_residuals,
+            {"show": "fitted"},
+        ),
+        (
+            "Are the residuals normal?",
+            "Sorted residuals against quantiles of the normal distribution. Points outside the band: tails are heavier or lighter than the model "
+            "assumes, or there is skewness.",
+            f"Quantiles of the residuals, with skewness {check.skewness:.2f} and excess kurtosis {check.kurtosis:.2f}.",
+            plots.plot_residuals,
+            {"show": "quantiles"},
+        ),
+        (
+            "Responses as the model would produce them",
+            "The share of the responses below each value, and where this share lies among responses drawn from the fitted model.",
+            "The distribution of the observed responses over those of responses drawn from the model.",
+            plots.plot_residuals,
+            {"show": "predictive"},
+        ),
+    ]
+    return list(_draw(check, wanted))
+
+
+def agreement(pooled: PooledPosterior) -> list[Picture]:
+    """How far the imputations agree."""
+    wanted: Wanted = [
+        (
+            "Agreement of the imputations",
+            "Every variable, in each of the completed tables, against the mean of all. Points far from the line: the missing values "
+            "matter for this variable.",
+            "Inclusion probabilities by imputation against their mean.",
+            plots.plot_agreement,
+            {},
+        )
+    ]
+    return list(_draw(pooled, wanted))
+
+
 def _draw(
-    posterior: Posterior, wanted: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]]
+    posterior: Posterior | PooledPosterior | ResidualCheck,
+    wanted: Wanted,
 ) -> Iterator[Picture]:
     """Draw the plots for which the posterior has data."""
     with _own_style():
@@ -268,7 +346,9 @@ def _own_style() -> Iterator[None]:
         yield
 
 
-def picture(plot: Callable[..., "Axes"], posterior: Posterior, **settings: Any) -> tuple[str, int]:
+def picture(
+    plot: Callable[..., "Axes"], posterior: Posterior | PooledPosterior | ResidualCheck, **settings: Any
+) -> tuple[str, int]:
     """A plot as the data: address of an SVG picture, and its width in CSS pixels."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 

@@ -51,7 +51,7 @@ def columns(posterior: Posterior) -> list[Column]:
         Column(
             "Probability",
             "probability",
-            _probabilities(posterior.pip[order]),
+            probabilities(posterior.pip[order]),
             "posterior probability that the variable is in the model",
         ),
     ]
@@ -61,7 +61,7 @@ def columns(posterior: Posterior) -> list[Column]:
             Column(
                 "±",
                 "error",
-                _significant(2 * posterior.mcse[order], 2),
+                significant(2 * posterior.mcse[order], 2),
                 "two Monte Carlo standard errors of the probability; — for variables that never moved",
             ),
             Column(
@@ -85,9 +85,9 @@ def columns(posterior: Posterior) -> list[Column]:
         notes = []
         if errors is not None and np.isfinite(errors).any():
             errors = np.where(single[order], 2 * errors[place], np.nan)
-            notes = ["" if e is None else f"± {written('number', e)}" for e in _significant(errors, 2)]
+            notes = ["" if e is None else f"± {written('number', e)}" for e in significant(errors, 2)]
             about += "; its Monte Carlo error (± two standard errors) appears under the pointer"
-        out.append(Column(label, "number", _significant(values, 3), about, notes))
+        out.append(Column(label, "number", significant(values, 3), about, notes))
     return out
 
 
@@ -103,7 +103,7 @@ def _ratios(posterior: Posterior, ratio: str, place: np.ndarray, single: np.ndar
         table = np.exp(standard_effects(posterior, 0.95).iloc[place])
     labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
     return [
-        Column(label, "number", _significant(np.where(single, table[name], np.nan), 3), words)
+        Column(label, "number", significant(np.where(single, table[name], np.nan), 3), words)
         for label, name, words in zip(labels, ("effect", "lower", "upper"), (about, *ends))
     ]
 
@@ -153,13 +153,14 @@ def _counts(values: np.ndarray) -> list[int | None]:
     return [round(v) if np.isfinite(v) else None for v in values.tolist()]
 
 
-def _probabilities(values: np.ndarray) -> list[float | None]:
+def probabilities(values: np.ndarray) -> list[float | None]:
     """Rounded probabilities; only those that are exactly 0 or 1 are shown as such."""
     least = 1e-5
     return [v if v in (0, 1) else round(min(max(v, least), 1 - least), 5) for v in values.tolist()]
 
 
-def _significant(values: np.ndarray, digits: int) -> list[float | None]:
+def significant(values: np.ndarray, digits: int) -> list[float | None]:
+    """Numbers with so many significant digits, None where there are none."""
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]
 
 
@@ -228,3 +229,11 @@ def written(kind: str, value: str | float | None) -> str:
     if 0.9995 <= value < 1:
         return ">0.999"
     return f"{value:.3f}"
+
+
+def model_probability(value: float) -> str:
+    """
+    >>> model_probability(0.01234), model_probability(0.00001), model_probability(0.0)
+    ('0.0123', '<0.0001', '0.0000')
+    """
+    return "<0.0001" if 0 < value < 0.00005 else f"{value:.4f}"

@@ -9,6 +9,7 @@ from whichvars.posterior.diagnostics import doubts
 from whichvars.posterior.explaining import trust
 from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.methods import EVIDENCE_WORDS
+from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import LEVELS, in_words
 from whichvars.problem.families import Gaussian
@@ -75,7 +76,7 @@ def listed(names: list[str], most: int = MOST_NAMES) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def by_level(posterior: Posterior) -> list[tuple[str, list[str]]]:
+def by_level(posterior: Posterior | PooledPosterior) -> list[tuple[str, list[str]]]:
     """("almost certainly in", names), … for the levels that have any variables, most probable first."""
     order = np.argsort(-posterior.pip, kind="stable")
     names: dict[str, list[str]] = {words: [] for _, words in LEVELS}
@@ -99,7 +100,13 @@ def answer(posterior: Posterior) -> str:
 
 
 def _answer(posterior: Posterior) -> str:
-    levels, sets, opinion = by_level(posterior), stand_ins(posterior), verdict(posterior)
+    return answer_of(by_level(posterior), stand_ins(posterior), verdict(posterior), posterior.problem.p)
+
+
+def answer_of(
+    levels: list[tuple[str, list[str]]], sets: list[tuple[list[str], float, float]], opinion: Verdict, p: int
+) -> str:
+    """The result of p variables in a sentence, from their levels, their sets of stand-ins and whether they can be relied on."""
     if not opinion.sound:
         return f"{opinion.clause}. {_so_far(levels)}."
     certain = bool(levels) and levels[0][0] == LEVELS[0][1]
@@ -119,7 +126,6 @@ def _answer(posterior: Posterior) -> str:
     elif levels:
         clauses.append(f"no variable is {LEVELS[0][1]} the model")
     else:
-        p = posterior.problem.p
         which = "the only variable has not" if p == 1 else f"none of the {p:,} variables has"
         clauses.append(f"no variable stands out: {which} an inclusion probability of .1 or more")
     for words, names in levels[certain:]:
@@ -250,7 +256,7 @@ def family_settings(problem: Problem) -> list[tuple[str, str]]:
     ]
 
 
-def sources(posterior: Posterior) -> tuple[str, list[str]]:
+def sources(posterior: Posterior | PooledPosterior) -> tuple[str, list[str]]:
     """A paragraph for a paper, and references."""
     paragraph, _, references = posterior.methods().partition("\n\nReferences\n")
     return paragraph, [SOFTWARE, *(line.removeprefix("- ") for line in references.splitlines())]

@@ -406,7 +406,7 @@ def test_resume_gives_what_an_uninterrupted_run_gives(
     call: Call, wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call("fit", wide, "-y", "y", "--draws", 30_000, "--out", "whole", "-q", "--no-report")
-    assert sorted(p.name for p in Path("whole").iterdir()) == ["posterior.npz", "settings.json", "summary.csv", "top_models.csv"]  # fmt: skip
+    assert sorted(p.name for p in Path("whole").iterdir()) == ["posterior.npz", "residual_check.npz", "settings.json", "summary.csv", "top_models.csv"]  # fmt: skip
     real = wv.sample
 
     def sample(problem: Any, sampler: Any, **options: Any) -> wv.Posterior:

@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV
 import whichvars as wv
 from whichvars.cli import main
 from whichvars.data.files import read_table
+from whichvars.data.kinds import classify
 from whichvars.data.roles import encode_table
 from whichvars.errors import DataError, DataWarning
 
@@ -255,10 +256,18 @@ def test_words_that_are_numbers_and_amounts() -> None:
     assert made["price"].tolist()[:4] == [1200, 12.5, -3, 7]
     assert made["share"].tolist()[:4] == [12, 7.5, 0, 3]
     assert made["text"].tolist() == [i / 2 for i in range(20)]
+    # files with semicolons may have decimal commas in amounts too
+    reading = classify(pd.Series(["1.200,50 €", "3,5 €", "7 €"] * 5), True, True)
+    assert reading.kind == "amount"
+    np.testing.assert_array_equal(reading.values, [1200.5, 3.5, 7] * 5)
     mixed = X.assign(price=["$1", "€2", "$3", "£4"] * 5)
+    with pytest.warns(
+        DataWarning, match=r"'price' has amounts \(\$1, \$3, £4, €2\) but is read as a category"
+    ):
+        assert wv.Problem(mixed, np.arange(20.0) ** 2).encoding.levels["price"] == ["$1", "$3", "£4", "€2"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert wv.Problem(mixed, np.arange(20.0) ** 2).encoding.levels["price"] == ["$1", "$3", "£4", "€2"]
+        wv.Problem(X.assign(code=np.arange(20) % 5), np.arange(20.0) ** 2, categories=["code"])
 
 
 def test_the_command_line_has_the_same_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_what_is_read_is_a_copy(X):
         ),
         (pd.Categorical([1, 2, 3]), "X column 'c' contains text or categories"),
         (pd.array(["u", "v", "w"], "string"), "X column 'c' contains text or categories"),
-        (pd.date_range("2020", periods=3), "X column 'c' contains dates or times; turn it into a number"),
+        (pd.date_range("2020", periods=3), "X column 'c' contains dates or times; name it in expand="),
         (pd.to_timedelta([1, 2, 3]), "X column 'c' contains dates or times"),
         (pd.date_range("2020", periods=3, tz="CET"), "X column 'c' contains dates or times"),
         (pd.period_range("2020", periods=3), "X column 'c' contains Period.* not a number"),

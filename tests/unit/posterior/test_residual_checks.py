@@ -46,6 +46,7 @@ def test_departures_are_named() -> None:
     assert any("the variance is not constant" in remark for remark in fan.remarks)
     curved = check(X, (2 * X["a"] + X["a"] ** 2 + rng.normal(size=N)).to_numpy())
     assert any("The effect of 'a' seems to be curved" in remark for remark in curved.remarks)
+    assert any("A spline may fit better: expand=[wv.spline('a')]." in remark for remark in curved.remarks)
     assert not any("'b'" in remark for remark in curved.remarks)
     y = (X["a"] + rng.normal(size=N)).to_numpy().copy()
     y[17] += 9

@@ -1,0 +1,208 @@
+"""What the report says of posteriors of completed tables, mixed: the same page, with what was missing."""
+
+from typing import Any
+
+import numpy as np
+
+from whichvars.plots.drawing import short
+from whichvars.posterior.diagnostics import doubts
+from whichvars.posterior.pooling import PooledPosterior
+from whichvars.problem.families import Gaussian
+from whichvars.report import chart, figures, table, words
+from whichvars.report.table import Column
+
+TOP_MODELS, MOST_COLUMNS = 10, 40
+LONGEST_NAME = 60
+
+
+def total_error(pooled: PooledPosterior) -> np.ndarray:
+    """Standard errors of inclusion probabilities due to sampling and to the number of imputations together, (p,); NaN if the latter is
+    not known."""
+    return np.hypot(pooled.mcse, pooled.imputation_error)
+
+
+def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[str, Any]:
+    """What the report and the summary on one page have in common."""
+    opinion, levels = verdict(pooled), words.by_level(pooled)
+    of = "standard errors, of sampling and of imputation together"
+    numbers = chart.Numbers(pooled.problem, pooled.pip, total_error(pooled), of)
+    return {
+        "title": title,
+        "answer": words.answer_of(levels, [], opinion, pooled.problem.p),
+        "remarks": [],
+        "levels": [
+            (level if opinion.sound else words.SO_FAR[level], _listed(names, 12)) for level, names in levels
+        ],
+        "stand_ins": [],
+        "verdict": opinion,
+        "facts": _facts(pooled),
+        "charts": chart.charts_of(numbers, {}, most_rows),
+    }
+
+
+def content(pooled: PooledPosterior) -> dict[str, Any]:
+    """What the report has besides, but for the table of variables and the settings."""
+    methods, sources = words.sources(pooled)
+    return {
+        "sets": [],
+        "p": pooled.problem.p,
+        "exact": all(part.models.exact for part in pooled.parts),
+        "errors": True,
+        "error_words": "two standard errors of the probability that are due to the number of imputations",
+        "about_models": "Probabilities are averages over the imputations; ± is two standard errors that are due to the number of imputations.",
+        "results": figures.curves(pooled),
+        "trust": figures.agreement(pooled),
+        "models": _best_models(pooled),
+        "gaussian": False,  # R² differs between imputations
+        "methods": methods,
+        "sources": sources,
+        "missing": _missing(pooled),
+        "missing_notes": [] if pooled.imputations is None else list(pooled.imputations.notes),
+    }
+
+
+def verdict(pooled: PooledPosterior) -> words.Verdict:
+    """Whether the probabilities can be relied on: whether those of every imputation can, and how far they differ."""
+    m = len(pooled.parts)
+    reasons = tuple(
+        f"imputation {i}: {reason}" for i, part in enumerate(pooled.parts, start=1) for reason in doubts(part)
+    )
+    spread = np.ptp([part.pip for part in pooled.parts], axis=0)
+    apart, name = float(spread.max(initial=0.0)), pooled.names[int(np.argmax(spread))]
+    sentences = [line for line in pooled.explain().splitlines() if line.startswith(("This is", "More imp"))]
+    if m > 1:
+        sentences.append(
+            f"The {words.number(m)} imputations gave inclusion probabilities that differ by up to {words.within(apart)} (most for {name})."
+        )
+    if reasons:
+        return words.Verdict(False, words.NOT_YET, words.NOT_YET, ("", *sentences), reasons)
+    exact = all(part.models.exact for part in pooled.parts)
+    mark = "Exact for each imputation" if exact else "Converged for each imputation"
+    clause = (
+        f"the {words.number(m)} imputations of missing values differ by up to {words.within(apart)}"
+        if m > 1
+        else "there was a single imputation, with nothing to compare it with"
+    )
+    if pooled.imputations is not None and not pooled.imputations.gaps.any():
+        clause = "no value was missing"
+    return words.Verdict(True, mark, clause, tuple(sentences))
+
+
+def columns(pooled: PooledPosterior) -> list[Column]:
+    """The columns of the table of variables, with rows sorted by descending probability."""
+    found = pooled.summary()
+    order = [pooled.names.index(str(name)) for name in found.index]
+    out = [
+        Column("Variable", "name", list(map(str, found.index))),
+        Column(
+            "Probability", "probability", table.probabilities(found["pip"].to_numpy()),
+            "posterior probability that the variable is in the model, averaged over imputations",
+        ),
+        Column(
+            "±", "error", table.significant(2 * total_error(pooled)[order], 2),
+            "two standard errors of the probability, due to sampling and to the number of imputations",
+        ),
+        Column("Lowest", "error", table.significant(found["lowest"].to_numpy(), 3), "smallest probability of an imputation"),
+        Column("Highest", "error", table.significant(found["highest"].to_numpy(), 3), "largest probability of an imputation"),
+    ]  # fmt: skip
+    mean, sd = included(pooled)
+    labels = ("Coefficient", "mean if the variable is in the model, in the units of the data"), (
+        "Its sd", "standard deviation of the coefficient if the variable is in the model, within imputations and between them",
+    )  # fmt: skip
+    return out + [
+        Column(label, "number", table.significant(values[order], 3), about)
+        for values, (label, about) in zip((mean, sd), labels)
+    ]
+
+
+def included(pooled: PooledPosterior) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of the coefficients of variables given that they are in, (p,) each; NaN for variables of several columns.
+
+    With P the inclusion probability, E(b | in) = E(b)/P and E(b² | in) = E(b²)/P, as b is 0 otherwise.
+    """
+    found = pooled.summary().loc[pooled.names]
+    share, mean, sd = (found[name].to_numpy() for name in ("pip", "mean", "sd"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = mean / share
+        return inside, np.sqrt(np.maximum((sd**2 + mean**2) / share - inside**2, 0.0))
+
+
+def effects_in_words(pooled: PooledPosterior) -> list[str]:
+    """What goes with one standard deviation more of each variable that is more likely in than out."""
+    problem, family = pooled.problem, pooled.problem.family
+    mean, _ = included(pooled)
+    order = np.argsort(-pooled.pip, kind="stable")[: words.MOST_EFFECTS]
+    scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
+    out = []
+    for j in order[pooled.pip[order] >= 0.5].tolist():
+        if np.isnan(mean[j]):
+            continue
+        sd = float(problem.column_spread[problem.offsets[j]])
+        change = mean[j] * sd
+        more = "larger" if change > 0 else "smaller"
+        out.append(f"{problem.names[j]}: {sd:.3g} more goes with {scale} {abs(change):.3g} {more}.")
+    return out
+
+
+def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The settings of the first part, and those of the imputation; what is about a single part is left out."""
+    shown = {
+        name: value
+        for name, value in first
+        if name not in ("Log evidence", "Stopped by", "CPU time", "Posterior of g")
+    }
+    cells = 0 if pooled.imputations is None else int(pooled.imputations.gaps.sum())
+    more = [
+        ("Imputations", f"{len(pooled.parts)}"),
+        *([("Cells that were imputed", f"{cells:,}")] if pooled.imputations is not None else []),
+        ("CPU time", f"{sum(part.cpu_seconds for part in pooled.parts):,.1f} s"),
+    ]
+    end = [name for name in ("whichvars", "Python", "Report made") if name in shown]
+    return [*((n, v) for n, v in shown.items() if n not in end), *more, *((n, shown[n]) for n in end)]
+
+
+def _facts(pooled: PooledPosterior) -> list[tuple[str, str]]:
+    problem = pooled.problem
+    cells = 0 if pooled.imputations is None else int(pooled.imputations.gaps.sum())
+    return [
+        ("variables", f"{problem.p:,}"),
+        ("rows", f"{problem.n:,}"),
+        ("in the model, on average", f"{pooled.mean_size:.1f}"),
+        *([("missing cells", f"{cells:,}")] if pooled.imputations is not None else []),
+        ("imputations", f"{len(pooled.parts)}"),
+    ]
+
+
+def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
+    return [
+        {
+            "probability": table.model_probability(row["probability"]),
+            "error": "—"
+            if np.isnan(row["imputation_error"])
+            else table.model_probability(2 * row["imputation_error"]),
+            "r_squared": "",
+            "size": row["size"],
+            "variables": _listed(row["variables"].split(", ") if row["variables"] else [], 40) or "none",
+        }
+        for _, row in pooled.top_models(TOP_MODELS).iterrows()
+    ]
+
+
+def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:
+    """The rows of the table of columns with missing values, most first."""
+    if pooled.imputations is None:
+        return []
+    names, counts = pooled.imputations.kinds.names, pooled.imputations.gaps.sum(axis=0)
+    order = [j for j in np.argsort(-counts, kind="stable").tolist() if counts[j]]
+    return [
+        {
+            "name": short(names[j], LONGEST_NAME),
+            "cells": f"{counts[j]:,}",
+            "share": f"{counts[j] / len(pooled.imputations.gaps):.1%}",
+        }
+        for j in order[:MOST_COLUMNS]
+    ]
+
+
+def _listed(names: list[str], most: int) -> str:
+    return words.listed([short(name, LONGEST_NAME) for name in names], most)
