@@ -425,6 +425,36 @@ def test_the_directory_of_fit_before_during_and_after(run: Path, tmp_path: Path)
     assert "4 of 4" in text
 
 
+def test_imputations_are_watched_one_after_the_other(run: Path, tmp_path: Path) -> None:
+    out, place = tmp_path / "fitted", tmp_path / "fitted" / "checkpoint"
+    place.mkdir(parents=True)
+    (out / "unfinished.json").write_text("{}")
+    for name in ("imputations.npz", "problem-1.npz", "problem-2.npz"):
+        (place / name).write_text("")
+    watched = Watched(out)
+    assert "Imputation 1 of 2 has started" in watched.content()
+    unfinished(run)
+    shutil.copytree(run, place / "imputation-1")
+    belongs_to(place / "imputation-1", os.getpid())
+    assert "Imputation 1 of 2 is running: 67 % done" in watched.content()
+    (place / "posterior-1.npz").write_text("")
+    shutil.move(place / "imputation-1", place / "imputation-2")
+    assert "Imputation 2 of 2 is running" in watched.content()
+    belongs_to(place / "imputation-2", dead())
+    assert "interrupted when 67 % of imputation 2 of 2 were saved" in watched.content()
+    told = [sentence for _, sentence in watched.events]
+    assert told[1:3] == [f"Imputation {k} of 2 is being sampled by process {os.getpid()}." for k in (1, 2)]
+    assert "killed" in told[3]
+
+
+def test_the_report_of_results_is_that_of_the_run(tmp_path: Path) -> None:
+    out = fit(tmp_path)
+    (out / "report.html").write_text("the report of the run")
+    watched = Watched(out)
+    assert '<a href="report">' in watched.content()
+    assert watched.report() == "the report of the run"
+
+
 def test_nothing_to_watch_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["watch", str(tmp_path)])
     assert result.exit_code == 2
