@@ -498,11 +498,26 @@ class Beside:
 
 def test_fit_serves_a_page_while_it_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching.subprocess, "Popen", Beside)
+    monkeypatch.setattr(Beside, "started", [])
+    monkeypatch.setattr(Beside, "ended", 0)
     out = fit(tmp_path, "--sampler", "add-delete-swap", "--draws", "2000", "--no-report", "--watch")
     assert Beside.started == [["-m", "whichvars", "watch", str(out)]]
     assert Beside.ended == 1
     fit(tmp_path, "--overwrite", "--no-report", "--watch")
     assert len(Beside.started) == 1, "there is nothing to watch if all models are enumerated"
+    impute = ("--missing", "impute", "--imputations", "2")
+    fit(
+        tmp_path,
+        *impute,
+        "--overwrite",
+        "--sampler",
+        "add-delete-swap",
+        "--draws",
+        "1000",
+        "--no-report",
+        "--watch",
+    )
+    assert (len(Beside.started), Beside.ended) == (2, 2)
 
 
 def test_new_results_in_the_same_place_are_read(tmp_path: Path) -> None:
