@@ -3,7 +3,6 @@
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,12 +220,14 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
-            page: AbstractContextManager[None] = nullcontext()
+            watch = options["watch"]
             if chosen_sampler(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
-                page = page_beside(out) if options["watch"] else page
-            with page:
+            elif watch:
+                say("There is nothing to watch, as all models are enumerated.", quiet)
+                watch = False
+            with page_beside(out, watch):
                 posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run

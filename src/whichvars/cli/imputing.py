@@ -9,7 +9,6 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,7 +84,7 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
         for i, problem in enumerate(_chain(first, problems), start=1):
             storage.save(_problem_file(out, i), "problem", problem, saving.CLASSES)
         _save_imputations(out, imputations)  # the last: what it belongs to is complete
-        with page_beside(out) if options["watch"] else nullcontext():
+        with page_beside(out, options["watch"]):
             parts = _sample(out, arguments, len(imputations), silence)
     if first.family.name == "gaussian":
         say("Residuals of the first completed table:", silence.words)
