@@ -23,6 +23,7 @@ from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
 from whichvars.sampling.choosing import choose
+from whichvars.sampling.progress import CountedProgress, Report
 from whichvars.sampling.sample import sample
 
 # inclusion probabilities that are kept
@@ -113,7 +114,7 @@ def sample_many(
     *,
     covariates: Any = None,
     slab: Slab | None = None,
-    model_prior: ModelPrior | None = None,
+    model_prior: ModelPrior | Callable[[int], ModelPrior] | None = None,
     max_size: int | None = None,
     names: Sequence[str] | None = None,
     level: float = 0.95,
@@ -122,6 +123,7 @@ def sample_many(
     replicates: int = 4,
     threads: int | None = None,
     seed: int = 0,
+    progress: bool | Callable[[Report], None] = True,
 ) -> ManyPosteriors:
     """One posterior for each of many responses on the same columns, such as the expression of genes on the variants near them.
 
@@ -142,7 +144,8 @@ def sample_many(
     covariates : array or DataFrame, shape (n, q)
         Columns that are in every model.
     slab, model_prior
-        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)`` and ``BetaBinomial(size=1)``.
+        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)`` and ``BetaBinomial(size=1)``. `model_prior` may
+        also be a function that returns a prior for p variables: p differs between responses if columns are constant in the rows of one.
     max_size, names
         As in ``Problem``.
     level : float
@@ -156,6 +159,8 @@ def sample_many(
         As in ``sample``, for each response.
     threads : int
         Responses that are sampled at the same time. The default is one for each core.
+    progress : bool or callable
+        Show a progress bar in a terminal or notebook, or call a function with a ``Report`` after each response.
 
     Returns
     -------
@@ -191,13 +196,16 @@ def sample_many(
         raise DataError("Y has no columns; there is nothing to explain")
     beside = None if covariates is None else read_columns(covariates, "covariates").values
     settings: dict[str, Any] = {
-        "slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names, "model_prior": model_prior
+        "slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names
     }  # fmt: skip
+    for_size = default_region_prior if model_prior is None else model_prior
+    if not callable(for_size):
+        settings["model_prior"] = for_size
 
     def prepare(rows: np.ndarray) -> ManyResponses:
         many = ManyResponses(X, rows, beside, **settings)
-        if model_prior is None:
-            many.use_prior(default_region_prior)
+        if callable(for_size):
+            many.use_prior(for_size)
         return many
 
     sharing = _SharedByRows(prepare, ~np.isnan(table.values))
@@ -216,10 +224,13 @@ def sample_many(
         finally:
             sharing.done(i)
 
-    with warnings.catch_warnings():
+    found: dict[int, _Summary] = {}
+    with warnings.catch_warnings(), CountedProgress(progress, len(responses), "responses") as bar:
         # every row says whether it has converged
         warnings.simplefilter("ignore")
-        found = dict(zip(sharing.order, _in_turn(one, sharing.order, threads or cpu_count() or 1)))
+        for i, item in zip(sharing.order, _in_turn(one, sharing.order, threads or cpu_count() or 1)):
+            found[i] = item
+            bar.update(len(found))
     return _tables([found[i] for i in range(len(responses))])
 
 

@@ -192,6 +192,32 @@ def test_a_response_that_cannot_be_fitted_does_not_stop_the_others() -> None:
         many.colocalisation("a", "none")
 
 
+def test_progress_counts_responses() -> None:
+    reports = []
+    wv.sample_many(COUNTS[:, :6].astype(float), with_gaps(), progress=reports.append, threads=2)
+    assert [report.status for report in reports] == [f"{i} of 3 responses" for i in (1, 2, 3)]
+    assert reports[-1].fraction == 1.0
+    assert reports[-1].seconds_left == 0.0
+
+
+def test_a_prior_may_be_a_function_of_the_number_of_variables() -> None:
+    X, asked = COUNTS[:, :6].astype(float), []
+    X[:60, 2] = 1.0
+
+    def prior(p: int) -> wv.FixedInclusion:
+        asked.append(p)
+        return wv.FixedInclusion(h=1 / p)
+
+    table = Y.assign(half=np.where(np.arange(N) < 60, Y["c"], np.nan))[["half", "c"]]
+    many = wv.sample_many(X, table, model_prior=prior)
+    assert sorted(asked) == [5, 6]
+    rows = np.arange(60)
+    problem = wv.Problem(np.delete(X[rows], 2, axis=1), Y["c"][:60], slab=PRIORS["slab"], model_prior=wv.FixedInclusion(h=0.2))  # fmt: skip
+    own = many.variables[many.variables["response"] == "half"]["pip"].to_numpy()
+    pips = np.sort(wv.exact(problem).pip)[::-1]
+    assert own == pytest.approx(pips[pips >= 0.01], abs=1e-9)
+
+
 def test_columns_that_are_constant_in_the_rows_of_a_response_are_left_out_there() -> None:
     X = COUNTS[:, :6].astype(float)
     X[:60, 2] = 1.0
