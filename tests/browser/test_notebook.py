@@ -23,6 +23,8 @@ def opened(browser, posterior, tmp_path):
         path = tmp_path / "cell.html"
         table = posterior._repr_html_() * copies
         path.write_text(PAGE.format(page=page, ink=ink, table=table), encoding="utf-8")
+        browser.get("about:blank")  # what a page of another test says is not about this one
+        browser.get_log("browser")
         browser.get(path.as_uri())
 
     return get

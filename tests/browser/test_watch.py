@@ -125,3 +125,4 @@ def test_a_run_that_is_killed_and_resumed(browser, started, tmp_path):
     watch.send_signal(signal.SIGINT)
     assert watch.wait() == 0
     wait_for(lambda: browser.find_element("id", "gone").is_displayed(), "the page to say that nobody answers")
+    browser.get("about:blank")

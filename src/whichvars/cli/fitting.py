@@ -3,7 +3,6 @@
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +49,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--spline", multiple=True, metavar="A:DF,B", help="Columns whose effect may be curved, with the degrees of freedom if they are not 4."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
             click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
-            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …"),
-            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before."),
+            click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …; without levels if the file has their order."),
+            click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before; without levels if the file has their order."),
             click.option(
                 "--missing", type=click.Choice(["error", "drop", "impute"]), default="error", show_default=True,
                 help="Missing values are an error, their rows are left out, or they are filled in several times.",
@@ -239,12 +238,14 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     settings["notes"] = [*remarks, *said]
     try:
         if sampled:
-            page: AbstractContextManager[None] = nullcontext()
+            watch = options["watch"]
             if chosen_sampler(problem, arguments) is not None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
-                page = page_beside(out) if options["watch"] else page
-            with page:
+            elif watch:
+                say("There is nothing to watch, as all models are enumerated.", quiet)
+                watch = False
+            with page_beside(out, watch):
                 posterior = _sample(problem, arguments, options["quiet"], quiet)
         else:
             remove_checkpoint(out)  # of an older run

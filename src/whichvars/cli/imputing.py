@@ -27,6 +27,7 @@ from whichvars.cli.options import (
 )
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, log_response, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
+from whichvars.cli.watching import page_beside
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
         for i, problem in enumerate(_chain(first, problems), start=1):
             storage.save(_problem_file(out, i), "problem", problem, saving.CLASSES)
         _save_imputations(out, imputations)  # the last: what it belongs to is complete
-        parts = _sample(out, arguments, len(imputations), silence)
+        with page_beside(out, options["watch"]):
+            parts = _sample(out, arguments, len(imputations), silence)
     if first.family.name == "gaussian":
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
@@ -181,6 +183,7 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
     settings = {
         "data": file_fingerprint(options["data"], *shape),
         "response": options["response"],
+        "title": options["title"],
         "family": options["family"],
         **{name: options[name] for name in COLUMNS},
         "always": always,
@@ -364,7 +367,7 @@ def _finish(
         elif not quiet:
             _show(pooled, out)
         if report:  # last, as it takes a few seconds
-            path = write_report(out, pooled, out / REPORT)
+            path = write_report(out, pooled, out / REPORT, settings.get("title"))
             if not quiet:
                 click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 

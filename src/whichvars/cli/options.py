@@ -88,9 +88,10 @@ def read_categories(options: dict[str, Any], columns: Container[str]) -> Any:
     orders: dict[str, dict[str, list[str]]] = {"scores": {}, "differences": {}}
     for option, found in orders.items():
         for value in options[option]:
-            name, _, levels = value.partition("=")
+            name, given, levels = value.partition("=")
             found[name.strip()] = [level.strip() for level in levels.split(",") if level.strip()]
-            if len(found[name.strip()]) < 2:
+            # without levels the order is that of the file
+            if (given and len(found[name.strip()]) < 2) or (not given and name.strip() not in columns):
                 raise DataError(
                     f"--{option} must have a name and its levels in order, such as --{option} size=small,medium,large, not {value!r}"
                 )

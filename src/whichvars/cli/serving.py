@@ -7,6 +7,7 @@ import shlex
 import sys
 import threading
 import time
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -46,8 +47,8 @@ class Watched:
         self._content = ""
         self._turn = threading.Lock()
 
-    def title(self) -> str:
-        """The title that was given to ``whichvars fit``, or the name of the directory."""
+    def title(self) -> str | None:
+        """The title that was given to ``whichvars fit``."""
         from whichvars.cli.runs import SETTINGS, UNFINISHED
 
         for name in (UNFINISHED, SETTINGS):
@@ -57,7 +58,7 @@ class Watched:
                 continue
             if given:
                 return str(given)
-        return f"Watching {self.run.name}"
+        return None
 
     def content(self) -> str:
         """What changes of the page, as HTML."""
@@ -74,14 +75,21 @@ class Watched:
             return self._content
 
     def report(self) -> str | None:
-        """The whole report of the draws so far; None if there are none."""
+        """The whole report of the draws so far, or that of the results; None if there are neither."""
+        from whichvars.cli.runs import REPORT
         from whichvars.plots.questions import one_blas_thread
         from whichvars.report import render
+        from whichvars.sampling.watching import DONE
 
         self.content()
         with self._turn, one_blas_thread():
+            if is_done(self.run) and (self.run / REPORT).exists():
+                return (self.run / REPORT).read_text(encoding="utf-8")
             posterior = None if self.view is None else self.view.posterior
-            return None if posterior is None else render(posterior, f"{self.run.name}: the draws so far")
+            if self.view is None or posterior is None:
+                return None
+            name = self.title() or self.run.name
+            return render(posterior, name if self.view.state == DONE else f"{name}: the draws so far")
 
     def _look(self) -> "View":
         from whichvars.sampling.watching import STOPPED, View, Watcher
@@ -93,7 +101,7 @@ class Watched:
             return self._finished()
         if self._watcher is None or self._watcher.directory != place:
             self._watcher = Watcher(place)
-        return self._watcher.look()
+        return replace(self._watcher.look(), part=part_of(self.run, place))
 
     def _finished(self) -> "View":
         """A run of ``whichvars fit`` that has written its results."""
@@ -120,8 +128,13 @@ class Watched:
         from whichvars.sampling.watching import DONE, STOPPED
 
         before, now = self.view, time.time()
-        if before is not None and (before.state, before.session) == (view.state, view.session):
+        told = before is not None and (before.state, before.session, before.part)
+        if told == (view.state, view.session, view.part):
             return
+        # the next of several runs, of the same process or not
+        if before is not None and before.part != view.part:
+            before = None
+        subject = view.part or "The run"
         alive = view.session is not None and view.session.alive
         another = before is not None and before.session is not None and view.session != before.session
         process = f" by process {view.session.process}" if alive and view.session is not None else ""
@@ -131,22 +144,37 @@ class Watched:
             self.events.append((now, "The run is not running: it was killed or interrupted."))
         elif before is None:
             self.events.append(
-                (now, f"The run is being sampled{process}." if alive else "The run is about to begin.")
+                (now, f"{subject} is being sampled{process}." if alive else f"{subject} is about to begin.")
             )
         elif alive and (before.state == STOPPED or another):
             self.events.append((now, f"The run was resumed, and is continued{process}."))
         elif alive and before.session is None:
-            self.events.append((now, f"The run is being sampled{process}."))
+            self.events.append((now, f"{subject} is being sampled{process}."))
 
 
 def checkpoint_of(run: Path) -> Path | None:
-    """The directory of the checkpoint of a run; None if there is no run."""
-    from whichvars.cli.runs import CHECKPOINT, SETTINGS, UNFINISHED
+    """The directory of the checkpoint of a run, of the part of it that is sampled if there are several; None if there is no run."""
+    from whichvars.cli.runs import CHECKPOINT, IMPUTATIONS, SETTINGS, UNFINISHED
     from whichvars.sampling.checkpoint import RUN
 
     if (run / RUN).exists():
         return run
-    return run / CHECKPOINT if (run / UNFINISHED).exists() or (run / SETTINGS).exists() else None
+    if not (run / UNFINISHED).exists() and not (run / SETTINGS).exists():
+        return None
+    place = run / CHECKPOINT
+    return place / f"imputation-{_finished_parts(place) + 1}" if (place / IMPUTATIONS).exists() else place
+
+
+def part_of(run: Path, place: Path) -> str:
+    """Which part of a run is sampled; empty if it has no parts."""
+    number = place.name.removeprefix("imputation-")
+    if place == run or number == place.name:
+        return ""
+    return f"Imputation {number} of {len(list(place.parent.glob('problem-*.npz')))}"
+
+
+def _finished_parts(place: Path) -> int:
+    return len(list(place.glob("posterior-*.npz")))
 
 
 def is_done(run: Path) -> bool:
@@ -190,7 +218,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         watched = self.server.watched
         makers = {
-            "": lambda: watch_page(watched.title()),
+            "": lambda: watch_page(watched.title() or f"Watching {watched.run.name}"),
             "now": watched.content,
             "report": watched.report,
         }

@@ -43,8 +43,11 @@ def watch(run: Path, port: int, opens: bool) -> None:
 
 
 @contextmanager
-def page_beside(run: Path) -> Iterator[None]:
-    """The page about a run while this process samples it, served by a process of its own."""
+def page_beside(run: Path, wanted: bool) -> Iterator[None]:
+    """The page about a run while this process samples it, served by a process of its own, if it is wanted."""
+    if not wanted:
+        yield
+        return
     command = [sys.executable, "-m", "whichvars", "watch", str(run)]
     # not to standard output, where results go
     server = subprocess.Popen(command, stdout=sys.stderr)

@@ -1,6 +1,7 @@
 """Categories: which columns are categories, and the 0/1 columns, scores or differences that stand for their levels."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from whichvars.data.kinds import Advice, Reading, labels_of, short, some
+from whichvars.data.kinds import LEADING_ZERO, Advice, Reading, labels_of, short, some, to_floats
 from whichvars.errors import ArgumentTypeError, DataError
 
 # the level that rare levels become
@@ -21,6 +22,7 @@ CODE_NAMES = re.compile(
     r"(?:^|[\W_])(?:zip(?:code)?|post_?code|postal(?:_?code)?|plz|fips|icd|codes?)(?:$|[\W_\d])",
     re.IGNORECASE,
 )
+ID_NAMES = re.compile(r"(?:[\W_][iI][dD]|[a-z]I[dD])$")
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,9 @@ class Levels:
         return out
 
 
-def make_levels(column: pd.Series, reading: Reading, options: Categories) -> tuple[Levels | None, str]:
+def make_levels(
+    column: pd.Series, reading: Reading, options: Categories, advice: Advice
+) -> tuple[Levels | None, str]:
     """The levels of a category, or None with what is wrong."""
     name, labels = str(column.name), list(reading.labels or [])
     coding = next((what for what in ("scores", "differences") if name in options.orders(what)), "levels")
@@ -164,7 +168,7 @@ def make_levels(column: pd.Series, reading: Reading, options: Categories) -> tup
         if not (isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered) and not (
             pd.api.types.is_numeric_dtype(column.dtype)
         ):
-            return None, f"has no order; say which, as in {coding}={{{name!r}: {labels[:3]!r}}}"
+            return None, f"has no order; say which, as in {advice.order(coding, name, labels[:3])}"
         return Levels(labels, coding), ""
     if options.lump is not None:
         codes, _ = labels_of(column)
@@ -181,10 +185,11 @@ def make_levels(column: pd.Series, reading: Reading, options: Categories) -> tup
 
 
 def remarks_on_labels(name: str, labels: list[str]) -> list[str]:
-    """Labels that differ only in capitals, blanks or punctuation, and may be meant to be the same; and amounts that are not all alike."""
+    """Labels that differ only in capitals, accents, blanks or punctuation, and may be meant to be the same; and amounts that are not all
+    alike."""
     alike = defaultdict(list)
     for label in labels:
-        alike[re.sub(r"[\W_]+", "", label).casefold() or label].append(label)
+        alike[_essence(label)].append(label)
     amounts = [label for label in labels if LIKE_AMOUNT.fullmatch(label)]
     if len(amounts) > len(labels) / 2:
         return [
@@ -195,24 +200,43 @@ def remarks_on_labels(name: str, labels: list[str]) -> list[str]:
     if not pairs:
         return []
     return [
-        f"Column {name!r} has levels that differ only in capitals or punctuation: {some(pairs)}; "
+        f"Column {name!r} has levels that differ only in capitals, accents or punctuation: {some(pairs)}; "
         "if they are the same, write them the same."
     ]
 
 
-def has_name_of_a_code(column: object) -> bool:
-    return CODE_NAMES.search(str(column)) is not None
+def _essence(label: str) -> str:
+    """A label without capitals, accents, blanks and such punctuation as may be forgotten; signs with a meaning, as in A+ or 1.5, stay.
+
+    >>> [_essence(label) for label in ("New-York", "new york.", "Köln", "A+", "1.5", "0-10")]
+    ['newyork', 'newyork', 'koln', 'a+', '1.5', '0-10']
+    """
+    plain = "".join(
+        c for c in unicodedata.normalize("NFKD", label) if not unicodedata.combining(c)
+    ).casefold()
+    plain = re.sub(r"[\s_'’`\"]|(?<!\d)[.,]|[.,](?!\d)|(?<=[^\W\d_])[-–](?=[^\W\d_])", "", plain)
+    return plain or label
+
+
+def seems_a_code(name: object) -> bool:
+    """Whether a column has the name of a code, such as a postcode, or of an identifier; zipCode is read as zip_Code."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name))
+    return CODE_NAMES.search(words) is not None or ID_NAMES.search(str(name)) is not None
 
 
 def remarks_on_codes(column: pd.Series, text: bool, advice: Advice) -> list[str]:
     """A remark on numbers that seem to be codes: by the name of their column, or by zeros before them."""
     name = str(column.name)
-    zeros = text and column.dropna().astype(str).str.strip().str.fullmatch(r"0\d+").any()
+    zeros = text and column.dropna().astype(str).str.strip().str.fullmatch(LEADING_ZERO).any()
     if not zeros:
-        if not has_name_of_a_code(name):
+        if not seems_a_code(name) or text or not pd.api.types.is_numeric_dtype(column.dtype):
             return []
-        values = column.dropna().to_numpy(dtype=float) if not text else np.zeros(0)
+        values = to_floats(column)
+        values = values[np.isfinite(values)]
         if not len(values) or not (values == np.floor(values)).all() or len(np.unique(values)) < 3:
+            return []
+        # if hardly any value is there twice, an identifier is not that of a category
+        if ID_NAMES.search(name) is not None and len(np.unique(values)) > len(values) / 2:
             return []
     why = "has numbers with zeros before them" if zeros else "has whole numbers and the name of a code"
     return [

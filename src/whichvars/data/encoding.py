@@ -15,11 +15,11 @@ import pandas as pd
 from whichvars.data.categories import (
     Categories,
     Levels,
-    has_name_of_a_code,
     make_levels,
     read_categories,
     remarks_on_codes,
     remarks_on_labels,
+    seems_a_code,
 )
 from whichvars.data.expanding import DateParts, Expansion, Learnt, dates_in, learn, read_expansions
 from whichvars.data.files import Table
@@ -127,25 +127,21 @@ class Encoding:
         """Columns of numbers, and those of categories, in the order of the table."""
         if not self.levels and not self.expansions:
             return numbers[self.columns]
-        dates = self.dates
-
-        def part(name: str) -> pd.DataFrame:
+        dates, parts = self.dates, dict[str, pd.DataFrame]()
+        for name in [*self.levels, *self.expansions]:
             if name in self.levels:
                 values = self.category(name).values(frame[name], advice)
             else:
                 values = self.expansions[name].values(frame[name] if name in dates else numbers[name], advice)
-            return pd.DataFrame(values, columns=self.columns_of(name), index=frame.index)
-
-        several = [name for name in self.columns if name in self.levels or name in self.expansions]
-        parts = [part(name) for name in several]
+            parts[name] = pd.DataFrame(values, columns=self.columns_of(name), index=frame.index)
         # by place, all at once: one column after another takes as long as all of them, again and again
         place = {name: [j] for j, name in enumerate(numbers.columns)}
         end = len(numbers.columns)
-        for name, columns in zip(several, parts):
+        for name, columns in parts.items():
             place[name] = list(range(end, end + columns.shape[1]))
             end += columns.shape[1]
         order = [j for name in self.columns for j in place[name]]
-        return pd.concat([numbers, *parts], axis=1).iloc[:, order]
+        return pd.concat([numbers, *parts.values()], axis=1).iloc[:, order]
 
 
 class Encoded(NamedTuple):
@@ -253,6 +249,15 @@ def numbered(X: Any) -> tuple[pd.DataFrame, pd.Index]:
     return frame.set_axis([str(name) for name in frame.columns], axis=1), labels
 
 
+def remarks_on_numbers(X: Any) -> list[str]:
+    """Remarks on the columns of a frame without words that seem to be codes."""
+    if isinstance(X, Encoded) or not is_table(X):
+        return []
+    likely = [name for name in X.columns if seems_a_code(name)]
+    frame = as_pandas(X[likely]) if likely else pd.DataFrame()
+    return [remark for name in frame.columns for remark in remarks_on_codes(frame[name], False, FRAME)]
+
+
 def encode_columns(
     frame: pd.DataFrame,
     options: Categories,
@@ -290,7 +295,7 @@ def encode_columns(
             notes.append(result.about(name))
     found: dict[str, Levels] = {}
     for name, reading in readings.items():
-        levels, fault = make_levels(frame[name], reading, options)
+        levels, fault = make_levels(frame[name], reading, options, advice)
         if levels is None:
             faults.append(f"column {name!r} {fault}")
         else:
@@ -347,6 +352,7 @@ def convert(
         text = is_text(column)
         if advice is FRAME and not text and name not in forced and not is_date(column):
             read[name] = column  # anything else is for the reader of numbers
+            remarks += remarks_on_codes(column, False, advice) if categories else []
             continue
         reading = classify(column, decimal_comma, categories, advice, name in forced)
         if reading.kind == "fault":
@@ -364,7 +370,7 @@ def convert(
     if categories:
         for i in np.flatnonzero(plain).tolist():
             name = frame.columns[i]
-            if name not in forced and types[i].kind in "iu" and has_name_of_a_code(name):
+            if name not in forced and seems_a_code(name):
                 remarks += remarks_on_codes(frame.iloc[:, i], False, advice)
     if commas:
         notes.insert(0, f"Commas are read as decimal commas in column {some(commas)}.")

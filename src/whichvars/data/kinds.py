@@ -40,6 +40,12 @@ class Advice:
         """One of the pieces of advice above, for one column."""
         return str(getattr(self, what)).format(name=self.quote(str(name)))
 
+    def order(self, coding: str, name: str, labels: list[str]) -> str:
+        """How an order of levels is given."""
+        if self.first_row:
+            return f"--{coding} {self.quote(name + '=' + ','.join(labels))}"
+        return f"{coding}={{{name!r}: {labels!r}}}"
+
     def row(self, column: Any, position: int) -> int:
         """The number by which users know a row; the index of a table counts its rows from 0."""
         return int(column.index[position]) + self.first_row

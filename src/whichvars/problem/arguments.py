@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from whichvars.data.encoding import Encoded
+from whichvars.data.encoding import Encoded, remarks_on_numbers
 from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
@@ -175,10 +175,10 @@ def count(items: Sized, noun: str) -> str:
     return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
 
 
-def warn_of_table(encoded: Encoded) -> None:
-    """Warn about what may be a mistake in a table with words, and about categories that are left out."""
-    remarks = [*encoded.remarks]
-    if encoded.constant:
+def warn_of_table(X: Any, encoded: Encoded | None) -> None:
+    """Warn about what may be a mistake in a table, and about categories that are left out."""
+    remarks = remarks_on_numbers(X) if encoded is None else [*encoded.remarks]
+    if encoded is not None and encoded.constant:
         remarks.append(f"left out categories that have only one level: {listed(encoded.constant, 5, ', ')}")
     for remark in remarks:
         warnings.warn(remark, DataWarning, stacklevel=3)

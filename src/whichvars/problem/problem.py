@@ -252,13 +252,13 @@ class Problem(NamedModels):
             left = drop_missing(Rows(X, y, weights, offset, covariates, self.family))
             (X, y, weights, offset, covariates, self.family), self.about_missing, self.record = left
         encoded = encode_frame(X, names, categories, expand)
+        warn_of_table(X, encoded)
         if encoded is not None:
             X, names, self.encoding = encoded.X, None, encoded.encoding
             self.record = encoded.record or self.record
             always_include = encoded.columns_of(always_include, "always_include")
             groups = encoded.groups_with(groups, always_include)
             heredity = encoded.heredity_with(heredity, groups)
-            warn_of_table(encoded)
         reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:

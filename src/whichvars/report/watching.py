@@ -39,14 +39,16 @@ def content(view: View, events: Sequence[tuple[float, str]], resume: str) -> str
 
 def headline(view: View, resume: str) -> str:
     """The state of a run in words. `resume` is the command that continues it."""
+    subject = view.part or "The run"
     if view.state == DONE:
         return "The run is done."
     if view.state == STARTING:
-        return "The run has started, and has not saved anything yet."
+        return f"{subject} has started, and has not saved anything yet."
     if view.state == STOPPED:
-        when = f" when {percent(view.fraction)} of it were saved" if view.written else ""
+        what = view.part[0].lower() + view.part[1:] if view.part else "it"
+        when = f" when {percent(view.fraction)} of {what} were saved" if view.written else ""
         return f"The run is not running: it was killed or interrupted{when}. To continue it: {resume}"
-    sentence = f"The run is running: {percent(view.fraction)} done"
+    sentence = f"{subject} is running: {percent(view.fraction)} done"
     if view.seconds_left is not None:
         most = "at most " if view.target is not None else ""
         sentence += f", {most}about {duration(view.seconds_left)} left"

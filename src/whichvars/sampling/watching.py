@@ -48,6 +48,7 @@ class View:
     target: float | None = None  # the Monte Carlo error at which the run ends
     posterior: Posterior | None = None  # from what is counted by now
     damaged: tuple[str, ...] = ()  # what is wrong with files that cannot be read
+    part: str = ""  # of a run that consists of several: which one this is, such as "Imputation 2 of 5"
 
 
 class Watcher:

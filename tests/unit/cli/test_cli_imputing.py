@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 import whichvars as wv
 from whichvars.cli import main
+from whichvars.cli.serving import checkpoint_of
 
 Call = Callable[..., Result]
 # enumeration is out of the question, so that there is something to resume
@@ -71,6 +72,8 @@ def test_the_same_bits_on_any_number_of_threads_and_after_a_kill(
     kept = sorted(path.name for path in Path("part/checkpoint").iterdir())
     assert kept == ["imputation-2", "imputations.npz", "posterior-1.npz", "problem-1.npz", "problem-2.npz", "problem-3.npz"]  # fmt: skip
     assert not Path("part/settings.json").exists()
+    # what `whichvars watch` shows
+    assert checkpoint_of(Path("part")) == Path("part/checkpoint/imputation-2")
     assert "unfinished run" in call(*fit, "--out", "part", code=2).stderr
     Path("a.csv").unlink()  # all that is needed is in the directory
     call("resume", "part", "-q", "--no-report", "--threads", 1, code=None)

@@ -222,6 +222,46 @@ def test_watching_writes_nothing_and_takes_no_lock(run: Path) -> None:
         assert watcher.look().counted == 3
 
 
+SAMPLERS = [
+    wv.AddDeleteSwap(),
+    wv.IndividualAdaptation(chains=2),
+    wv.PARNI(chains=2),
+    wv.Hybrid(chains=2),
+    wv.SubsetGibbs(chains=2),
+    wv.ParallelTempering(rungs=3),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+def test_every_moment_of_a_run_can_be_looked_at(
+    sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first iteration to the last, and in the end the posterior is that of the run."""
+    watcher, seen, turn = Watcher(tmp_path / "run"), [], threading.Lock()
+
+    def write_and_look(self: Checkpoint, index: int, replicate: Any, _: Any) -> None:
+        self.write(index, replicate)
+        with turn:
+            seen.append(watcher.look())
+
+    monkeypatch.setattr(Checkpoint, "write_if_due", write_and_look)
+    posterior = sampled(tmp_path / "run", sampler, draws=1200, warmup=400, chunk=200, threads=2)
+    assert {view.state for view in seen} == {RUNNING}
+    assert [view.posterior for view in seen if view.counted == 0] == [None] * sum(
+        v.counted == 0 for v in seen
+    )
+    counted = [view.posterior for view in seen if view.posterior is not None]
+    assert len(counted) > 3
+    for found in counted:
+        assert ((found.pip >= 0) & (found.pip <= 1)).all()
+    fractions = [view.fraction for view in seen]
+    assert fractions == sorted(fractions)
+    last = watcher.look()
+    assert (last.state, last.damaged) == (DONE, ())
+    assert last.posterior is not None
+    np.testing.assert_array_equal(last.posterior.pip, posterior.pip)
+
+
 # --- words
 
 
@@ -313,10 +353,14 @@ def test_a_run_without_counts_says_that_it_is_warming_up() -> None:
     assert "still warming up" not in content(View(STOPPED), [], "resume it")
 
 
-def test_the_whole_report_can_be_read(server: Server) -> None:
+def test_the_whole_report_can_be_read(server: Server, run: Path) -> None:
     status, text, _ = fetched(server.address + "report")
     assert status == 200
-    assert "run: the draws so far" in text
+    assert "<h1>run</h1>" in text
+    unfinished(run)
+    assert "<h1>run</h1>" in fetched(server.address + "report")[1], "what was read stays"
+    belongs_to(run, os.getpid())
+    assert "<h1>run: the draws so far</h1>" in fetched(server.address + "report")[1]
 
 
 def test_a_run_that_is_killed_and_resumed_is_shown_as_such(server: Server, run: Path) -> None:
@@ -381,6 +425,36 @@ def test_the_directory_of_fit_before_during_and_after(run: Path, tmp_path: Path)
     assert "4 of 4" in text
 
 
+def test_imputations_are_watched_one_after_the_other(run: Path, tmp_path: Path) -> None:
+    out, place = tmp_path / "fitted", tmp_path / "fitted" / "checkpoint"
+    place.mkdir(parents=True)
+    (out / "unfinished.json").write_text("{}")
+    for name in ("imputations.npz", "problem-1.npz", "problem-2.npz"):
+        (place / name).write_text("")
+    watched = Watched(out)
+    assert "Imputation 1 of 2 has started" in watched.content()
+    unfinished(run)
+    shutil.copytree(run, place / "imputation-1")
+    belongs_to(place / "imputation-1", os.getpid())
+    assert "Imputation 1 of 2 is running: 67 % done" in watched.content()
+    (place / "posterior-1.npz").write_text("")
+    shutil.move(place / "imputation-1", place / "imputation-2")
+    assert "Imputation 2 of 2 is running" in watched.content()
+    belongs_to(place / "imputation-2", dead())
+    assert "interrupted when 67 % of imputation 2 of 2 were saved" in watched.content()
+    told = [sentence for _, sentence in watched.events]
+    assert told[1:3] == [f"Imputation {k} of 2 is being sampled by process {os.getpid()}." for k in (1, 2)]
+    assert "killed" in told[3]
+
+
+def test_the_report_of_results_is_that_of_the_run(tmp_path: Path) -> None:
+    out = fit(tmp_path)
+    (out / "report.html").write_text("the report of the run")
+    watched = Watched(out)
+    assert '<a href="report">' in watched.content()
+    assert watched.report() == "the report of the run"
+
+
 def test_nothing_to_watch_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["watch", str(tmp_path)])
     assert result.exit_code == 2
@@ -424,11 +498,26 @@ class Beside:
 
 def test_fit_serves_a_page_while_it_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching.subprocess, "Popen", Beside)
+    monkeypatch.setattr(Beside, "started", [])
+    monkeypatch.setattr(Beside, "ended", 0)
     out = fit(tmp_path, "--sampler", "add-delete-swap", "--draws", "2000", "--no-report", "--watch")
     assert Beside.started == [["-m", "whichvars", "watch", str(out)]]
     assert Beside.ended == 1
     fit(tmp_path, "--overwrite", "--no-report", "--watch")
     assert len(Beside.started) == 1, "there is nothing to watch if all models are enumerated"
+    impute = ("--missing", "impute", "--imputations", "2")
+    fit(
+        tmp_path,
+        *impute,
+        "--overwrite",
+        "--sampler",
+        "add-delete-swap",
+        "--draws",
+        "1000",
+        "--no-report",
+        "--watch",
+    )
+    assert (len(Beside.started), Beside.ended) == (2, 2)
 
 
 def test_new_results_in_the_same_place_are_read(tmp_path: Path) -> None:

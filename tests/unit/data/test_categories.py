@@ -172,6 +172,32 @@ def test_scores_and_differences() -> None:
         wv.Categories(scores=["a"], differences=["a"])
 
 
+def test_files_may_have_an_order_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    size = pd.Categorical(rng.choice(["S", "M", "L"], 60), ["S", "M", "L"], ordered=True)
+    X = pd.DataFrame({"size": size, "grade": rng.integers(1, 4, 60), "x": rng.normal(size=60)})
+    y = rng.normal(size=60)
+    X.assign(y=y).to_parquet("a.parquet")
+    X.assign(y=y).to_csv("a.csv", index=False)
+
+    def call(file: str, *options: str, code: int = 0) -> str:
+        run = CliRunner().invoke(main, ["exact", file, "-y", "y", "--no-report", "--overwrite", *options])
+        assert run.exit_code == code, run.output
+        return run.output
+
+    call("a.parquet", "--differences", "size", "--scores", "grade")
+    saved = wv.Posterior.load("a-run/posterior.npz")
+    assert saved.problem.columns_used == ["size≥M", "size≥L", "grade score", "x"]
+    by_name = wv.Categories(scores=["grade"], differences=["size"])
+    np.testing.assert_array_equal(saved.pip, wv.exact(wv.Problem(X, y, categories=by_name)).pip)
+    assert "'size' has no order; say which, as in --differences size=L,M,S" in call(
+        "a.csv", "--differences", "size", code=2
+    )
+    assert "--differences must have a name" in call("a.csv", "--differences", "sizes", code=2)
+    assert "--differences must have a name" in call("a.csv", "--differences", "size=S", code=2)
+
+
 def many_levels() -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(1)
     city = [f"city {i}" for i in np.minimum(rng.geometric(0.02, 900) - 1, 199)]
@@ -208,6 +234,26 @@ def test_numbers_that_are_codes() -> None:
         wv.Problem(X.assign(zip=X["zip_code"].map(lambda z: f"0{z}")), y)
     forced = wv.Problem(X, y, categories="zip_code")
     assert forced.columns_used == ["zip_code=20095", "zip_code=80331", "x"]
+    # also in a table without words, of any kind of numbers and of any library
+    codes = X["zip_code"]
+    for name, cells in (
+        ("PLZ", codes), ("postalCode", codes.astype(float)), ("zip", codes.astype("Int64")), ("region_id", codes),
+        ("regionId", codes),
+    ):  # fmt: skip
+        frame = pd.DataFrame({name: cells, "x": X["x"]})
+        for table in (frame, pl.DataFrame(frame.to_dict("list"))):
+            with pytest.warns(DataWarning, match=f"'{name}' has whole numbers and the name of a code"):
+                assert wv.Problem(table, y).encoding is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # quantities, yes and no, and identifiers of rows
+        for name, values in (
+            ("zip_area", X["x"] ** 2),
+            ("code", codes == 10115),
+            ("person_id", rng.permutation(40)),
+            ("valid", codes),
+        ):
+            wv.Problem(pd.DataFrame({name: values, "x": X["x"]}), y)
     with pytest.raises(DataError, match="categories: there is no column 'zap'"):
         wv.Problem(X, y, categories=["zap"])
     with pytest.raises(DataError, match="X has no named columns"):
@@ -217,9 +263,21 @@ def test_numbers_that_are_codes() -> None:
 def test_labels_that_are_nearly_the_same_are_remarked_upon() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"sex": rng.choice(["F", "f", "M", " M "], 40), "x": rng.normal(size=40)})
-    with pytest.warns(DataWarning, match=r"'sex' has levels that differ only in capitals .*'F' and 'f'"):
+    with pytest.warns(DataWarning, match=r"'sex' has levels that differ only in capitals.*'F' and 'f'"):
         problem = wv.Problem(X, rng.normal(size=40))
     assert problem.encoding.levels == {"sex": ["F", "M", "f"]}  # blanks around labels do not count
+    for alike in (
+        ["New York", "new-york"],
+        ["Köln", "Koln"],
+        ["caf\u00e9", "cafe\u0301"],
+        ["St. Ives", "St Ives"],
+    ):
+        with pytest.warns(DataWarning, match="differ only in capitals, accents or punctuation"):
+            wv.Problem(X.assign(sex=rng.choice([*alike, "other"], 40)), rng.normal(size=40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for apart in (["A", "A+", "A-"], ["<5", ">5", "5.5"], ["0-10", "010-", "1.5"], ["C", "C#", "C++"]):
+            wv.Problem(X.assign(sex=rng.choice(["b", *apart], 40)), rng.normal(size=40))
 
 
 def test_one_level_is_left_out_and_said() -> None:
@@ -292,7 +350,7 @@ def test_the_command_line_has_the_same_choices(tmp_path: Path, monkeypatch: pyte
     )
     assert bits(wv.Posterior.load("a-run/posterior.npz")) == bits(expected)
     wrong = CliRunner().invoke(main, ["exact", "a.csv", "-y", "y", "--scores", "grade", "--overwrite"])
-    assert "--scores must have a name and its levels in order" in wrong.output
+    assert "'grade' has no order; say which, as in --scores grade=high,low,mid" in wrong.output
     codes = encode_table(read_table("a.csv"), "y", drop=["city", "grade"]).notes
     assert codes == [
         "Column 'code' has whole numbers and the name of a code; it is read as a quantity. If it is a category, make it one "
