@@ -28,9 +28,11 @@ _HOME = {
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
+    "problem.annotations": ["annotated_prior"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
     "sampling.sampling_many": ["sample_many"],
+    "sampling.enrichment": ["estimate_enrichment"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.annotations import annotated_prior
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField
     from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
@@ -134,6 +137,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.comparing_priors import compare_priors
     from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
+    from whichvars.sampling.enrichment import estimate_enrichment
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor
     from whichvars.sampling.sample import sample

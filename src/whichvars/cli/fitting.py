@@ -24,7 +24,7 @@ from whichvars.cli.show import (
     say,
 )
 from whichvars.cli.watching import page_beside
-from whichvars.errors import WhichvarsError
+from whichvars.errors import DataError, WhichvarsError
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -41,7 +41,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         [
             click.argument("data", type=click.Path(path_type=Path)),
-            click.option("--response", "-y", required=True, help="Column of the response."),
+            click.option("--response", "-y", help="Column of the response."),
             click.option("--always", multiple=True, metavar="A,B", help="Columns that are in every model."),
             click.option("--drop", multiple=True, metavar="A,B", help="Columns to leave out, such as an identifier."),
             click.option("--log", is_flag=True, help="Take the logarithm of the response; predictions are on the original scale."),
@@ -90,6 +90,12 @@ dask_option = click.option(
 @data_options
 @family_options
 @genotype_options
+@click.option(
+    "--responses",
+    multiple=True,
+    metavar="A,B",
+    help="Several responses, each of which is fitted by itself; or all, for all columns of --phenotypes. Writes tables and no report.",
+)
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
     help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise takes hybrid.",
@@ -194,6 +200,18 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     data: Path = options["data"]
     quiet = options["quiet"] or options["as_json"]
     out = options["out"] or Path(f"{data.name.split('.')[0] or 'data'}-run")
+    if options.get("responses"):
+        from whichvars.cli.many_responses import check_responses, run_many
+
+        check_responses(options)
+        check_directory(out, options["overwrite"])
+        if not run_many(options, out):
+            click.get_current_context().exit(NOT_ACCURATE)
+        return
+    if options["response"] is None:
+        raise DataError(
+            f"name the response with --response{', or several with --responses' if sampled else ''}"
+        )
     arguments = sample_arguments(options) if sampled else {}
     check_directory(out, options["overwrite"])
     if options["missing"] == "impute":

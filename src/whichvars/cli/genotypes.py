@@ -67,7 +67,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     from whichvars.data.genotypes import read_bed
     from whichvars.data.joining import match, read_keyed
     from whichvars.data.plink import read_bim, read_fam
-    from whichvars.data.roles import read_known, read_response_column
+    from whichvars.data.roles import read_known, read_response_column, read_responses
     from whichvars.problem.genetics import default_region_prior, default_slab
 
     bed: Path = options["data"]
@@ -95,8 +95,15 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         phenotypes = keyed.table._replace(frame=keyed.table.frame.iloc[place])
     else:
         phenotypes = phenotypes._replace(frame=phenotypes.frame.iloc[rows])
+    many = chosen_responses(options, list(phenotypes.frame.columns))
+    if many:
+        phenotypes = _without_codes(phenotypes, many, notes)
     wanted = [options["response"], *beside.values()]
-    known = _with_response(phenotypes, wanted, options["family"], notes)
+    known = (
+        _with_any_response(phenotypes, many, notes)
+        if many
+        else _with_response(phenotypes, wanted, options["family"], notes)
+    )
     rows, phenotypes = rows[known], phenotypes._replace(frame=phenotypes.frame[known])
 
     covariates = covariate_encoding = None
@@ -123,17 +130,29 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     notes.append(
         f"{len(genotypes):,} of {total[0]:,} people and {len(genotypes.names):,} of {total[1]:,} variants are used."
     )
+    always = names_in(options["always"], set(genotypes.names))
+    loaded = Loaded(
+        genotypes, None, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total), notes, "gaussian", None, covariates,
+        covariate_encoding, genotypes.variants, default_slab(), default_region_prior(len(genotypes.names)),
+    )  # fmt: skip
+    if many:
+        return loaded._replace(y=read_responses(phenotypes, many), model_prior=default_region_prior)
     y = read_response_column(phenotypes._replace(frame=phenotypes.frame[[options["response"]]]), options["response"], options["family"])  # fmt: skip
     numbers = phenotypes.frame.index.to_numpy() + 1
     read = read_response(
         options, y, {option: read_known(phenotypes, name, option) for option, name in beside.items()}, numbers
     )
-    always = names_in(options["always"], set(genotypes.names))
-    return Loaded(
-        genotypes, y, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total),
-        notes + read.notes, read.family, read.offset, covariates, covariate_encoding, genotypes.variants, default_slab(),
-        default_region_prior(len(genotypes.names)),
-    )  # fmt: skip
+    return loaded._replace(y=y, notes=notes + read.notes, family=read.family, offset=read.offset)
+
+
+def chosen_responses(options: dict[str, Any], columns: list[str]) -> list[str]:
+    """The columns that --responses names; none if it was not given."""
+    from whichvars.data.frames import find_columns
+
+    given = names_in(options.get("responses", ()), set(columns))
+    if given == ["all"] and "all" not in columns:
+        return columns
+    return [columns[i] for i in find_columns(given, columns, "--responses")]
 
 
 def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | None":
@@ -143,6 +162,10 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
 
     if options["phenotypes"] is not None:
         return None
+    if options.get("responses"):
+        raise DataError(
+            "--responses of a .bed file are columns of a file of phenotypes; name it with --phenotypes"
+        )
     if options["response"] != "phenotype":
         raise DataError(
             f"the response {options['response']!r} of a .bed file is a column of the file named by --phenotypes; without one, the only response "
@@ -161,6 +184,28 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
         row = int(wrong.to_numpy().argmax())
         raise DataError(f"the phenotype in line {row + 1} of the .fam file is {values[row]!r}, not a number")
     return Table(numbers.to_frame(), [])
+
+
+def _without_codes(table: "Table", responses: list[str], notes: list[str]) -> "Table":
+    """The phenotypes, missing where they are -9, which is what PLINK writes."""
+    frame, count = table.frame.copy(), 0
+    for name in responses:
+        coded = frame[name] == -9
+        count += int(coded.sum())
+        frame[name] = frame[name].mask(coded)
+    if count:
+        notes.append(f"{count:,} values of responses are -9, which is PLINK's code for a missing phenotype.")
+    return table._replace(frame=frame)
+
+
+def _with_any_response(table: "Table", responses: list[str], notes: list[str]) -> "np.ndarray":
+    """Which people have at least one of the responses."""
+    known = table.frame[responses].notna().any(axis=1).to_numpy()
+    if not known.any():
+        raise DataError("nobody has a value of any of the responses; name others")
+    if not known.all():
+        notes.append(f"{int((~known).sum()):,} people have no value of any response and are left out.")
+    return known
 
 
 def _with_response(table: "Table", wanted: list[str], family: str, notes: list[str]) -> "np.ndarray":

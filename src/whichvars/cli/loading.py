@@ -31,7 +31,7 @@ class Loaded(NamedTuple):
     covariates: "pd.DataFrame | None" = None
     covariate_encoding: dict[str, Any] | None = None
     variants: "pd.DataFrame | None" = None  # of genotypes: chromosome, position, alleles
-    # if none was asked for
+    # if none was asked for; for several responses, the prior is a function of the number of variables
     slab: Any = None
     model_prior: Any = None
 

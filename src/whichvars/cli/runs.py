@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
     from whichvars.posterior.residual_checks import ResidualCheck
+    from whichvars.sampling.sampling_many import ManyPosteriors
 
 SETTINGS, POSTERIOR, SUMMARY, TOP_MODELS, REPORT = (
     "settings.json", "posterior.npz", "summary.csv", "top_models.csv", "report.html",
 )  # fmt: skip
 # of genotypes only: what is known of the variants, written before the run begins
 VARIANTS, CREDIBLE_SETS = "variants.csv", "credible_sets.csv"
+# of several responses: one line for each of them, and one for each of them and each variable that is not improbable
+RESPONSES, VARIABLES = "responses.csv", "variables.csv"
 # present during a run, or after it was interrupted
 CHECKPOINT, UNFINISHED = "checkpoint", "unfinished.json"
 # in the checkpoint of a run with imputed values
@@ -115,11 +118,30 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
         places = variants.loc[sets["variable"]].reset_index(drop=True)
         sets = pd.concat([sets.drop(columns=["pip", "mcse"]), places, sets[["pip", "mcse"]], effects], axis=1)
         write_csv(sets, directory / CREDIBLE_SETS)
-    (directory / SETTINGS).unlink(missing_ok=True)
-    (directory / REPORT).unlink(missing_ok=True)
+    for name in (SETTINGS, REPORT, RESPONSES, VARIABLES):
+        (directory / name).unlink(missing_ok=True)
     posterior.save(directory / POSTERIOR)
     write_csv(summary, directory / SUMMARY)
     write_csv(posterior.top_models(BEST).reset_index(), directory / TOP_MODELS)
+    write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
+
+
+def write_many(directory: Path, many: "ManyPosteriors", settings: dict[str, Any]) -> None:
+    """Write the tables of several responses. settings.json is the last file again."""
+    import pandas as pd
+
+    for name in (SETTINGS, REPORT, BRIEF, POSTERIOR, SUMMARY, TOP_MODELS, CHECK):
+        (directory / name).unlink(missing_ok=True)
+    variants = read_variants(directory)
+    summary = many.summary.reset_index()
+    summary["lead"] = summary["lead"].fillna("")
+    write_csv(summary, directory / RESPONSES)
+    for table, name in ((many.sets, CREDIBLE_SETS), (many.variables, VARIABLES)):
+        if variants is not None:
+            places = variants.loc[table["variable"]].reset_index(drop=True)
+            after = table.columns.get_loc("variable") + 1
+            table = pd.concat([table.iloc[:, :after], places, table.iloc[:, after:]], axis=1)
+        write_csv(table, directory / name)
     write_text(json.dumps(without_nan(settings), indent=1, ensure_ascii=False) + "\n", directory / SETTINGS)
 
 
@@ -366,6 +388,10 @@ def read_run(directory: str | os.PathLike[str]) -> SavedRun:
         settings = json.loads((place / SETTINGS).read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{place / SETTINGS} is damaged: {error}") from error
+    if "responses" in settings:
+        raise DataError(
+            f"{place} is a run of several responses, of which only tables are kept; `whichvars fit` with --response makes the run of one of them"
+        )
     if "missing" in settings and settings["missing"]["how"] == "impute":
         return SavedRun(place, settings, PooledPosterior.load(place / POSTERIOR))
     return SavedRun(place, settings, Posterior.load(place / POSTERIOR))

@@ -29,6 +29,7 @@ IN_OPTIONS = {
     'family="negative-binomial"': "--family negative-binomial",
     "always_include": "--always",
     "Use IndependentNormal()": "Use --slab independent",
+    "the column not_fitted of the summary": "the column not_fitted of responses.csv",
 }
 
 

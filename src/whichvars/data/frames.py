@@ -22,11 +22,14 @@ class Columns(NamedTuple):
     has_names: bool  # whether the names came with the data
 
 
-def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, first_row: int = 0) -> Columns:
+def read_columns(
+    X: Any, what: str = "X", names: Sequence[str] | None = None, first_row: int = 0, gaps: bool = False
+) -> Columns:
     """X as a new float64 matrix with column names; an error for text, missing and infinite values names the column and
     row.
 
-    `names` replace the names that X has; without either, columns are x0, x1, … Rows are counted from `first_row`.
+    `names` replace the names that X has; without either, columns are x0, x1, … Rows are counted from `first_row`. With `gaps`, values may
+    be missing, and are NaN.
     """
     if _is_frame(X):
         own_names = [str(c) for c in X.columns]
@@ -53,7 +56,7 @@ def read_columns(X: Any, what: str = "X", names: Sequence[str] | None = None, fi
         for i, name in enumerate(used_names):
             column = _frame_column(X, i) if table is None else table[:, i]
             values[:, i] = _as_floats(column, f"{what} column {name!r}", ENCODE)
-    check_finite(values, used_names, what, first_row)
+    check_finite(values, used_names, what, first_row, gaps)
     return Columns(values, used_names, names is not None or _is_frame(X))
 
 
@@ -199,9 +202,11 @@ def _as_float(value: Any, label: str, advice: str) -> float:
     raise ArgumentTypeError(f"{label} contains {value!r}, which is not a number; {advice}")
 
 
-def check_finite(values: np.ndarray, names: list[str], what: str, first_row: int = 0) -> None:
-    """DataError naming the column and row of the first value that is NaN or infinite."""
-    bad = ~np.isfinite(values)
+def check_finite(
+    values: np.ndarray, names: list[str], what: str, first_row: int = 0, gaps: bool = False
+) -> None:
+    """DataError naming the column and row of the first value that is infinite or, unless there may be `gaps`, NaN."""
+    bad = np.isinf(values) if gaps else ~np.isfinite(values)
     if not bad.any():
         return
     column = int(bad.any(axis=0).argmax())

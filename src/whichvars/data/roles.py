@@ -96,20 +96,86 @@ def encode_table(
     frame = frame.drop(columns=[response, *options.values()])
     if frame.shape[1] == 0:
         raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
+    encoded, more = _encode_candidates(table, frame, missing, categories, expand)
+    always = [name for name in wanted if name in encoded.encoding.columns]
+    return EncodedTable(encoded, y, always, notes + more, known, rows, frame)
+
+
+def _encode_candidates(
+    table: Table,
+    frame: pd.DataFrame,
+    missing: str,
+    categories: Categories | None,
+    expand: Sequence[Expansion],
+) -> tuple[Encoded, list[str]]:
+    """The columns to select from as numbers, and notes for the user."""
     faults: list[str] = []
     encoded = encode_columns(frame, categories or Categories(), faults, FILE, table.decimal_comma, expand)
     _refuse_all(frame, faults, missing)
     X = encoded.X
     refuse_infinite(X.to_numpy(dtype=float), list(X.columns), frame.index)
     numeric = X[[name for name in encoded.encoding.columns if name in X.columns]]
-    notes += [
+    notes = [
         f"Column {name!r} counts the rows; if it is an identifier, {FILE.to('drop', name)}."
         for name in _counters(numeric)
     ]
-    notes += encoded.notes + encoded.remarks
-    encoded = encoded._replace(X=X.astype(float).reset_index(drop=True))
-    always = [name for name in wanted if name in encoded.encoding.columns]
-    return EncodedTable(encoded, y, always, notes, known, rows, frame)
+    return encoded._replace(X=X.astype(float).reset_index(drop=True)), notes + encoded.notes + encoded.remarks
+
+
+class EncodedResponses(NamedTuple):
+    """The columns and the responses of a file, and notes for the user."""
+
+    encoded: Encoded  # the columns to select from
+    Y: pd.DataFrame  # NaN where a response is missing
+    notes: list[str]
+    rows: np.ndarray  # (n,): the numbers of the rows in the file, from 1
+
+
+def encode_responses(
+    table: Table,
+    responses: Sequence[str],
+    drop: Iterable[str] = (),
+    missing: str = "error",
+    categories: Categories | None = None,
+    expand: Sequence[Expansion] = (),
+) -> EncodedResponses:
+    """The same as ``encode_table`` for several responses, of which any may be missing. With `missing` "drop", rows are left out that lack
+    one of the columns to select from."""
+    names, notes = list(table.frame.columns), list(table.notes)
+    wanted = [names[i] for i in find_columns(list(responses), names, "responses")]
+    dropped = {names[i] for i in find_columns(list(drop), names, "drop")}
+    both = [name for name in wanted if name in dropped]
+    if both:
+        raise DataError(f"column {both[0]!r} is a response, so it cannot be dropped")
+    frame = table.frame[[name for name in names if name not in dropped and name not in wanted]]
+    if frame.shape[1] == 0:
+        raise DataError("there is no column left besides the responses; nothing to select from")
+    kept = np.ones(len(frame), bool)
+    if missing == "drop":
+        gaps = frame.isna()
+        empty = empty_columns(gaps)
+        notes += [f"Left out columns without any value: {', '.join(map(repr, empty))}."] if empty else []
+        gaps = gaps.drop(columns=empty)
+        kept = complete_rows(gaps, np.zeros(len(frame), bool), FILE)
+        notes += cost_of_gaps(gaps, np.zeros(len(frame), bool))
+        if not kept.all():
+            notes.append(f"{int((~kept).sum()):,} of {len(frame):,} rows are left out.")
+        frame = frame.loc[kept].drop(columns=empty)
+    encoded, more = _encode_candidates(table, frame, missing, categories, expand)
+    Y = read_responses(table._replace(frame=table.frame.loc[kept]), wanted)
+    return EncodedResponses(encoded, Y, notes + more, frame.index.to_numpy() + 1)
+
+
+def read_responses(table: Table, names: Sequence[str]) -> pd.DataFrame:
+    """Several responses as numbers, NaN where they are missing."""
+    columns = {}
+    for name in names:
+        there = table.frame[name].notna().to_numpy()
+        columns[name] = np.full(len(there), np.nan)
+        if there.any():
+            own = table._replace(frame=table.frame.loc[there, [name]])
+            columns[name][there] = read_response_column(own, name, "gaussian").to_numpy(dtype=float)
+    return pd.DataFrame(columns)
 
 
 def _with_response(

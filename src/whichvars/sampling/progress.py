@@ -143,6 +143,42 @@ class Progress:
         self.announcer.draw(self.line, report)
 
 
+class CountedProgress:
+    """The same for items of about the same size, such as the responses of ``sample_many``."""
+
+    def __init__(self, mode: bool | Callable[[Report], None], total: int, items: str) -> None:
+        self.callback = mode if callable(mode) else None
+        self.announcer = Announcer(mode, "Hybrid")
+        self.total, self.items = total, items
+        self.started, self.first = time.monotonic(), 0.0
+        self.line: Any = None
+
+    def __enter__(self) -> "CountedProgress":
+        self.announcer.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.announcer.stop()
+        if self.line is not None:
+            self.line.stop()
+
+    def update(self, done: int) -> None:
+        """Called when one more item is done. Kernels are compiled for the first one, which does not count for the speed."""
+        now = time.monotonic()
+        if done == 1:
+            self.first = now
+        elapsed = max(now - self.first, 1e-9)
+        left = elapsed * (self.total - done) / (done - 1) if done > 1 else None
+        status = f"{done:,} of {self.total:,} {self.items}"
+        report = Report(done, self.total, done / self.total, now - self.started, None, status, (done - 1) / elapsed, left)  # fmt: skip
+        if self.callback is not None:
+            self.callback(report)
+        elif self.announcer.show:
+            if self.line is None:
+                self.line = _NotebookLine() if self.announcer.notebook else _TerminalLine()
+            self.announcer.draw(self.line, report)
+
+
 def progress_words(report: Report, whole: bool = True) -> list[str]:
     """The parts of a progress line.
 

@@ -1,8 +1,10 @@
 """``sample_many()``: many responses on the same columns, one posterior each, of which only a summary is kept."""
 
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from os import cpu_count
 from typing import Any, NamedTuple
@@ -11,14 +13,17 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import check_share, check_unique, read_columns
-from whichvars.errors import DataError
+from whichvars.data.rows import check_same_rows
+from whichvars.errors import DataError, DataWarning, WhichvarsError
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.arguments import listed
 from whichvars.problem.genetics import default_region_prior, default_slab
 from whichvars.problem.many_responses import ManyResponses
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
 from whichvars.sampling.choosing import choose
+from whichvars.sampling.progress import CountedProgress, Report
 from whichvars.sampling.sample import sample
 
 # inclusion probabilities that are kept
@@ -34,8 +39,10 @@ class ManyPosteriors:
     Attributes
     ----------
     summary : DataFrame, one row for each response
-        `mean_size`, the expected number of variables; `sets`, the number of credible sets that reach the level; `lead`, the most probable
-        variable, with `pip`; `largest_mcse`, the largest Monte Carlo error of an inclusion probability; `converged`; `cpu_seconds`.
+        `rows`, the number of rows in which the response is observed; `variables`, the number of variables that are not constant in these rows;
+        `mean_size`, the expected number of variables in the model; `sets`, the number of credible sets that reach the level; `lead`, the most
+        probable variable, with `pip`; `largest_mcse`, the largest Monte Carlo error of an inclusion probability; `converged`; `cpu_seconds`;
+        `not_fitted`, the reason why there is no posterior, empty if there is one.
     sets : DataFrame, one row for each member of each credible set
         `response`, and the columns of ``Posterior.credible_sets(long=True)``.
     variables : DataFrame, one row for each response and variable with an inclusion probability of at least 0.01
@@ -47,8 +54,9 @@ class ManyPosteriors:
     variables: pd.DataFrame
 
     def __repr__(self) -> str:
-        found = int((self.summary["sets"] > 0).sum())
-        return f"ManyPosteriors({len(self.summary):,} responses, {found:,} with a credible set)"
+        found, failed = int((self.summary["sets"] > 0).sum()), int((self.summary["not_fitted"] != "").sum())
+        rest = f", {failed:,} not fitted" if failed else ""
+        return f"ManyPosteriors({len(self.summary):,} responses, {found:,} with a credible set{rest})"
 
     def colocalisation(self, first: str, second: str) -> pd.DataFrame:
         r"""Is the same variable in for two responses?
@@ -83,6 +91,9 @@ class ManyPosteriors:
         for which, name in (("first", first), ("second", second)):
             if name not in self.summary.index:
                 raise DataError(f"{which}: there is no response {name!r}")
+            reason = self.summary.loc[name, "not_fitted"]
+            if reason:
+                raise DataError(f"{which}: there is no posterior of {name!r}, because {reason}")
             own = self.variables[self.variables["response"] == name]
             columns[which] = own.set_index("variable")["pip"]
         table = pd.DataFrame(columns).dropna()
@@ -92,8 +103,9 @@ class ManyPosteriors:
 
 class _Summary(NamedTuple):
     row: dict[str, Any]
-    sets: pd.DataFrame
-    variables: pd.DataFrame
+    sets: pd.DataFrame | None = None
+    variables: pd.DataFrame | None = None
+    error: WhichvarsError | None = None  # why there is no posterior
 
 
 def sample_many(
@@ -102,7 +114,7 @@ def sample_many(
     *,
     covariates: Any = None,
     slab: Slab | None = None,
-    model_prior: ModelPrior | None = None,
+    model_prior: ModelPrior | Callable[[int], ModelPrior] | None = None,
     max_size: int | None = None,
     names: Sequence[str] | None = None,
     level: float = 0.95,
@@ -111,6 +123,7 @@ def sample_many(
     replicates: int = 4,
     threads: int | None = None,
     seed: int = 0,
+    progress: bool | Callable[[Report], None] = True,
 ) -> ManyPosteriors:
     """One posterior for each of many responses on the same columns, such as the expression of genes on the variants near them.
 
@@ -118,16 +131,21 @@ def sample_many(
     kept, so that memory does not grow with the number of responses but for the tables. Each response has the random numbers of
     ``sample(…, draws=…, seed=seed)``: the same results as alone, whatever the number of threads.
 
+    A response is fitted to the rows in which it is observed. Responses that are observed in the same rows share XᵀX; there are at most as
+    many such matrices at a time as threads. A response that cannot be fitted does not stop the others: `not_fitted` says why, for instance
+    because it is constant, or because too few rows are observed. If none can be fitted, this is an error.
+
     Parameters
     ----------
     X : array, DataFrame, Genotypes, …
         As in ``Problem``, without statistics.
     Y : array, DataFrame or mapping from names to columns, shape (n, r)
-        The responses: Gaussian, and without missing values.
+        The responses, which are Gaussian. Missing values (NaN, None) are allowed; X and the covariates must be complete.
     covariates : array or DataFrame, shape (n, q)
         Columns that are in every model.
     slab, model_prior
-        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)`` and ``BetaBinomial(size=1)``.
+        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)`` and ``BetaBinomial(size=1)``. `model_prior` may
+        also be a function that returns a prior for p variables: p differs between responses if columns are constant in the rows of one.
     max_size, names
         As in ``Problem``.
     level : float
@@ -141,6 +159,8 @@ def sample_many(
         As in ``sample``, for each response.
     threads : int
         Responses that are sampled at the same time. The default is one for each core.
+    progress : bool or callable
+        Show a progress bar in a terminal or notebook, or call a function with a ``Report`` after each response.
 
     Returns
     -------
@@ -157,39 +177,115 @@ def sample_many(
     ManyPosteriors(3 responses, 2 with a credible set)
     >>> many.summary["lead"].tolist()[::2]
     ['x2', 'x4']
+
+    The first response is not observed in 20 rows:
+
+    >>> Y[:20, 0] = np.nan
+    >>> wv.sample_many(X, Y).summary["rows"].tolist()
+    [180, 200, 200]
     """
     check_share(level, "level")
     if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
         raise DataError(f"threads must be a whole number of at least 1, not {threads!r}")
-    table = read_columns(pd.DataFrame(Y) if isinstance(Y, dict) else Y, "Y")
+    Y = pd.DataFrame(Y) if isinstance(Y, dict) else Y
+    check_same_rows(None, X, Y=Y, covariates=covariates)
+    table = read_columns(Y, "Y", gaps=True)
     responses = table.names if table.has_names else [f"y{i}" for i in range(len(table.names))]
     check_unique(responses, "names of responses")
     if not responses:
         raise DataError("Y has no columns; there is nothing to explain")
-    beside = None
-    settings: dict[str, Any] = {"slab": default_slab() if slab is None else slab, "max_size": max_size}
-    if covariates is not None:
-        beside = read_columns(covariates, "covariates").values
-    many = ManyResponses(X, table.values[:, 0], beside, names=names, model_prior=model_prior, **settings)
-    if model_prior is None:
-        many.use_prior(default_region_prior)
+    beside = None if covariates is None else read_columns(covariates, "covariates").values
+    settings: dict[str, Any] = {
+        "slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names
+    }  # fmt: skip
+    for_size = default_region_prior if model_prior is None else model_prior
+    if not callable(for_size):
+        settings["model_prior"] = for_size
+
+    def prepare(rows: np.ndarray) -> ManyResponses:
+        many = ManyResponses(X, rows, beside, **settings)
+        if callable(for_size):
+            many.use_prior(for_size)
+        return many
+
+    sharing = _SharedByRows(prepare, ~np.isnan(table.values))
+    # outside the block in which they are not given, so that warnings about columns are given once
+    with suppress(WhichvarsError):
+        sharing.prepare(sharing.order[0])
 
     def one(i: int) -> _Summary:
+        rows = int(sharing.observed[:, i].sum())
         try:
-            problem = many.problem(table.values[:, i], responses[i])
-        except DataError as error:
-            raise DataError(f"response {responses[i]!r}: {error}") from error
-        return _summary(_accurate(problem, draws, target_mcse, replicates, seed), responses[i], level)
+            problem = sharing.prepare(i).problem(table.values[:, i], responses[i])
+            posterior = _accurate(problem, draws, target_mcse, replicates, seed)
+            return _summary(posterior, responses[i], level)
+        except WhichvarsError as error:
+            return _not_fitted(responses[i], rows, error)
+        finally:
+            sharing.done(i)
 
-    with warnings.catch_warnings():
+    found: dict[int, _Summary] = {}
+    with warnings.catch_warnings(), CountedProgress(progress, len(responses), "responses") as bar:
         # every row says whether it has converged
         warnings.simplefilter("ignore")
-        found = list(_in_turn(one, len(responses), threads or cpu_count() or 1))
-    return ManyPosteriors(
-        pd.DataFrame([item.row for item in found]).set_index("response"),
-        pd.concat([item.sets for item in found], ignore_index=True),
-        pd.concat([item.variables for item in found], ignore_index=True),
-    )
+        for i, item in zip(sharing.order, _in_turn(one, sharing.order, threads or cpu_count() or 1)):
+            found[i] = item
+            bar.update(len(found))
+    return _tables([found[i] for i in range(len(responses))])
+
+
+class _SharedByRows:
+    """What responses that are observed in the same rows share, from the first to the last of them.
+
+    Parameters
+    ----------
+    make : function of rows, (n,) bool
+        What is shared.
+    observed : array of bool, shape (n, r)
+        Which responses are observed in which rows.
+    """
+
+    def __init__(self, make: Callable[[np.ndarray], ManyResponses], observed: np.ndarray) -> None:
+        self.observed, self._make = observed, make
+        members: dict[bytes, list[int]] = {}
+        for i in range(observed.shape[1]):
+            members.setdefault(observed[:, i].tobytes(), []).append(i)
+        groups = sorted(members.values(), key=lambda own: -int(observed[:, own[0]].sum()))
+        self._group = {i: group for group, own in enumerate(groups) for i in own}
+        self._left = [len(own) for own in groups]
+        self._locks = [threading.Lock() for _ in groups]
+        self._made: dict[int, ManyResponses | WhichvarsError] = {}
+        # responses of a group follow one another; the group with most rows is the first
+        self.order = [i for own in groups for i in own]
+
+    def prepare(self, i: int) -> ManyResponses:
+        """What the i-th response shares with others, made when it is first needed."""
+        group = self._group[i]
+        with self._locks[group]:
+            if group not in self._made:
+                try:
+                    self._made[group] = self._of(self.observed[:, i])
+                except WhichvarsError as error:
+                    self._made[group] = error
+        made = self._made[group]
+        if isinstance(made, WhichvarsError):
+            raise made
+        return made
+
+    def _of(self, rows: np.ndarray) -> ManyResponses:
+        if (count := int(rows.sum())) < 3:
+            raise DataError(
+                f"{count or 'no'} row{'s have' if count == 2 else ' has'} a value; at least 3 are needed"
+            )
+        return self._make(rows)
+
+    def done(self, i: int) -> None:
+        """Forget what the i-th response shares, if it was the last one to need it."""
+        group = self._group[i]
+        with self._locks[group]:
+            self._left[group] -= 1
+            if not self._left[group]:
+                self._made.pop(group, None)
 
 
 def _accurate(problem: Problem, draws: int | None, target: float, replicates: int, seed: int) -> Posterior:
@@ -206,24 +302,55 @@ def _accurate(problem: Problem, draws: int | None, target: float, replicates: in
     return posterior
 
 
-def _in_turn(one: Any, count: int, threads: int) -> Iterator[_Summary]:
+def _in_turn(one: Callable[[int], _Summary], order: list[int], threads: int) -> Iterator[_Summary]:
     """The results in order; the first is made alone, so that kernels are compiled once."""
-    yield one(0)
+    yield one(order[0])
     with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(one, range(1, count))
+        yield from pool.map(one, order[1:])
 
 
 def _summary(posterior: Posterior, name: str, level: float) -> _Summary:
     sets = posterior.credible_sets(level=level, long=True)
     reached = sets.loc[sets["reached"], "set"].nunique()
-    best = int(np.argmax(posterior.pip))
+    best, problem = int(np.argmax(posterior.pip)), posterior.problem
     row = {
-        "response": name, "mean_size": posterior.mean_size, "sets": int(reached), "lead": posterior.problem.names[best],
-        "pip": float(posterior.pip[best]), "largest_mcse": float(np.nanmax(posterior.mcse, initial=0.0)), "converged": posterior.converged,
-        "cpu_seconds": posterior.cpu_seconds,
+        "response": name, "rows": problem.n, "variables": problem.p, "mean_size": posterior.mean_size, "sets": int(reached),
+        "lead": problem.names[best], "pip": float(posterior.pip[best]), "largest_mcse": float(np.nanmax(posterior.mcse, initial=0.0)),
+        "converged": posterior.converged, "cpu_seconds": posterior.cpu_seconds, "not_fitted": "",
     }  # fmt: skip
     table = posterior.summary().reset_index()
     table = table.loc[table["pip"] >= LEAST, ["variable", "pip", "mcse", "mean", "sd"]]
     sets.insert(0, "response", name)
     table.insert(0, "response", name)
     return _Summary(row, sets, table)
+
+
+def _not_fitted(name: str, rows: int, error: WhichvarsError) -> _Summary:
+    row = {
+        "response": name, "rows": rows, "variables": pd.NA, "mean_size": np.nan, "sets": pd.NA, "lead": None, "pip": np.nan,
+        "largest_mcse": np.nan, "converged": False, "cpu_seconds": 0.0, "not_fitted": str(error),
+    }  # fmt: skip
+    return _Summary(row, error=error)
+
+
+def _tables(found: list[_Summary]) -> ManyPosteriors:
+    """The tables of all responses; an error if none could be fitted, and a warning if some could not."""
+    failed = [item for item in found if item.error is not None]
+    if len(failed) == len(found):
+        # the reason that counts is that of the response with most rows
+        worst = max(failed, key=lambda item: item.row["rows"])
+        assert worst.error is not None
+        raise type(worst.error)(f"response {worst.row['response']!r}: {worst.error}") from worst.error
+    if failed:
+        names = listed([repr(item.row["response"]) for item in failed], 5, ", ")
+        warnings.warn(
+            f"{len(failed):,} of {len(found):,} responses could not be fitted, {names}; the column not_fitted of the summary says why",
+            DataWarning,
+            stacklevel=3,
+        )
+    summary = pd.DataFrame([item.row for item in found]).set_index("response")
+    return ManyPosteriors(
+        summary.astype({"variables": "Int64", "sets": "Int64"}),
+        pd.concat([item.sets for item in found if item.sets is not None], ignore_index=True),
+        pd.concat([item.variables for item in found if item.variables is not None], ignore_index=True),
+    )

@@ -1,0 +1,209 @@
+"""``whichvars fit --responses``: many responses on the same columns, of which tables are written and no posteriors."""
+
+import datetime
+import platform
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whichvars.cli.genotypes import are_genotypes, chosen_responses, load_genotypes
+from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows, join_covariates
+from whichvars.cli.options import names_in, parse_slab, read_categories, read_expand, sample_arguments
+from whichvars.cli.show import hundredths, new_console, new_table, notes, plain, print_json, say
+from whichvars.errors import DataError
+
+if TYPE_CHECKING:
+    from whichvars.sampling.sampling_many import ManyPosteriors
+
+SHOWN = 15  # responses in the table
+# options that do not go with --responses, their values if they are not given, and what to do instead
+REFUSED: dict[str, tuple[Any, str]] = {
+    "response": (None, "name all responses in --responses"),
+    "always": ((), "put the columns into a file of their own and name it with --covariates"),
+    "log": (False, "write the logarithms of the responses into the file"),
+    "stream": (False, "leave it out"),
+    "trials": (None, "fit the responses one by one with --response"),
+    "offset": (None, "fit the responses one by one with --response"),
+    "exposure": (None, "fit the responses one by one with --response"),
+    "evidence": ("auto", "leave it out, as all responses are Gaussian"),
+    "indicators": (False, "leave it out"),
+    "sampler": ("auto", "leave it out"),
+    "budget": (None, "say how accurate every response is to be with --target-mcse, or name --draws"),
+    "dask": (None, "leave it out"),
+    "watch": (False, "leave it out, as a bar shows how many responses are done"),
+    "title": (None, "leave it out, as no report is written"),
+}
+
+
+def check_responses(options: dict[str, Any]) -> None:
+    """DataError if there are options that do not go with --responses."""
+    for name, (usual, advice) in REFUSED.items():
+        if options[name] != usual:
+            raise DataError(f"--{name} does not go with --responses; {advice}")
+    if options["family"] not in ("auto", "gaussian"):
+        raise DataError(
+            f"--family {options['family']} does not go with --responses, which fits the linear model to each of them; fit the responses one by "
+            "one with --response"
+        )
+    if options["missing"] == "impute":
+        raise DataError(
+            "--missing impute does not go with --responses; responses may have missing values, and --missing drop leaves out rows in which "
+            "another column has none"
+        )
+
+
+def run_many(options: dict[str, Any], out: Path) -> bool:
+    """Read the files, fit every response and write the run; whether those that were fitted are accurate."""
+    import whichvars as wv
+    from whichvars.cli.runs import (
+        make_directory,
+        remove_checkpoint,
+        remove_if_empty,
+        write_many,
+        write_variants,
+    )
+    from whichvars.problem.model_priors import default_model_prior
+    from whichvars.problem.priors import IndependentNormal
+
+    started, quiet = time.perf_counter(), options["quiet"] or options["as_json"]
+    arguments = {key: value for key, value in sample_arguments(options).items() if key != "sampler"}
+    with notes(quiet) as said:
+        table = load_genotypes(options, {}) if are_genotypes(options) else _load_table(options)
+    remarks = [*table.notes, *_two_values(table.y)]
+    for note in remarks:
+        say(f"Note: {note}", quiet)
+    slab = (table.slab or IndependentNormal()) if options["slab"] is None else parse_slab(options["slab"])
+    prior = table.model_prior or default_model_prior
+    if options["prior_size"] is not None:
+        prior = wv.BetaBinomial(size=options["prior_size"])
+    make_directory(out)
+    remove_checkpoint(out)  # of an older run
+    write_variants(out, table.variants)
+    say(f"{table.y.shape[1]:,} responses in {len(table.y):,} rows.", quiet)
+    try:
+        with notes(quiet) as more:
+            many = wv.sample_many(
+                table.X, table.y, covariates=table.covariates, slab=slab, model_prior=prior, max_size=options["max_size"],
+                progress=not options["quiet"], **arguments,
+            )  # fmt: skip
+    except BaseException:
+        remove_if_empty(out)
+        raise
+    fitted = many.summary[many.summary["not_fitted"] == ""]
+    accurate = bool(fitted["converged"].all())
+    if options["target_mcse"] is not None:
+        accurate = accurate and bool((fitted["largest_mcse"] <= options["target_mcse"]).all())
+    settings = _settings(options, table, many, slab, [*remarks, *said, *more])
+    settings["result"]["wall_seconds"] = time.perf_counter() - started
+    settings["result"]["converged"] = accurate
+    write_many(out, many, settings)
+    if options["as_json"]:
+        print_json({"run": str(out), **settings, "table": _records(many.summary.reset_index()), "credible_sets": _records(many.sets)})  # fmt: skip
+    elif not quiet:
+        _show(out, many, accurate)
+    return accurate
+
+
+def _load_table(options: dict[str, Any]) -> Loaded:
+    """Read a table with several responses, with covariates that may be in a file of their own."""
+    from dataclasses import asdict
+
+    from whichvars.cli.runs import file_fingerprint
+    from whichvars.data.files import read_table
+    from whichvars.data.roles import encode_responses
+
+    table = read_table(options["data"])
+    shape, columns = table.frame.shape, list(table.frame.columns)
+    responses, drop = chosen_responses(options, columns), names_in(options["drop"], set(columns))
+    keyed = place = None
+    said: list[str] = []
+    if options["covariates"] is not None:
+        table, keyed, place, said = join_covariates(options, table)
+        complete = covariate_rows(keyed, place, options["missing"] == "drop", said)
+        place, table = place[complete], table._replace(frame=table.frame[complete])
+        drop = [*drop, *(name for name in keyed.keys.columns if name not in drop)]
+    numbers = table.frame.index.to_numpy() + 1
+    made = encode_responses(
+        table, responses, drop, options["missing"], read_categories(options, set(columns)), read_expand(options, set(columns))
+    )  # fmt: skip
+    loaded = Loaded(
+        made.encoded, made.Y, [], drop, asdict(made.encoded.encoding), file_fingerprint(options["data"], *shape), made.notes + said
+    )  # fmt: skip
+    if keyed is None or place is None:
+        return loaded
+    left = {row: i for i, row in enumerate(numbers.tolist())}
+    values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
+    return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
+
+
+def _two_values(Y: Any) -> list[str]:
+    """A note on responses for which logistic regression may be meant."""
+    two = [str(name) for name in Y.columns if Y[name].nunique() == 2]
+    if not two:
+        return []
+    shown = ", ".join(map(repr, two[:5])) + ", …" * (len(two) > 5)
+    return [
+        f"--responses fits the linear model, also to responses of two values: {shown}; --response fits logistic regression to one of them."
+    ]
+
+
+def _settings(
+    options: dict[str, Any], table: Loaded, many: "ManyPosteriors", slab: Any, said: list[str]
+) -> dict[str, Any]:
+    """The content of settings.json."""
+    from whichvars.cli.runs import PACKAGES, versions
+
+    asked = ("draws", "target_mcse", "replicates", "seed", "prior_size", "max_size")
+    return {
+        "data": table.fingerprint,
+        "responses": many.summary.index.tolist(),
+        "family": "gaussian",
+        "drop": table.drop,
+        "encoding": table.encoding,
+        "covariates": table.covariate_encoding,
+        "genotypes": table.variants is not None,
+        "asked": {name: options[name] for name in asked},
+        "notes": said,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "problem": {"rows": len(table.y), "slab": repr(slab)},
+        "result": {
+            "cpu_seconds": float(many.summary["cpu_seconds"].sum()),
+            "not_fitted": int((many.summary["not_fitted"] != "").sum()),
+        },
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
+    }
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def _show(out: Path, many: "ManyPosteriors", accurate: bool) -> None:
+    """Print the responses whose most probable variables are the most probable, and whether to trust them."""
+    console, summary = new_console(), many.summary
+    fitted = summary[summary["not_fitted"] == ""].sort_values("pip", ascending=False, kind="stable")
+    table = new_table()
+    for name in ("response", "rows", "credible sets", "most probable", "probability", "largest error"):
+        table.add_column(
+            name,
+            justify="left" if name in ("response", "most probable") else "right",
+            no_wrap=True,
+            max_width=30,
+        )
+    for name, row in fitted.head(SHOWN).iterrows():
+        error = hundredths(row["largest_mcse"]) if row["largest_mcse"] else "0"
+        table.add_row(plain(str(name)), f"{row['rows']:,}", str(row["sets"]), plain(row["lead"]), f"{row['pip']:.1%}", f"{error}%")  # fmt: skip
+    console.print()
+    doubtful = [str(name) for name in fitted.index[~fitted["converged"].astype(bool)]]
+    if not accurate:
+        named = f" ({', '.join(doubtful[:5])}{', …' if len(doubtful) > 5 else ''})" if doubtful else ""
+        text = f"DO NOT TRUST ALL OF THESE NUMBERS YET: {len(doubtful):,} of {len(fitted):,} responses have not converged{named}, or are less accurate than asked for. Use more --draws."
+        console.print(plain(text), style="bold")
+        console.print()
+    console.print(table)
+    if len(fitted) > SHOWN:
+        console.print(f"{len(fitted) - SHOWN:,} more responses, each with a lower probability.", style="dim")
+    console.print()
+    found = int((summary["sets"] > 0).sum())
+    console.print(f"{found:,} of {len(summary):,} responses have a credible set.")
+    console.print(f"Written to {out}", markup=False, soft_wrap=True)

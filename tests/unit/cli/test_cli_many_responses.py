@@ -1,0 +1,191 @@
+"""`whichvars fit --responses`: every response as it would be alone, in tables."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bed_reader import to_bed
+from click.testing import CliRunner, Result
+
+import whichvars as wv
+from whichvars.cli import main
+
+Call = Callable[..., Result]
+RNG = np.random.default_rng(6)
+N, P = 80, 6
+COUNTS = RNG.integers(0, 3, size=(N, P)).astype(np.int8)
+IID = [f"{i:03d}" for i in range(N)]
+AGE = RNG.normal(50, 9, N).round(1)
+Y = pd.DataFrame(
+    {
+        "tall": 0.9 * COUNTS[:, 1] + 0.1 * AGE + RNG.normal(size=N),
+        "loud": RNG.normal(size=N),
+        "wide": -0.8 * COUNTS[:, 4] + RNG.normal(size=N),
+    }
+).round(4)
+GAPS = Y.copy()
+GAPS.loc[::6, "tall"] = np.nan
+GAPS.loc[:9, "wide"] = -9
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(tmp_path)
+    to_bed(
+        "cohort.bed", COUNTS,
+        properties={
+            "fid": IID, "iid": IID, "sid": [f"rs{j}" for j in range(P)], "chromosome": ["6"] * P,
+            "bp_position": list(range(1, P + 1)), "allele_1": ["A"] * P, "allele_2": ["G"] * P,
+        },
+    )  # fmt: skip
+    GAPS.assign(IID=IID, never="NA").iloc[::-1].to_csv("traits.csv", index=False)
+    pd.DataFrame({"IID": IID, "age": AGE}).to_csv("people.csv", index=False)
+    words = np.array(["east", "north", "west"])[RNG.integers(0, 3, N)]
+    columns = pd.DataFrame(COUNTS, columns=[f"c{j}" for j in range(P)]).assign(site=words)
+    pd.concat([columns, GAPS.assign(wide=Y["wide"])], axis=1).assign(IID=IID).to_csv("table.csv", index=False)
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def own_pips(directory: str, response: str) -> dict[str, float]:
+    table = pd.read_csv(f"{directory}/variables.csv")
+    return table[table["response"] == response].set_index("variable")["pip"].to_dict()
+
+
+def test_each_phenotype_of_a_bed_file_has_the_posterior_that_it_has_alone(call: Call) -> None:
+    result = call("fit", "cohort.bed", "--phenotypes", "traits.csv", "--responses", "all", "--covariates", "people.csv")  # fmt: skip
+    said = " ".join(result.stderr.split())
+    assert "10 values of responses are -9, which is PLINK's code for a missing phenotype." in said
+    assert (
+        "1 of 4 responses could not be fitted, 'never'; the column not_fitted of responses.csv says why"
+        in said
+    )
+    rows = pd.read_csv("cohort-run/responses.csv").set_index("response")
+    assert rows.index.tolist() == ["tall", "loud", "wide", "never"]
+    assert rows["rows"].tolist() == [66, 80, 70, 0]
+    assert rows.loc["never", "not_fitted"] == "no row has a value; at least 3 are needed"
+    assert rows["sets"].tolist()[:3] == [1, 0, 1]
+    for name in Y.columns:
+        there = (GAPS[name].notna() & (GAPS[name] != -9)).to_numpy()
+        alone = wv.exact(
+            wv.Problem(
+                wv.Genotypes(COUNTS[there], names=[f"rs{j}" for j in range(P)]), Y.loc[there, name].to_numpy(), covariates=AGE[there, None],
+                slab=wv.IndependentNormal(0.01), model_prior=wv.BetaBinomial(size=1.0),
+            )
+        ).inclusion_probabilities  # fmt: skip
+        assert own_pips("cohort-run", name) == pytest.approx(alone[alone >= 0.01].to_dict(), abs=1e-9)
+    sets = pd.read_csv("cohort-run/credible_sets.csv", dtype={"chromosome": str})
+    first = sets[sets["response"] == "tall"].iloc[0]
+    assert first[["variable", "chromosome", "position", "allele1", "allele2"]].tolist() == [
+        "rs1",
+        "6",
+        2,
+        "A",
+        "G",
+    ]
+    assert set(sets["response"]) >= {"tall", "wide"}
+    settings = json.loads(Path("cohort-run/settings.json").read_text())
+    assert settings["responses"] == ["tall", "loud", "wide", "never"]
+    assert settings["result"]["not_fitted"] == 1
+
+
+def test_responses_of_a_table_have_the_priors_and_the_posterior_of_single_runs(call: Call) -> None:
+    call("fit", "table.csv", "--responses", "tall,wide", "--drop", "loud", "--covariates", "people.csv")
+    call("fit", "table.csv", "-y", "tall", "--drop", "loud,wide", "--covariates", "people.csv", "--missing", "drop", "--out", "alone", "--no-report")  # fmt: skip
+    alone = pd.read_csv("alone/summary.csv").set_index("variable")["pip"]
+    assert "site" in alone.index
+    assert own_pips("table-run", "tall") == pytest.approx(alone[alone >= 0.01].to_dict(), abs=1e-9)
+    assert pd.read_csv("table-run/responses.csv")["rows"].tolist() == [66, 80]
+    # tables have no chromosomes
+    assert "chromosome" not in pd.read_csv("table-run/credible_sets.csv").columns
+
+
+def test_runs_of_both_kinds_replace_one_another_without_leaving_files(call: Call) -> None:
+    one = ("fit", "table.csv", "-y", "wide", "--drop", "tall,loud,IID", "--no-report")
+    many = ("fit", "table.csv", "--responses", "wide,loud", "--drop", "tall,IID")
+    call(*one)
+    call(*many, code=2)
+    call(*many, "--overwrite")
+    files = {"responses.csv", "variables.csv", "credible_sets.csv", "settings.json"}
+    assert {file.name for file in Path("table-run").iterdir()} == files
+    for command in (["predict", "table-run", "table.csv"], ["report", "table-run"]):
+        assert "a run of several responses, of which only tables are kept" in call(*command, code=2).stderr
+    call(*one, "--overwrite")
+    assert not {"responses.csv", "variables.csv"} & {file.name for file in Path("table-run").iterdir()}
+
+
+def test_output_for_people_and_for_machines(call: Call) -> None:
+    shown = call("fit", "table.csv", "--responses", "wide,loud", "--drop", "tall,IID").stdout
+    assert "largest error" in shown
+    assert "c4" in shown
+    assert "1 of 2 responses have a credible set." in shown
+    found = json.loads(call("fit", "table.csv", "--responses", "wide,tall", "--drop", "loud,IID", "--json", "--out", "b").stdout)  # fmt: skip
+    assert [row["lead"] for row in found["table"]] == ["c1", "c4"]
+    assert {row["response"] for row in found["credible_sets"]} == {"tall", "wide"}
+    assert call("fit", "table.csv", "--responses", "wide,tall", "--drop", "loud,IID", "--quiet", "--out", "c").output == ""  # fmt: skip
+    binary = pd.read_csv("table.csv").assign(case=(COUNTS[:, 0] > 0).astype(int))
+    binary.to_csv("binary.csv", index=False)
+    said = call("fit", "binary.csv", "--responses", "wide,case", "--drop", "tall,loud,IID").stderr
+    assert "fits the linear model, also to responses of two values: 'case'" in " ".join(said.split())
+
+
+def test_responses_that_are_not_accurate_are_named_and_change_the_exit_code(call: Call) -> None:
+    wide = pd.DataFrame(RNG.normal(size=(N, 30)), columns=[f"z{j}" for j in range(30)])
+    wide.assign(u=wide["z3"] + 2 * RNG.normal(size=N), v=RNG.normal(size=N)).to_csv("wide.csv", index=False)
+    command = ("fit", "wide.csv", "--responses", "u,v", "--overwrite")
+    shown = call(*command, "--draws", 10, code=3).stdout
+    assert "DO NOT TRUST ALL OF THESE NUMBERS YET" in shown
+    call(*command)
+    assert pd.read_csv("wide-run/responses.csv")["converged"].all()
+    call(*command, "--draws", 5000, "--target-mcse", 1e-6, code=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-y", "tall"], "--response does not go with --responses"),
+        (["--family", "logistic"], "--family logistic does not go with --responses"),
+        (["--missing", "impute"], "--missing impute does not go with --responses"),
+        (["--budget", "1m"], "--budget does not go with --responses; say how accurate"),
+        (["--always", "c1"], "--always does not go with --responses; put the columns into a file"),
+        (["--sampler", "asi"], "--sampler does not go with --responses"),
+        (["--log"], "--log does not go with --responses"),
+        (["--title", "x"], "--title does not go with --responses"),
+        (["--drop", "tall"], "column 'tall' is a response, so it cannot be dropped"),
+        (["--responses", "size"], "--responses: there is no column 'size'"),
+        (["--responses", "site"], "the response 'site' contains words"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_it_is_refused_by_name(call: Call, options: list[str], message: str) -> None:
+    result = call("fit", "table.csv", "--responses", "tall", *options, code=2)
+    assert message in " ".join(result.stderr.split())
+    assert not Path("table-run").exists()
+
+
+def test_a_response_must_be_named(call: Call) -> None:
+    assert "--response, or several with --responses" in call("fit", "table.csv", code=2).stderr
+    assert "name the response with --response" in call("exact", "table.csv", code=2).stderr
+    assert (
+        "no column left besides the responses"
+        in call("fit", "table.csv", "--responses", "all", code=2).stderr
+    )
+    assert "name it with --phenotypes" in " ".join(call("fit", "cohort.bed", "--responses", "all", code=2).stderr.split())  # fmt: skip
+
+
+def test_rows_that_lack_another_column_are_left_out_if_asked(call: Call) -> None:
+    table = pd.read_csv("table.csv").drop(columns=["IID"])
+    table.loc[[1, 2], "c0"] = np.nan
+    table.to_csv("gaps.csv", index=False)
+    assert "c0" in call("fit", "gaps.csv", "--responses", "tall,loud,wide", code=2).stderr
+    said = call("fit", "gaps.csv", "--responses", "tall,loud,wide", "--missing", "drop").stderr
+    assert "2 of 80 rows are left out." in said
+    assert pd.read_csv("gaps-run/responses.csv")["rows"].tolist() == [64, 78, 78]
