@@ -39,7 +39,7 @@ n/(2 log p) of them has to stand out, and every way to it may lead through model
 there is such a model cannot be seen. But if y had nothing to do with any variable, the evidence relative to the null model, which has
 expectation 1 then, would exceed 20 with a probability of at most 1/20. A run is suspected where the prior expects models of such a size,
 and the evidence of all that was found is below 20: what was found may then be chance, and what explains y, if anything does, was not found.
-It is not suspected where most of its draws are as large as such models: then the run is not kept from them by smaller ones.
+It is not suspected where most of its draws are as large as the prior expects: then it is not kept from such models by smaller ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run mus
 SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody minds
 # evidence relative to the null model, below which what was found may be chance
 CHANCE = 20.0
-LOOKED_THERE = 0.5  # share of the draws that are as large as hidden models would be
+LOOKED_THERE = 0.5  # share of the draws that are as large as the prior expects
 MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 150.0, 90.0
@@ -328,7 +328,7 @@ def hidden_size(log_evidence: float, n: int, p: int, sizes: np.ndarray, seen: np
     smallest = int(n / (2 * np.log(max(p, 2)))) + 1
     if not log_evidence < np.log(CHANCE) or expected < smallest or _choose(p, expected) < np.log(MANY):
         return None
-    return smallest if seen[smallest:].sum() < LOOKED_THERE else None
+    return smallest if seen[expected:].sum() < LOOKED_THERE else None
 
 
 def _choose(p: int, k: int) -> float:

@@ -260,9 +260,9 @@ def test_models_that_may_be_hidden():
         hidden_size(0.0, 10, 20, sizes_of(wv.FixedInclusion(size=5), 20), SMALL) is None
     )  # few enough to see all
     assert hidden_size(-np.inf, 4, 1, np.array([0.1, 0.9]), SMALL) is None
-    # a run most of whose draws are as large as hidden models would be is not kept from them
-    assert hidden_size(0.0, 50, 10_000, sizes, np.array([0.4, 0.2, 0.0, 0.0, 0.3, 0.1])) == 3
-    assert hidden_size(0.0, 50, 10_000, sizes, np.array([0.4, 0.0, 0.0, 0.0, 0.3, 0.3])) is None
+    # a run most of whose draws are as large as the prior expects is not kept from such models
+    assert hidden_size(0.0, 50, 10_000, sizes, np.array([0.2, 0.0, 0.1, 0.0, 0.3, 0.4])) == 3
+    assert hidden_size(0.0, 50, 10_000, sizes, np.array([0.2, 0.0, 0.1, 0.0, 0.1, 0.4, 0.2])) is None
 
 
 def test_evidence_under_chance():
