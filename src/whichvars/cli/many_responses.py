@@ -69,8 +69,7 @@ def run_many(options: dict[str, Any], out: Path) -> bool:
     arguments = {key: value for key, value in sample_arguments(options).items() if key != "sampler"}
     with notes(quiet) as said:
         table = load_genotypes(options, {}) if are_genotypes(options) else _load_table(options)
-    remarks = [*table.notes, *_two_values(table.y)]
-    for note in remarks:
+    for note in table.notes:
         say(f"Note: {note}", quiet)
     slab = (table.slab or IndependentNormal()) if options["slab"] is None else parse_slab(options["slab"])
     prior = table.model_prior or default_model_prior
@@ -93,7 +92,7 @@ def run_many(options: dict[str, Any], out: Path) -> bool:
     accurate = bool(fitted["converged"].all())
     if options["target_mcse"] is not None:
         accurate = accurate and bool((fitted["largest_mcse"] <= options["target_mcse"]).all())
-    settings = _settings(options, table, many, slab, [*remarks, *said, *more])
+    settings = _settings(options, table, many, slab, [*table.notes, *said, *more])
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     settings["result"]["converged"] = accurate
     write_many(out, many, settings)
@@ -134,17 +133,6 @@ def _load_table(options: dict[str, Any]) -> Loaded:
     left = {row: i for i, row in enumerate(numbers.tolist())}
     values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
     return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
-
-
-def _two_values(Y: Any) -> list[str]:
-    """A note on responses for which logistic regression may be meant."""
-    two = [str(name) for name in Y.columns if Y[name].nunique() == 2]
-    if not two:
-        return []
-    shown = ", ".join(map(repr, two[:5])) + ", …" * (len(two) > 5)
-    return [
-        f"--responses fits the linear model, also to responses of two values: {shown}; --response fits logistic regression to one of them."
-    ]
 
 
 def _settings(

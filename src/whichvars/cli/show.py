@@ -29,6 +29,8 @@ IN_OPTIONS = {
     'family="negative-binomial"': "--family negative-binomial",
     "always_include": "--always",
     "Use IndependentNormal()": "Use --slab independent",
+    "sample_many fits": "--responses fits",
+    "with Problem(…, family=…)": "with --response and --family",
     "the column not_fitted of the summary": "the column not_fitted of responses.csv",
 }
 

@@ -17,6 +17,7 @@ from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError, DataWarning, WhichvarsError
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.arguments import listed
+from whichvars.problem.families import Gaussian
 from whichvars.problem.genetics import default_region_prior, default_slab
 from whichvars.problem.many_responses import ManyResponses
 from whichvars.problem.model_priors import ModelPrior
@@ -194,6 +195,7 @@ def sample_many(
     check_unique(responses, "names of responses")
     if not responses:
         raise DataError("Y has no columns; there is nothing to explain")
+    _remark_on(table.values, responses)
     beside = None if covariates is None else read_columns(covariates, "covariates").values
     settings: dict[str, Any] = {
         "slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names
@@ -232,6 +234,24 @@ def sample_many(
             found[i] = item
             bar.update(len(found))
     return _tables([found[i] for i in range(len(responses))])
+
+
+def _remark_on(Y: np.ndarray, names: list[str]) -> None:
+    """Warn of responses for which a linear model is only an approximation."""
+    found = []
+    for y, name in zip(Y.T, names):
+        seen = y[~np.isnan(y)]
+        # a constant response cannot be fitted, and there is nothing else to say of it
+        if len(seen) and np.ptp(seen) > 0 and Gaussian().remark(seen) is not None:
+            found.append(repr(name))
+    if found:
+        warnings.warn(
+            f"some responses have two values only or are small whole numbers, such as counts: {listed(found, 5, ', ')}. sample_many fits the "
+            "linear model to them, so that their inclusion probabilities are approximate; fit other families one by one with "
+            "Problem(…, family=…)",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 class _SharedByRows:

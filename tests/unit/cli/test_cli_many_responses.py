@@ -135,7 +135,9 @@ def test_output_for_people_and_for_machines(call: Call) -> None:
     binary = pd.read_csv("table.csv").assign(case=(COUNTS[:, 0] > 0).astype(int))
     binary.to_csv("binary.csv", index=False)
     said = call("fit", "binary.csv", "--responses", "wide,case", "--drop", "tall,loud,IID").stderr
-    assert "fits the linear model, also to responses of two values: 'case'" in " ".join(said.split())
+    said = " ".join(said.split())
+    assert "such as counts: 'case'. --responses fits the linear model to them" in said
+    assert "one by one with --response and --family" in said
 
 
 def test_responses_that_are_not_accurate_are_named_and_change_the_exit_code(call: Call) -> None:

@@ -192,6 +192,16 @@ def test_a_response_that_cannot_be_fitted_does_not_stop_the_others() -> None:
         many.colocalisation("a", "none")
 
 
+def test_responses_for_which_the_linear_model_is_an_approximation_are_named() -> None:
+    table = Y.assign(case=(Y["a"] > 0).astype(float), visits=np.floor(np.abs(Y["b"]))).drop(columns="b")
+    table.loc[3, "case"] = np.nan
+    with pytest.warns(
+        wv.DataWarning, match="such as counts: 'case', 'visits'. sample_many fits the linear"
+    ) as said:
+        wv.sample_many(COUNTS[:, :5].astype(float), table)
+    assert len(said) == 1
+
+
 def test_progress_counts_responses() -> None:
     reports = []
     wv.sample_many(COUNTS[:, :6].astype(float), with_gaps(), progress=reports.append, threads=2)
