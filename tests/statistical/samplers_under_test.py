@@ -18,6 +18,8 @@ from support.scores import RUNS
 from whichvars._kernels.propose.informed import set_estimate, set_scale
 from whichvars.samplers import asi, parni
 
+FEWEST_RUNS = 6
+
 
 @dataclass(frozen=True)
 class UnderTest:
@@ -33,7 +35,7 @@ class UnderTest:
     draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With
         several chains, so many that batches are long beside the chains' memory: reported errors rest on it.
     quick_draws: the same in ``make test``, if not `draws`.
-    runs: how many of them each case has; fewer where they must be long.
+    runs: how many of them each case has in ``make test-slow``; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
         on while draws are counted, which has a bias that falls with the length of the run: one that a user
         would not see beside the Monte Carlo error of a run, but that 16 runs of 16 cases show.
@@ -68,6 +70,10 @@ class UnderTest:
     prepare: Callable[[Any, Any], None] | None = None
     tempers: bool = True
     temperatures: tuple[float, ...] = (1.0, 0.3, 0.0)
+
+    def runs_of(self, length: str) -> int:
+        """How many runs a case has: half as many in ``make test``, but not too few for a spread between them."""
+        return self.runs if length == "long" else max(self.runs // 2, FEWEST_RUNS)
 
 
 def uneven_probabilities(problem: Any, run: Any) -> None:

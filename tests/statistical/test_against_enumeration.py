@@ -18,7 +18,6 @@ from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
 # ``make test`` has short runs of the cases called "few", half as many of them; the others have variables that hardly ever move, and
 # need long ones. ``make test-slow`` has long runs of every case.
 DRAWS = {"quick": 10_000, "long": 30_000}
-FEWEST_RUNS = 6
 HARD = [
     Case("duplicate", "independent", "fixed"),
     Case("duplicate", "g", "beta-binomial"),
@@ -237,7 +236,7 @@ def compute(sampler: str, case: Case, length: str) -> Scores:
         tested.settings,
         truth(case),
         draws=own or DRAWS[length if case in CASES["few"] or is_strong(case.data) else "long"],
-        runs=tested.runs if length == "long" else max(tested.runs // 2, FEWEST_RUNS),
+        runs=tested.runs_of(length),
         start=case.starting_models,
         seed=zlib.crc32(f"{sampler} {case.id}".encode()) % 10**6,
     )

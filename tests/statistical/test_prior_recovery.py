@@ -48,7 +48,7 @@ def test_prior_comes_back(name: str, cases: list[Case], length: str) -> None:
             sampler,
             truth(case, temper=0.0),
             draws=2 * draws,
-            runs=tested.runs,
+            runs=tested.runs_of(length),
             start="prior",  # modes say nothing where there are no data
             seed=zlib.crc32(f"prior {name} {case.id}".encode()) % 10**6,
             conditional=False,  # conditional probabilities know no temperature

@@ -335,7 +335,11 @@ def learn_spline(column: pd.Series, df: int) -> tuple[NaturalSpline | None, str]
     knots = np.quantile(x, np.linspace(*OUTER, df + 1)) if len(x) else np.zeros(0)
     if len(np.unique(knots)) < df + 1:
         distinct = len(np.unique(x))
-        what = f"only {distinct} different values" if distinct <= 2 * df else "too many equal values"
+        what = (
+            f"only {distinct} different value{'s' * (distinct != 1)}"
+            if distinct <= 2 * df
+            else "too many equal values"
+        )
         return (
             None,
             f"has {what} for a spline with {df} degrees of freedom; choose a smaller df, or a category",

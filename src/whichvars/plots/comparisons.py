@@ -1,5 +1,6 @@
 """Plots of tables that compare priors or samplers."""
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h", "d", "H", "8")
 # columns of compare_priors that are not variables
 OTHERS = ("base", "how", "reliable", "ess", "mcse", "log_evidence", "mean_size")
+LONG_NUMBER = re.compile(r"\d+\.\d{5,}(?:e[-+]?\d+)?")
 
 
 def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
@@ -76,9 +78,23 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
             ax.vlines(value, rows - 0.42, rows + 0.42, color=INK, linewidth=1.2, zorder=1)
             ax.plot(value, rows + offset, "o", color=INK, markerfacecolor="none", markersize=9, linestyle="")
     for prior in priors:
-        ax.plot([], [], "-", color=SERIES[priors.index(prior) % len(SERIES)], linewidth=5, label=prior)
+        ax.plot(
+            [],
+            [],
+            "-",
+            color=SERIES[priors.index(prior) % len(SERIES)],
+            linewidth=5,
+            label=with_few_digits(prior),
+        )
     for slab in slabs:
-        ax.plot([], [], MARKS[slabs.index(slab) % len(MARKS)], color=GREY, linestyle="", label=slab)
+        ax.plot(
+            [],
+            [],
+            MARKS[slabs.index(slab) % len(MARKS)],
+            color=GREY,
+            linestyle="",
+            label=with_few_digits(slab),
+        )
     ax.plot(
         [],
         [],
@@ -96,6 +112,15 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     ax.set(xlim=(-0.02, 1.02), ylim=(len(names) - 0.5, -0.5), xlabel="inclusion probability")
     legend_above(ax, ncols=3)
     return ax
+
+
+def with_few_digits(prior: str) -> str:
+    """A prior as it is written, with numbers of four digits.
+
+    >>> with_few_digits("BetaBinomial(a=1.0, b=0.8507810593582126)")
+    'BetaBinomial(a=1.0, b=0.8508)'
+    """
+    return LONG_NUMBER.sub(lambda match: f"{float(match[0]):.4g}", prior)
 
 
 def plot_samplers(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":

@@ -106,8 +106,8 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Under other priors",
-            "The same models with the weights that other priors give them. Points far apart: the prior decides. Your own priors have a ring and a "
-            "line. Hollow points are not reliable, as other models matter under these priors; compare_priors() makes new runs for them.",
+            "The same models with the weights that other priors give them. Where points are far apart, the prior decides. Your own priors have a "
+            "ring and a line. Hollow points are not reliable, as other models matter under these priors; compare_priors() makes new runs for them.",
             "Inclusion probabilities of the most probable variables under several priors on coefficients and on models.",
             _other_priors,
             {},
