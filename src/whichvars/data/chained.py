@@ -36,6 +36,8 @@ MOST_PREDICTORS = 200
 # precision of the normal prior on standardised coefficients of logistic regressions
 LOGISTIC_PRECISION = 0.5
 NEWTON_STEPS = 12
+# rows whose products are summed at once
+BLOCK = 8192
 # standard deviations, as shares of the largest value, that are due to rounding
 ROUNDING = 1e-12
 # standard deviation in the rows in which a column was observed, as a share of that in all rows, below which kept sums are not accurate
@@ -113,15 +115,17 @@ class Chain:
         design, owner = kinds.columns(self.values)
         # the columns that others are regressed on, in units of their standard deviations, those beside the table first
         self.columns = np.hstack([beside, design])
+        del design
         self.owner = np.concatenate([np.full(beside.shape[1], -1), owner])
-        known = self.columns[learn]
-        self.centre, spread = known.mean(axis=0), known.std(axis=0)
+        learnt = slice(None) if learn.all() else learn
+        known = self.columns[learnt]
+        self.centre, spread = known.mean(axis=0), np.array([column.std() for column in known.T])
         self.constant = spread <= ROUNDING * np.abs(known).max(axis=0)
         self.unit = np.where(self.constant, 1.0, spread)
         self.columns -= self.centre
         self.columns /= self.unit
         # their sums and cross-products over the rows that parameters are learnt from
-        known = self.columns[learn]
+        known = self.columns[learnt]
         self.sums, self.products = known.sum(axis=0), known.T @ known
 
     def sweep(self) -> None:
@@ -164,10 +168,8 @@ class Chain:
         spread = np.sqrt(np.maximum(np.diagonal(centred), 0) / n)
         others = (self.owner != j) & (~self.constant | (self.owner < 0))
         linear = kind in (NUMBER, COUNT)
-        exact = linear and 2 * n > len(seen) and not (spread[others & ~self.constant] < LEAST_SPREAD).any()
-        if (
-            not exact
-        ):  # differences of large sums would not be accurate enough, or the rows themselves are needed
+        exact = 2 * n > len(seen) and not (spread[others & ~self.constant] < LEAST_SPREAD).any()
+        if not exact:  # differences of large sums would not be accurate enough
             rows = self.columns[seen]
             mean = rows.mean(axis=0)
             spread = np.array([column.std() for column in rows.T])
@@ -180,9 +182,11 @@ class Chain:
             strength[self.owner[chosen] < 0] = np.inf
             chosen = chosen[np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
         response = np.log1p(x) if kind == COUNT else x
-        Z = np.zeros((0, 0))
-        if not exact:
-            Z = (rows[:, chosen] - mean[chosen]) / unit[chosen]
+        Z, found = np.zeros((0, 0)), None
+        if not (exact and linear):
+            Z = self.columns[np.ix_(seen, chosen)]
+            Z -= mean[chosen]
+            Z /= unit[chosen]
             found = sums_of(Z, response) if linear else None
         else:
             gram = centred[np.ix_(chosen, chosen)] / np.outer(unit[chosen], unit[chosen])
@@ -333,23 +337,33 @@ def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.
 
 def _logistic_mode(Z: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """The mode of a logistic regression with a normal prior, its log posterior density up to a constant, and the factor of its Hessian."""
-    A = np.column_stack([np.ones(len(Z)), Z])
-    precision = np.full(A.shape[1], LOGISTIC_PRECISION)
+    precision = np.full(1 + Z.shape[1], LOGISTIC_PRECISION)
     precision[0] = 1e-2
     share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
-    beta = np.zeros(A.shape[1])
+    beta = np.zeros(len(precision))
     beta[0] = np.log(share / (1 - share))
     factor = np.eye(len(beta))
     for _ in range(NEWTON_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(A @ beta, -30, 30)))
-        hessian = (A * (p * (1 - p))[:, None]).T @ A
+        p = 1 / (1 + np.exp(-np.clip(beta[0] + Z @ beta[1:], -30, 30)))
+        hessian = _weighted_products(Z, p * (1 - p))
         hessian[np.diag_indices(len(beta))] += precision
         factor = np.linalg.cholesky(hessian)
-        step = np.linalg.solve(factor.T, np.linalg.solve(factor, A.T @ (x - p) - precision * beta))
-        length = np.abs(A @ step).max()
+        slope = np.concatenate([[(x - p).sum()], Z.T @ (x - p)]) - precision * beta
+        step = np.linalg.solve(factor.T, np.linalg.solve(factor, slope))
+        length = np.abs(step[0] + Z @ step[1:]).max()
         beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
         if length < 1e-6:
             break
-    eta = A @ beta
+    eta = beta[0] + Z @ beta[1:]
     value = x @ eta - np.logaddexp(0, eta).sum() - 0.5 * precision @ beta**2
     return beta, float(value), factor
+
+
+def _weighted_products(Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Σ w a aᵀ over rows, with a = (1, z), (1 + C, 1 + C); a few rows at a time, so that no copy of all of them is made."""
+    total = np.zeros((1 + Z.shape[1], 1 + Z.shape[1]))
+    for first in range(0, len(Z), BLOCK):
+        part = Z[first : first + BLOCK]
+        rows = np.column_stack([np.ones(len(part)), part])
+        total += (rows * weight[first : first + BLOCK, None]).T @ rows
+    return total
