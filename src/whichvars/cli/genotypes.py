@@ -28,6 +28,9 @@ OF_GENOTYPES = {
 }  # fmt: skip
 REGION = re.compile(r"([^:]+)(?::(\d+)-(\d+))?")
 
+# options of columns that are no genotypes, and of the response of a table
+FOR_TABLES = ("log", "category", "lump", "scores", "differences", "date", "spline", "indicators")
+
 
 def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for covariates in a file of their own, and for .bed files."""
@@ -71,6 +74,9 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     from whichvars.problem.genetics import default_region_prior, default_slab
 
     bed: Path = options["data"]
+    for name in FOR_TABLES:
+        if options[name]:
+            raise DataError(f"--{name} is for tables, not for .bed files; leave it out")
     for name in ("maf", "geno", "mind"):
         if not 0 <= options[name] <= (0.5 if name == "maf" else 1.0):
             raise DataError(

@@ -47,6 +47,8 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     from whichvars.data.records import Record
     from whichvars.data.roles import encode_table
 
+    if options["indicators"]:
+        raise DataError("--indicators is for --missing impute; leave it out")
     table = read_table(options["data"])
     shape = table.frame.shape
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))

@@ -17,10 +17,14 @@ response has a coefficient in the regression of a column on all others if and on
 Otherwise columns without an effect would be given a little of one by their imputed values, and their inclusion probabilities would be too high.
 Its prior probability is that of a column in ``Problem``, min(5, p/2)/p, and its Bayes factor is approximated by BIC.
 
+Sums and cross-products of all columns are kept from column to column, and brought up to date where cells were drawn: a linear regression then
+costs as much as the column has missing cells, not as much as the table has rows.
+
 Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +36,12 @@ MOST_PREDICTORS = 200
 # precision of the normal prior on standardised coefficients of logistic regressions
 LOGISTIC_PRECISION = 0.5
 NEWTON_STEPS = 12
+# rows whose products are summed at once
+BLOCK = 8192
+# standard deviations, as shares of the largest value, that are due to rounding
+ROUNDING = 1e-12
+# standard deviation in the rows in which a column was observed, as a share of that in all rows, below which kept sums are not accurate
+LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -102,83 +112,172 @@ class Chain:
         for j in self.order:
             seen = values[learn & ~self.gaps[:, j], j]
             self.values[self.gaps[:, j], j] = rng.choice(seen, int(self.gaps[:, j].sum()))
-        self.design, self.owner = kinds.columns(self.values)
+        design, owner = kinds.columns(self.values)
+        # the columns that others are regressed on, in units of their standard deviations, those beside the table first
+        self.columns = np.hstack([beside, design])
+        del design
+        self.owner = np.concatenate([np.full(beside.shape[1], -1), owner])
+        learnt = slice(None) if learn.all() else learn
+        known = self.columns[learnt]
+        self.centre, spread = known.mean(axis=0), np.array([column.std() for column in known.T])
+        self.constant = spread <= ROUNDING * np.abs(known).max(axis=0)
+        self.unit = np.where(self.constant, 1.0, spread)
+        self.columns -= self.centre
+        self.columns /= self.unit
+        # their sums and cross-products over the rows that parameters are learnt from
+        known = self.columns[learnt]
+        self.sums, self.products = known.sum(axis=0), known.T @ known
 
     def sweep(self) -> None:
         """Draw the parameters of every column with missing cells once, and its missing cells given them."""
         for j in self.order:
-            gaps = self.gaps[:, j]
+            gaps, kind = self.gaps[:, j], self.kinds.kinds[j]
+            lost = np.flatnonzero(gaps & self.learn)
+            without = self.columns[lost]
+            sums, products = self.sums - without.sum(axis=0), self.products - without.T @ without
             seen = self.learn & ~gaps
-            kind = self.kinds.kinds[j]
             x = self.values[seen, j]
-            Z = self._predictors(j, seen)
+            fit = self._regression(j, seen, x, sums, products)
             q = self.beside.shape[1]
             if q:
-                gain = gain_in_fit(Z[seen], x, q, self.tau2[j], kind) - 0.5 * q * np.log(len(x))
+                gain = fit.gain(q, self.tau2[j]) - 0.5 * q * np.log(len(x))
                 if np.log(1 / max(self.rng.random(), 1e-300) - 1) > gain + self.log_odds:
-                    Z = Z[:, q:]
+                    fit = fit.without(q)
+            new = fit.rows(self.columns[gaps])
             if kind in (BINARY, CATEGORY):
-                drawn = draw_category(Z[seen], x, Z[gaps], self.rng)
+                drawn = draw_category(fit.Z, x, new, self.rng)
             elif kind == COUNT:
-                drawn, self.tau2[j] = draw_count(Z[seen], x, Z[gaps], self.tau2[j], self.rng)
+                drawn, self.tau2[j] = draw_count(fit, x, new, self.tau2[j], self.rng)
             else:
-                drawn, self.tau2[j] = draw_number(Z[seen], x, Z[gaps], self.tau2[j], self.rng)
+                drawn, self.tau2[j] = draw_number(fit.linear, new, self.tau2[j], self.rng)
             self.values[gaps, j] = drawn
-            mine = self.owner == j
-            if kind == CATEGORY:
-                self.design[:, mine] = self.values[:, [j]] == np.arange(1, int(mine.sum()) + 1)
-            else:
-                self.design[:, mine] = self.values[:, [j]]
+            mine = np.flatnonzero(self.owner == j)
+            cells = drawn[:, None] == np.arange(1, len(mine) + 1) if kind == CATEGORY else drawn[:, None]
+            self.columns[np.ix_(gaps, mine)] = (cells - self.centre[mine]) / self.unit[mine]
+            again = self.columns[lost]
+            self.sums, self.products = sums + again.sum(axis=0), products + again.T @ again
 
-    def _predictors(self, j: int, seen: np.ndarray) -> np.ndarray:
-        """The columns that column j is regressed on, standardised by the rows where it was observed, (n, C)."""
-        Z = np.hstack([self.beside, self.design[:, self.owner != j]])
-        Z = Z - Z[seen].mean(axis=0)
-        spread = Z[seen].std(axis=0)
-        varies = spread > 0
-        varies[: self.beside.shape[1]] = True
-        Z = Z[:, varies] / np.where(spread[varies] > 0, spread[varies], 1.0)
-        if Z.shape[1] > MOST_PREDICTORS:
-            x = self.values[seen, j]
-            strength = np.abs((x - x.mean()) @ Z[seen])
-            strength[: self.beside.shape[1]] = np.inf
-            Z = Z[:, np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
-        return Z
+    def _regression(
+        self, j: int, seen: np.ndarray, x: np.ndarray, sums: np.ndarray, products: np.ndarray
+    ) -> "Regression":
+        """The regression of column j on the others, standardised by the rows where it was observed; `sums` and `products` are those of
+        these rows."""
+        n, kind = len(x), self.kinds.kinds[j]
+        mean = sums / n
+        centred = products - n * np.outer(mean, mean)
+        spread = np.sqrt(np.maximum(np.diagonal(centred), 0) / n)
+        others = (self.owner != j) & (~self.constant | (self.owner < 0))
+        linear = kind in (NUMBER, COUNT)
+        exact = 2 * n > len(seen) and not (spread[others & ~self.constant] < LEAST_SPREAD).any()
+        if not exact:  # differences of large sums would not be accurate enough
+            rows = self.columns[seen]
+            mean = rows.mean(axis=0)
+            spread = np.array([column.std() for column in rows.T])
+            others &= (spread > ROUNDING) | (self.owner < 0)
+        unit = np.where(spread > ROUNDING, spread, 1.0)
+        chosen = np.flatnonzero(others)
+        if len(chosen) > MOST_PREDICTORS:
+            mine = np.flatnonzero(self.owner == j)
+            strength = np.abs(centred[np.ix_(chosen, mine)]).max(axis=1) / unit[chosen]
+            strength[self.owner[chosen] < 0] = np.inf
+            chosen = chosen[np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
+        response = np.log1p(x) if kind == COUNT else x
+        Z, found = np.zeros((0, 0)), None
+        if not (exact and linear):
+            Z = self.columns[np.ix_(seen, chosen)]
+            Z -= mean[chosen]
+            Z /= unit[chosen]
+            found = sums_of(Z, response) if linear else None
+        else:
+            gram = centred[np.ix_(chosen, chosen)] / np.outer(unit[chosen], unit[chosen])
+            left = np.zeros(len(seen))
+            left[seen] = response - response.mean()
+            cross = (self.columns.T @ left)[chosen] / unit[chosen]
+            found = Sums(gram, cross, float(left @ left), n, float(response.mean()))
+        return Regression(self.columns, seen, chosen, mean[chosen], unit[chosen], Z, x, found)
 
 
-def gain_in_fit(Z: np.ndarray, x: np.ndarray, q: int, tau2: float, kind: str) -> float:
-    """By how much the first q columns of Z improve the log likelihood of x."""
-    if kind in (BINARY, CATEGORY):
-        # the level that most rows do not have, against the others
-        levels, counts = np.unique(x, return_counts=True)
-        hit = (x == levels[np.argsort(-counts, kind="stable")[:2][-1]]).astype(float)
-        with_all, without = (_logistic_mode(part, hit)[1] for part in (Z, Z[:, q:]))
-        return float(with_all - without)
-    values = np.log1p(x) if kind == COUNT else x
-    values = values - values.mean()
-    left = []
-    for part in (Z, Z[:, q:]):
-        gram = part.T @ part
-        gram[np.diag_indices(part.shape[1])] += 1 / tau2
-        # residuals plus the penalty, which is what the marginal likelihood has in their place
-        left.append(
-            max(float(values @ values - values @ part @ np.linalg.solve(gram, part.T @ values)), 1e-300)
+class Sums(NamedTuple):
+    """What a linear regression of x on standardised columns Z needs of the rows."""
+
+    gram: np.ndarray  # (C, C): ZᵀZ
+    cross: np.ndarray  # (C,): Zᵀ(x − x̄)
+    total: float  # Σ(x − x̄)²
+    n: int
+    mean: float  # x̄
+
+
+def sums_of(Z: np.ndarray, x: np.ndarray) -> Sums:
+    """These sums from the rows themselves; Z has columns of mean 0."""
+    centred = x - x.mean()
+    return Sums(Z.T @ Z, Z.T @ centred, float(centred @ centred), len(x), float(x.mean()))
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A column that is regressed on others, which are standardised; parts that are not needed are empty or None."""
+
+    columns: np.ndarray  # (n, all columns)
+    seen: np.ndarray  # (n,) bool: rows in which it was observed
+    chosen: np.ndarray  # (C,): the columns that it is regressed on
+    mean: np.ndarray  # (C,)
+    unit: np.ndarray  # (C,)
+    Z: np.ndarray  # (seen, C)
+    x: np.ndarray  # (seen,)
+    found: Sums | None
+
+    @property
+    def linear(self) -> Sums:
+        assert self.found is not None
+        return self.found
+
+    def rows(self, columns: np.ndarray) -> np.ndarray:
+        """Other rows of the standardised columns."""
+        return (columns[:, self.chosen] - self.mean) / self.unit
+
+    def predicted(self, beta: np.ndarray) -> np.ndarray:
+        """Z β in the rows in which it was observed, without the mean of the column."""
+        weight = np.zeros(self.columns.shape[1])
+        weight[self.chosen] = beta / self.unit
+        return np.asarray((self.columns @ weight)[self.seen] - self.mean @ (beta / self.unit))
+
+    def without(self, q: int) -> "Regression":
+        """The same without the first q columns."""
+        found = self.found
+        if found is not None:
+            found = found._replace(gram=found.gram[q:, q:], cross=found.cross[q:])
+        return replace(
+            self, chosen=self.chosen[q:], mean=self.mean[q:], unit=self.unit[q:], Z=self.Z[:, q:], found=found
         )
-    return 0.5 * len(x) * float(np.log(left[1] / left[0]))
+
+    def gain(self, q: int, tau2: float) -> float:
+        """By how much the first q columns improve the log likelihood."""
+        if self.found is None:
+            # the level that most rows do not have, against the others
+            levels, counts = np.unique(self.x, return_counts=True)
+            hit = (self.x == levels[np.argsort(-counts, kind="stable")[:2][-1]]).astype(float)
+            with_all, without = (_logistic_mode(part, hit)[1] for part in (self.Z, self.Z[:, q:]))
+            return float(with_all - without)
+        left = []
+        for first in (0, q):
+            gram, cross = self.found.gram[first:, first:].copy(), self.found.cross[first:]
+            gram[np.diag_indices(len(gram))] += 1 / tau2
+            # residuals plus the penalty, which is what the marginal likelihood has in their place
+            left.append(max(self.found.total - float(cross @ np.linalg.solve(gram, cross)), 1e-300))
+        return 0.5 * self.found.n * float(np.log(left[1] / left[0]))
 
 
 def draw_linear(
-    Z: np.ndarray, x: np.ndarray, tau2: float, rng: np.random.Generator
+    sums: Sums, tau2: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float, np.ndarray, float]:
-    """Draws of β and σ² given τ², the posterior mean of β, and a new draw of τ². Z has columns of mean 0."""
-    n, c = Z.shape
-    centred = x - x.mean()
-    gram = Z.T @ Z
+    """Draws of β and σ² given τ², the posterior mean of β, and a new draw of τ²."""
+    n, c = sums.n, len(sums.cross)
+    gram = sums.gram.copy()
     gram[np.diag_indices(c)] += 1 / tau2
     factor = np.linalg.cholesky(gram)
-    half = np.linalg.solve(factor, Z.T @ centred)
+    half = np.linalg.solve(factor, sums.cross)
     mean = np.linalg.solve(factor.T, half)
-    left = max(float(centred @ centred - half @ half), 1e-12 * max(float(centred @ centred), 1e-300))
+    left = max(sums.total - float(half @ half), 1e-12 * max(sums.total, 1e-300))
     # the prior of σ² is 1/σ², that of τ² the inverse gamma distribution with shape and scale one half
     sigma2 = left / rng.chisquare(max(n - 1, 1))
     beta = mean + np.sqrt(sigma2) * np.linalg.solve(factor.T, rng.normal(size=c))
@@ -187,21 +286,22 @@ def draw_linear(
 
 
 def draw_number(
-    Z: np.ndarray, x: np.ndarray, new: np.ndarray, tau2: float, rng: np.random.Generator
+    sums: Sums, new: np.ndarray, tau2: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Missing numbers in the rows `new`, (m, C), and τ² for the next sweep."""
-    beta, sigma2, _, tau2 = draw_linear(Z, x, tau2, rng)
-    centre = x.mean() + np.sqrt(sigma2 / len(x)) * rng.normal()
+    beta, sigma2, _, tau2 = draw_linear(sums, tau2, rng)
+    centre = sums.mean + np.sqrt(sigma2 / sums.n) * rng.normal()
     return centre + new @ beta + np.sqrt(sigma2) * rng.normal(size=len(new)), tau2
 
 
 def draw_count(
-    Z: np.ndarray, x: np.ndarray, new: np.ndarray, tau2: float, rng: np.random.Generator
+    fit: Regression, x: np.ndarray, new: np.ndarray, tau2: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """Missing counts: those of observed rows whose prediction is near."""
-    beta, _, mean, tau2 = draw_linear(Z, np.log1p(x), tau2, rng)
-    order = np.argsort(Z @ mean, kind="stable")
-    known, wanted = (Z @ mean)[order], new @ beta
+    """Missing counts: those of observed rows whose prediction is near. The regression is that of log(1 + x)."""
+    beta, _, mean, tau2 = draw_linear(fit.linear, tau2, rng)
+    predicted = fit.predicted(mean)
+    order = np.argsort(predicted, kind="stable")
+    known, wanted = predicted[order], new @ beta
     k = min(DONORS, len(x))
     at = np.searchsorted(known, wanted)
     places = np.clip(at[:, None] + np.arange(-k, k), 0, len(x) - 1)
@@ -237,23 +337,33 @@ def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.
 
 def _logistic_mode(Z: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """The mode of a logistic regression with a normal prior, its log posterior density up to a constant, and the factor of its Hessian."""
-    A = np.column_stack([np.ones(len(Z)), Z])
-    precision = np.full(A.shape[1], LOGISTIC_PRECISION)
+    precision = np.full(1 + Z.shape[1], LOGISTIC_PRECISION)
     precision[0] = 1e-2
     share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
-    beta = np.zeros(A.shape[1])
+    beta = np.zeros(len(precision))
     beta[0] = np.log(share / (1 - share))
     factor = np.eye(len(beta))
     for _ in range(NEWTON_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(A @ beta, -30, 30)))
-        hessian = (A * (p * (1 - p))[:, None]).T @ A
+        p = 1 / (1 + np.exp(-np.clip(beta[0] + Z @ beta[1:], -30, 30)))
+        hessian = _weighted_products(Z, p * (1 - p))
         hessian[np.diag_indices(len(beta))] += precision
         factor = np.linalg.cholesky(hessian)
-        step = np.linalg.solve(factor.T, np.linalg.solve(factor, A.T @ (x - p) - precision * beta))
-        length = np.abs(A @ step).max()
+        slope = np.concatenate([[(x - p).sum()], Z.T @ (x - p)]) - precision * beta
+        step = np.linalg.solve(factor.T, np.linalg.solve(factor, slope))
+        length = np.abs(step[0] + Z @ step[1:]).max()
         beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
         if length < 1e-6:
             break
-    eta = A @ beta
+    eta = beta[0] + Z @ beta[1:]
     value = x @ eta - np.logaddexp(0, eta).sum() - 0.5 * precision @ beta**2
     return beta, float(value), factor
+
+
+def _weighted_products(Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Σ w a aᵀ over rows, with a = (1, z), (1 + C, 1 + C); a few rows at a time, so that no copy of all of them is made."""
+    total = np.zeros((1 + Z.shape[1], 1 + Z.shape[1]))
+    for first in range(0, len(Z), BLOCK):
+        part = Z[first : first + BLOCK]
+        rows = np.column_stack([np.ones(len(part)), part])
+        total += (rows * weight[first : first + BLOCK, None]).T @ rows
+    return total

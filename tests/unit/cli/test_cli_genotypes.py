@@ -237,6 +237,9 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
         (["cohort.bed", "-y", "phenotype", "--stream"], "--stream is for tables"),
         (["cohort.bed", "-y", "phenotype", "--maf", "0.9"], "--maf must lie between 0 and 0.5"),
         (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for PLINK .bed files"),
+        (["cohort.bed", "-y", "phenotype", "--log"], "--log is for tables, not for .bed files"),
+        (["cohort.bed", "-y", "phenotype", "--spline", "rs1"], "--spline is for tables, not for .bed files"),
+        (["people.csv", "-y", "age", "--indicators"], "--indicators is for --missing impute"),
         (
             ["people.csv", "-y", "age", "--stream", "--covariates", "people.csv"],
             "--covariates needs the whole table",

@@ -11,7 +11,17 @@ from click.testing import CliRunner
 
 import whichvars as wv
 from whichvars.cli import main
-from whichvars.data.chained import Chain, Kinds, draw_category, draw_count, draw_number, kind_of
+from whichvars.data import chained
+from whichvars.data.chained import (
+    Chain,
+    Kinds,
+    Regression,
+    draw_category,
+    draw_count,
+    draw_number,
+    kind_of,
+    sums_of,
+)
 from whichvars.errors import ArgumentTypeError, DataError
 
 
@@ -52,7 +62,7 @@ def test_numbers_have_the_spread_of_the_predictive_distribution() -> None:
     x = 2 * Z[:, 0] + rng.normal(size=n)
     new = np.array([[3.0]])
     tau2 = 1e8  # as good as flat
-    draws = np.array([draw_number(Z, x, new, tau2, rng)[0][0] for _ in range(20_000)])
+    draws = np.array([draw_number(sums_of(Z, x), new, tau2, rng)[0][0] for _ in range(20_000)])
     slope = Z[:, 0] @ (x - x.mean()) / n
     left = ((x - x.mean() - slope * Z[:, 0]) ** 2).sum()
     # σ² is left/χ² with n − 1 degrees of freedom, as β has a (nearly flat) proper prior
@@ -82,7 +92,9 @@ def test_counts_are_values_that_occur() -> None:
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(200, 1))
     x = rng.poisson(np.exp(1 + Z[:, 0])).astype(float)
-    drawn, _ = draw_count(Z, x, np.linspace(-3, 3, 500)[:, None], 1.0, rng)
+    everything, one = np.ones(200, bool), np.ones(1)
+    fit = Regression(Z, everything, np.array([0]), 0 * one, one, Z, x, sums_of(Z, np.log1p(x)))
+    drawn, _ = draw_count(fit, x, np.linspace(-3, 3, 500)[:, None], 1.0, rng)
     assert set(drawn) <= set(x)
     assert drawn[:100].mean() < 1 < 5 < drawn[-100:].mean()
     assert [kind_of(np.array(v)) for v in ([0.0, 1, np.nan], [0.0, 2, 5], [0.5, 1], [-1.0, 2])] == [
@@ -108,6 +120,35 @@ def test_chains_keep_what_was_observed_and_how_columns_go_together() -> None:
     # the standard error of a correlation of 400 rows is about 0.05
     np.testing.assert_allclose(np.mean(made, axis=0), np.corrcoef(codes.T), atol=0.15)
     assert np.mean(made, axis=0)[0, 1] == pytest.approx(np.corrcoef(codes.T)[0, 1], abs=0.06)
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_kept_sums_are_those_of_the_rows(odd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With kept cross-products the same cells are drawn as from the rows themselves, also of columns with large values and few of them."""
+    X, holed, y = simulated(300, 0.2, seed=14)
+    values = holed.assign(g=holed["g"].map({"low": 0.0, "mid": 1.0, "high": 2.0})).to_numpy(dtype=float)
+    if odd:
+        values[:, 0] = values[:, 0] + 1e6
+        values[np.arange(300) % 10 > 0, 1] = np.nan
+        # hardly any variation where the first column was observed
+        values[:, 3] = np.where(np.isnan(values[:, 0]) & ~np.isnan(values[:, 3]), 1e5, values[:, 3])
+    kinds = Kinds(
+        list(X.columns), ["number", "number", "binary", "count", "category"], {"g": ["low", "mid", "high"]}
+    )
+    learn = np.arange(300) < 280
+    made = []
+    for least in (chained.LEAST_SPREAD, np.inf):  # the second always takes the rows themselves
+        monkeypatch.setattr(chained, "LEAST_SPREAD", least)
+        chain = Chain(kinds, values, y[:, None], np.random.default_rng(3), learn)
+        for _ in range(3):
+            chain.sweep()
+        design, _ = kinds.columns(chain.values)
+        columns = (np.hstack([y[:, None], design]) - chain.centre) / chain.unit
+        np.testing.assert_allclose(chain.columns, columns, atol=1e-8)
+        np.testing.assert_allclose(chain.products, columns[learn].T @ columns[learn], atol=1e-6)
+        np.testing.assert_allclose(chain.sums, columns[learn].sum(axis=0), atol=1e-6)
+        made.append(chain.values)
+    np.testing.assert_allclose(made[0], made[1], rtol=1e-6, atol=1e-8)
 
 
 def test_the_response_belongs_to_the_models() -> None:
