@@ -39,7 +39,7 @@ n/(2 log p) of them has to stand out, and every way to it may lead through model
 there is such a model cannot be seen. But if y had nothing to do with any variable, the evidence relative to the null model, which has
 expectation 1 then, would exceed 20 with a probability of at most 1/20. A run is suspected where the prior expects models of such a size,
 and the evidence of all that was found is below 20: what was found may then be chance, and what explains y, if anything does, was not found.
-It is not suspected where most of its draws are as large as the prior expects: then it is not kept from such models by smaller ones.
+Where so many models share the mass that those met have little of it, the evidence is not known, and nothing can be said.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,6 @@ NOTED = 0.02  # mass of a neighbourhood, as a share of the total, that a run mus
 SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody minds
 # evidence relative to the null model, below which what was found may be chance
 CHANCE = 20.0
-LOOKED_THERE = 0.5  # share of the draws that are as large as the prior expects
 MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 150.0, 90.0
@@ -318,17 +317,17 @@ def unvisited(
     return Unvisited(tuple(model), share) if share > noted else None
 
 
-def hidden_size(log_evidence: float, n: int, p: int, sizes: np.ndarray, seen: np.ndarray) -> int | None:
+def hidden_size(log_evidence: float, n: int, p: int, sizes: np.ndarray) -> int | None:
     """The smallest size of models that may be there and that nobody may have found; None if that is not to be feared.
 
-    `log_evidence` is that of all models that were found, relative to the null model; `sizes` is the prior's distribution of sizes, shape
-    (p + 1,), and `seen` that of the run, whose length may be smaller.
+    `log_evidence` is that of all models that were found, relative to the null model; `sizes` the prior's distribution of sizes, shape
+    (p + 1,).
     """
     expected = int(np.searchsorted(np.cumsum(sizes), 0.5))  # the median
     smallest = int(n / (2 * np.log(max(p, 2)))) + 1
     if not log_evidence < np.log(CHANCE) or expected < smallest or _choose(p, expected) < np.log(MANY):
         return None
-    return smallest if seen[expected:].sum() < LOOKED_THERE else None
+    return smallest
 
 
 def _choose(p: int, k: int) -> float:
@@ -405,11 +404,11 @@ def _may_be_hidden(posterior: "Posterior", comparison: Comparison) -> list[str]:
     """Whether good models may be where no search finds them."""
     problem = posterior.problem
     prior, p = problem.model_prior, problem.p
+    if posterior.log_evidence is None:  # those that were met have little of the mass
+        return []
     masses = [comparison.log_union, *(mass for mass, _ in posterior.found)]
-    evidence = max(masses) + prior.log_constant(p, problem.max_size)
-    if posterior.log_evidence is not None:
-        evidence = max(evidence, posterior.log_evidence)
-    size = hidden_size(evidence, problem.n, p, prior.size_distribution(p, problem.max_size), posterior.sizes)
+    evidence = max(max(masses) + prior.log_constant(p, problem.max_size), posterior.log_evidence)
+    size = hidden_size(evidence, problem.n, p, prior.size_distribution(p, problem.max_size))
     if size is None:
         return []
     return [
