@@ -31,8 +31,8 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/python -m whichvars demo
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks papers wheels
-	$(BIN)/ruff format --check src tests benchmarks papers wheels
+	$(BIN)/ruff check conftest.py src tests benchmarks papers wheels
+	$(BIN)/ruff format --check conftest.py src tests benchmarks papers wheels
 	$(BIN)/mypy
 
 # the tests begin while mypy still reads, so that no core waits
