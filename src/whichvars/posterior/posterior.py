@@ -311,7 +311,7 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
 
     # --- can it be trusted?
 
-    @property
+    @cached_property
     def converged(self) -> bool:
         """Whether nothing speaks against trusting the numbers; ``sample`` warns of what does, and ``explain`` begins with it.
 
