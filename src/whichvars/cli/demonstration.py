@@ -145,7 +145,7 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     settings = {"data": {"file": "tecator", "sha256": ""}, "response": data.y.name, "encoding": {"columns": list(data.X.columns), "levels": {}}}  # fmt: skip
     write_run(out, posterior, settings | describe(posterior))
     console.print(f"\nAll results are in {out}", markup=False, soft_wrap=True)
-    add_report(out, posterior, quiet=False)
+    add_report(out, posterior, quiet=False, title="Which wavelengths tell how fat a piece of meat is?")
 
 
 def _heading(console: "Console", number: int, text: str) -> None:

@@ -52,13 +52,11 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     table = read_table(options["data"])
     shape = table.frame.shape
     always, drop = (names_in(options[name], set(table.frame.columns)) for name in ("always", "drop"))
-    notes, keyed, place = list[str](), None, None
+    notes, joined = list[str](), None
     if options["covariates"] is not None:
-        table, keyed, place, notes = join_covariates(options, table)
-        complete = covariate_rows(keyed, place, options["missing"] == "drop", notes)
-        place, table = place[complete], table._replace(frame=table.frame[complete])
-        drop = [*drop, *(name for name in keyed.keys.columns if name not in drop)]
-        numbers = table.frame.index.to_numpy() + 1
+        joined = join_complete_covariates(options, table)
+        table, notes = joined.table, joined.notes
+        drop = [*drop, *(name for name in joined.keyed.keys.columns if name not in drop)]
     made = encode_table(
         table, options["response"], always, drop, options["missing"], options["family"], beside,
         read_categories(options, set(table.frame.columns)), read_expand(options, set(table.frame.columns)),
@@ -71,11 +69,15 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         made.always, drop, asdict(made.encoding),
         file_fingerprint(options["data"], *shape), made.notes + notes + read.notes, read.family, read.offset,
     )  # fmt: skip
-    if keyed is None or place is None:
-        return loaded
-    left = {row: i for i, row in enumerate(numbers.tolist())}
-    values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
-    return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
+    return loaded if joined is None else with_covariates(loaded, joined, made.rows)
+
+
+def with_covariates(loaded: Loaded, joined: "Joined", rows: "np.ndarray") -> Loaded:
+    """The covariates of these rows, which are numbers of rows of the file, beside what was read of it."""
+    left = {row: i for i, row in enumerate((joined.table.frame.index.to_numpy() + 1).tolist())}
+    place = joined.place[[left[row] for row in rows.tolist()]]
+    values, encoding, notes = covariate_columns(joined.keyed, place)
+    return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + notes)
 
 
 class Joined(NamedTuple):
@@ -98,6 +100,13 @@ def join_covariates(options: dict[str, Any], table: "Table") -> Joined:
     rows = as_keys(read_table(options["data"], text=ids).frame[ids])
     found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
     return Joined(table._replace(frame=table.frame[found >= 0]), keyed, found[found >= 0], notes)
+
+
+def join_complete_covariates(options: dict[str, Any], table: "Table") -> Joined:
+    """The same without rows whose covariates have gaps; these are an error unless they may be left out."""
+    table, keyed, place, notes = join_covariates(options, table)
+    complete = covariate_rows(keyed, place, options["missing"] == "drop", notes)
+    return Joined(table._replace(frame=table.frame[complete]), keyed, place[complete], notes)
 
 
 def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, notes: list[str]) -> "np.ndarray":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whichvars.cli.genotypes import are_genotypes, chosen_responses, load_genotypes
-from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows, join_covariates
+from whichvars.cli.loading import Loaded, join_complete_covariates, with_covariates
 from whichvars.cli.options import names_in, parse_slab, read_categories, read_expand, sample_arguments
 from whichvars.cli.show import hundredths, new_console, new_table, notes, plain, print_json, say
 from whichvars.errors import DataError
@@ -114,25 +114,18 @@ def _load_table(options: dict[str, Any]) -> Loaded:
     table = read_table(options["data"])
     shape, columns = table.frame.shape, list(table.frame.columns)
     responses, drop = chosen_responses(options, columns), names_in(options["drop"], set(columns))
-    keyed = place = None
-    said: list[str] = []
+    said, joined = list[str](), None
     if options["covariates"] is not None:
-        table, keyed, place, said = join_covariates(options, table)
-        complete = covariate_rows(keyed, place, options["missing"] == "drop", said)
-        place, table = place[complete], table._replace(frame=table.frame[complete])
-        drop = [*drop, *(name for name in keyed.keys.columns if name not in drop)]
-    numbers = table.frame.index.to_numpy() + 1
+        joined = join_complete_covariates(options, table)
+        table, said = joined.table, joined.notes
+        drop = [*drop, *(name for name in joined.keyed.keys.columns if name not in drop)]
     made = encode_responses(
         table, responses, drop, options["missing"], read_categories(options, set(columns)), read_expand(options, set(columns))
     )  # fmt: skip
     loaded = Loaded(
         made.encoded, made.Y, [], drop, asdict(made.encoded.encoding), file_fingerprint(options["data"], *shape), made.notes + said
     )  # fmt: skip
-    if keyed is None or place is None:
-        return loaded
-    left = {row: i for i, row in enumerate(numbers.tolist())}
-    values, encoding, more = covariate_columns(keyed, place[[left[row] for row in made.rows.tolist()]])
-    return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + more)
+    return loaded if joined is None else with_covariates(loaded, joined, made.rows)
 
 
 def _settings(
