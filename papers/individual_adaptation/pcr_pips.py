@@ -93,14 +93,18 @@ def why_apart(row: Row) -> str:
     """What was measured of runs that do not agree, in sentences."""
     said = []
     factor = f"exp({row['masses_differ_by']:.2f})"
-    if row["best_models_differ_by"] < SAME and row["masses_differ_by"] < ENOUGH:
+    if row["best_models_differ_by"] >= SAME:
+        said.append(
+            f"The runs did not find the same best model, and the models that they kept differ in posterior mass by a factor of {factor}."
+        )
+    elif row["masses_differ_by"] < ENOUGH:
         said.append(
             "The runs found the same best model, and the models that each kept have the same posterior mass up to a factor of "
             f"{factor}: none has missed what another has seen."
         )
     else:
         said.append(
-            f"The runs are not at the same models: the posterior masses of those that they kept differ by a factor of {factor}."
+            f"The runs found the same best model, but the models that they kept differ in posterior mass by a factor of {factor}."
         )
     first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
     if abs(last - first) > DRIFT:
@@ -191,11 +195,17 @@ def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
     return float(values.max()), float(np.logaddexp.reduce(values))
 
 
+def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
+    """How long the runs are, and what they cost."""
+    minutes = sum(p.cpu_seconds for some in runs.values() for p in some) / 60
+    return f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
+
+
 def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(TITLE, [pcr_runs.about_data(study), pcr_runs.about(study, pcr_runs.parts(study))])
+    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):

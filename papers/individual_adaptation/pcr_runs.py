@@ -134,16 +134,21 @@ def length_in_words(part: float) -> str:
     )
 
 
-def about(study: Study, lengths: dict[tuple[str, int], float]) -> str:
-    """On which data the runs were made, and how long they are."""
+def lengths(parts: dict[tuple[str, int], float]) -> str:
+    """How long runs are, by prior and number of chains."""
     by_part: dict[float, list[str]] = {}
-    for (prior, chains), part in lengths.items():
+    for (prior, chains), part in parts.items():
         by_part.setdefault(part, []).append(f"{prior}, r = {chains}")
     sizes = "; ".join(
         length_in_words(part) + (f" ({' and '.join(which)})" if len(by_part) > 1 else "")
         for part, which in by_part.items()
     )
-    return f"{which_data(study)} Length of the runs: {sizes}; one eleventh of the iterations is warm-up."
+    return f"Length of the runs: {sizes}; one eleventh of the iterations is warm-up."
+
+
+def about(study: Study, parts: dict[tuple[str, int], float]) -> str:
+    """On which data the runs were made, and how long they are."""
+    return f"{which_data(study)} {lengths(parts)}"
 
 
 def which_data(study: Study) -> str:

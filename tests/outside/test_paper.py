@@ -524,7 +524,9 @@ def test_pcr_agreement_both_ways() -> None:
         largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
     )  # fmt: skip
     reason = pcr_pips.judge([short])[0].reason
-    assert "not at the same models" in reason
+    assert "did not find the same best model" in reason
+    (lighter,) = pcr_pips.judge([agreement_row(largest_difference=0.2, masses_differ_by=0.7)])
+    assert "same best model, but the models that they kept differ" in lighter.reason
     assert "is 9.0 in the first quarter of the draws and 9.8 in the last" in reason
     assert "--full" in reason
     assert "take one another's place" not in reason
