@@ -52,6 +52,11 @@ def read_sections(out: Path, order: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def kept_tables(section: dict[str, Any]) -> list[str]:
+    """The tables that are kept in the documentation: those on the page, and those from which claims are judged."""
+    return [file for file, caption in section["tables"] if caption or file in JUDGED]
+
+
 def claims_of(section: dict[str, Any]) -> list[Claim]:
     return [Claim(**claim) for claim in section["claims"]]
 
@@ -147,11 +152,11 @@ def section_text(out: Path, name: str, section: dict[str, Any]) -> list[str]:
     parts += [f"![{caption}]({file})\n\n*{caption}*\n" for file, caption in section["figures"]]
     parts += [shown_table(out / file, caption) for file, caption in section["tables"] if caption]
     parts += claims_text(claims_of(section))
-    files = ", ".join(f"`{file}`" for file, _ in section["tables"])
+    files = ", ".join(f"`{file}`" for file in [f"{name}.json", *kept_tables(section)])
     about = section["environment"]
     parts.append(
         f"*Made by `{section['command']}` ({section['mode']} size) on {about['date']} at commit {about['commit']}; "
-        f"{number(section['seconds'], 2)} seconds on {about['cpus']} CPUs. Numbers: {files}.*\n"
+        f"{number(section['seconds'], 2)} seconds on {about['cpus']} CPUs. Numbers beside this page, in `{NUMBERS}`: {files}.*\n"
     )
     return parts
 
@@ -196,9 +201,8 @@ def copy_to_docs(out: Path, order: Sequence[str], docs: Path | None = None) -> i
     (new / "index.md").write_text(page, encoding="utf-8")
     for name, section in read_sections(out, order).items():
         shutil.copy(out / f"{name}.json", new / NUMBERS)
-        for file, caption in section["tables"]:
-            if caption or file in JUDGED:
-                shutil.copy(out / file, new / NUMBERS)
+        for file in kept_tables(section):
+            shutil.copy(out / file, new / NUMBERS)
         for file, _ in section["figures"]:
             with Image.open(out / file) as image:
                 small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
