@@ -500,7 +500,7 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
     row = {
         "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
         "largest_difference_of_blocks": 0.01, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
-        "size_in_the_last_quarter": 9.1, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
+        "size_in_the_last_quarter": 9.1, "chains_of_a_run_differ_by": 1.0, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
         "masses_differ_by": 0.1,
     }  # fmt: skip
     return {**row, **changes}
@@ -519,6 +519,10 @@ def test_pcr_agreement_both_ways() -> None:
     ):
         assert words in apart.reason
     assert "too short" not in apart.reason
+    assert "ladders of a run" not in apart.reason
+    (scattered,) = pcr_pips.judge([agreement_row(largest_difference=0.2, chains_of_a_run_differ_by=12.3)])
+    assert "the 5 ladders of a run have not all been" in scattered.reason
+    assert "differ by up to 12." in scattered.reason
     assert "--full" not in apart.reason
     short = agreement_row(
         largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
@@ -562,6 +566,7 @@ def test_pcr_summaries_of_runs() -> None:
     assert 0 < row["fewest_round_trips"] <= row["most_round_trips"]
     worst = int(np.abs(pips[0] - pips[1]).argmax())
     assert row["monte_carlo_error_there"] == pytest.approx(np.mean([p.mcse[worst] for p in runs]))
+    assert row["chains_of_a_run_differ_by"] == 0.0  # there is one chain
     quarters = np.array([pcr_pips.mean_sizes_by_quarter(p) for p in runs])
     assert quarters.shape == (2, 4)
     assert row["size_in_the_last_quarter"] == pytest.approx(quarters[:, -1].mean())
