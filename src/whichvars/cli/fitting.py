@@ -315,6 +315,7 @@ def _finish(
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
     """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
+    from whichvars.problem.genetics import wide_enough
 
     size, beside = options["prior_size"], check_options(options)
     if are_genotypes(options):
@@ -333,6 +334,8 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         always_include=table.always or None,
         max_size=options["max_size"],
     )
+    if table.variants is not None and options["slab"] is None:
+        problem = wide_enough(problem)
     asked = {
         name: options[name]
         for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
