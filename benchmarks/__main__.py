@@ -327,10 +327,11 @@ def startup_command(
     out: Path | None,
     markdown: bool,
 ) -> None:
-    """What one waits for before anything is computed: import, --help, a second fit of a small problem; and the first answer of each
-    sampler, when nothing is compiled."""
+    """What one waits for before anything is computed: import, --help, a second fit of a small problem; the first answer of each
+    sampler, when nothing is compiled; and that of each further one, when the default sampler has run before."""
     result = startup.measure(repeats, say, baseline)
     result |= startup.first_answers(names, baseline, first_repeats, say, wheel)
+    result |= startup.further_answers(names, baseline, say)
     where = common.write_result("startup", result, out)
     common.present(result, startup.tables, markdown)
     say(f"written to {where.name}")

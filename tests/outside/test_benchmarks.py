@@ -346,6 +346,23 @@ def test_first_answers_take_turns_with_a_baseline_and_a_wheel(tmp_path, monkeypa
     assert alone == {"what": "exact", "cpu_seconds": [10.0], "seconds": [0.0]}
 
 
+def test_further_answers_find_what_the_default_has_compiled(tmp_path, monkeypatch):
+    found: list[tuple[str, list[str]]] = []
+
+    def instead(command: list[str], _, **there: str) -> startup.Times:
+        cache = Path(there["WHICHVARS_CACHE_DIR"])
+        cache.mkdir(exist_ok=True)
+        found.append((command[-1], [file.name for file in cache.iterdir()]))
+        (cache / command[-1]).touch()
+        return startup.Times(0.0, 20.0 if str(tmp_path) in there["PYTHONPATH"] else 4.0)
+
+    monkeypatch.setattr(startup, "times", instead)
+    result = startup.further_answers(("default", "ASI", "exact"), tmp_path, lambda text: None)
+    assert found == [("default", []), ("ASI", ["default"]), ("exact", ["default"])] * 2
+    _, table = startup.tables({"rows": [], **result})
+    assert table.rows == [[name, "4.00", "20.0", "0.200"] for name in ("ASI", "exact")]
+
+
 def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):
     path = tmp_path / "g.bed"
     wide.write_bed(path, 130, n=90)
