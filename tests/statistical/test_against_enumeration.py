@@ -15,8 +15,8 @@ from support.once import once
 from support.scores import Scores, scores
 from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
 
-# ``make test`` has short runs of the cases called "few", half as many of them; the others have variables that hardly ever move, and
-# need long ones. ``make test-slow`` has long runs of every case.
+# ``make test`` and ``make test-rest`` have short runs of the cases called "few", half as many of them; the others have variables that
+# hardly ever move, and need long ones. ``make test-slow`` has long runs of every case.
 DRAWS = {"quick": 10_000, "long": 30_000}
 HARD = [
     Case("duplicate", "independent", "fixed"),
@@ -303,13 +303,13 @@ def check(found: Scores) -> None:
 
 POOLED = [
     *(
-        pytest.param(s, quick_cases_of(s), "quick", id=s)
+        pytest.param(s, quick_cases_of(s), "quick", id=s, marks=pytest.mark.rest)
         for s in SAMPLERS
         if SAMPLERS[s].quick not in ("few", "some")
     ),
     *(pytest.param(s, cases_of(s), "long", id=f"{s}-all", marks=pytest.mark.slow) for s in SAMPLERS),
     *(
-        pytest.param(s, strong_cases_of(s, "quick"), "quick", id=f"{s}-strong")
+        pytest.param(s, strong_cases_of(s, "quick"), "quick", id=f"{s}-strong", marks=pytest.mark.rest)
         for s in SAMPLERS
         if SAMPLERS[s].strong == "all"
     ),
