@@ -66,9 +66,8 @@ def _candidates(posterior: "Posterior", fdr: float, largest: int) -> list[Candid
     kept, pip, problem = posterior.kept, posterior.pip, posterior.problem
     some = np.argsort(-pip, kind="stable")[:MOST_VARIABLES]
     some = some[pip[some] >= LEAST]
-    sets = {(int(j),) for j in some}
-    for members in _clustered(posterior, some, largest):
-        sets.add(tuple(sorted(members)))
+    sets: set[tuple[int, ...]] = {(int(j),) for j in some}
+    sets |= {tuple(sorted(joined)) for joined in _clustered(posterior, some, largest)}
     for one in find_sets(posterior, 1 - fdr, 0.5, min(0.5, 1 - fdr)):
         for count in range(2, min(len(one.members), largest) + 1):
             sets.add(tuple(sorted(one.members[:count])))
