@@ -26,6 +26,7 @@ _HOME = {
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
+    "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
     "problem.annotations": ["annotated_prior"],
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.annotations import annotated_prior
+    from whichvars.problem.dilution import Dilution
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField
     from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust

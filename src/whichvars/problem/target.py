@@ -11,6 +11,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
@@ -127,7 +128,9 @@ def with_known_g(target: Target, g: float, surrogate: bool) -> Target:
 
 
 def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) -> KernelPrior:
-    """The prior on models."""
+    """The prior on models; of one that is diluted, its base."""
+    if isinstance(prior, Dilution):
+        return kernel_prior(prior.base, p, max_size)
     links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
     if isinstance(prior, ConditionalPrior):
         log_odds, log_size, links, terms = prior.kernel_terms()

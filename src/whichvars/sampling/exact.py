@@ -23,6 +23,7 @@ from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.prior_width import narrow_prior
+from whichvars.problem.priors import IndependentNormal
 from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
@@ -73,7 +74,7 @@ def exact(
         Number of best models that the result keeps.
     max_models : int
         Refuse to visit more models than this. The default is 2²⁵ models, which take about a minute and 1 GB, and 2²⁰ if the family
-        is not Gaussian or g is unknown: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
+        is not Gaussian, g is unknown or the prior is a ``Dilution``: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
         (several thousand rows).
     progress : bool
         Display a line in a terminal or notebook while the enumeration is being compiled, once per version.
@@ -194,8 +195,8 @@ def _all_models(problem: Problem) -> KeptModels:
 
 
 def _fit_all(problem: Problem, keep: int) -> Posterior:
-    """What ``exact`` returns if the family is not Gaussian, or g of the independent slab is unknown: every model is evaluated on its own."""
-    started = cpu_clock()
+    """What ``exact`` returns if the family is not Gaussian, g of the independent slab is unknown, or the problem is `corrected`: every model is evaluated on its own."""
+    started, gaussian = cpu_clock(), isinstance(problem.family, Gaussian)
     everything = _all_models(problem)
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     prior = log_priors(problem, everything) - constant
@@ -203,9 +204,10 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     for first in range(0, len(prior), FITS_AT_ONCE):
         start = everything.start[first : first + FITS_AT_ONCE + 1]
         here, variables = slice(first, first + FITS_AT_ONCE), everything.members[start[0] : start[-1]]
-        if problem.unknown_g:
+        if gaussian:
             marginal[here] = log_marginals_of(problem, variables, start - start[0])
-            troubles["breakdowns"] += int(np.isinf(marginal[here]).sum())
+            if isinstance(problem.slab, IndependentNormal):  # the others need full rank
+                troubles["breakdowns"] += int((np.isinf(marginal[here]) & np.isfinite(prior[here])).sum())
             continue
         some, trouble = answers(problem, variables, start - start[0])
         marginal[here], errors[here] = some[:, LOG_MARGINAL], some[:, SAMPLING_ERROR]
