@@ -111,7 +111,7 @@ def exact(
     if problem.one_by_one:
         with Announcer(progress, "exact"):
             posterior = _fit_all(problem, keep)
-        for message in (*lost_arithmetic(posterior), *overdispersion(posterior)):
+        for message in (*lost_arithmetic(posterior), *overdispersion(posterior), *narrow_prior(problem)):
             warnings.warn(message, DataWarning, stacklevel=2)
         return posterior
     started = cpu_clock()
