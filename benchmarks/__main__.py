@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, credible-sets, default-prior, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from benchmarks import (
     default_prior,
     engine,
     fuzz,
+    genetics,
     honesty,
     page,
     problems,
@@ -228,6 +229,18 @@ def wide_command(columns: int, samplers: list[str], out: Path | None, markdown: 
     result = wide.measure((wide.SIZES[0], columns), samplers, say)
     where = common.write_result("wide", result, out)
     common.present(result, wide.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("genetics")
+@click.option("--traits", default=genetics.TRAITS, show_default=True)
+@click.option("--variants", default=genetics.MANY_VARIANTS, show_default=True, help="Beside covariates.")
+@output
+def genetics_command(traits: int, variants: int, out: Path | None, markdown: bool) -> None:
+    """A thousand traits on five thousand variants, and covariates beside twenty thousand genotypes."""
+    result = genetics.measure(traits, variants, say)
+    where = common.write_result("genetics", result, out)
+    common.present(result, genetics.tables, markdown)
     say(f"written to {where.name}")
 
 
