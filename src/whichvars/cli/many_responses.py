@@ -32,6 +32,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "dask": (None, "leave it out"),
     "watch": (False, "leave it out, as a bar shows how many responses are done"),
     "title": (None, "leave it out, as no report is written"),
+    "annotations": (None, "fit the responses one by one with --response"),
 }
 
 
