@@ -29,6 +29,7 @@ _HOME = {
     "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
+    "problem.allele_frequency": ["slab_by_frequency"],
     "problem.annotations": ["annotated_prior"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.allele_frequency import slab_by_frequency
     from whichvars.problem.annotations import annotated_prior
     from whichvars.problem.dilution import Dilution
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
