@@ -86,7 +86,7 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
         _save_imputations(out, imputations)  # the last: what it belongs to is complete
         with page_beside(out, options["watch"]):
             parts = _sample(out, arguments, len(imputations), silence)
-    if first.family.name == "gaussian":
+    if first.family.name in ("gaussian", "student"):
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
             rows = next(frames.encoded()).X, frames.y

@@ -32,6 +32,7 @@ from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
+from whichvars.problem.families import is_linear
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
@@ -174,7 +175,7 @@ class PooledPosterior:
         return_std: bool = False,
         interval: float | None = None,
         offset: Any = None,
-        kind: Literal["mean", "link"] = "mean",
+        kind: Literal["mean", "link"] | None = None,
         seed: int = 0,
     ) -> Any:
         """Predict new rows, averaged over models and imputations.
@@ -185,7 +186,7 @@ class PooledPosterior:
             New rows. Missing cells are drawn given the cells that are known, without knowing the response, and predictions averaged
             over these draws; this needs the `imputations` that ``pool`` was given.
         return_std, interval, offset, kind
-            As for ``Posterior.predict``; they are about the mean if the family is not Gaussian. The ends of intervals are
+            As for ``Posterior.predict``; they are about the mean if the family is neither Gaussian nor Student. The ends of intervals are
             quantiles of draws.
         seed : int
             Of the draws of missing cells and of intervals.
@@ -336,11 +337,11 @@ class PooledPosterior:
 
 
 def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
-    """Draws of new responses, (draws, rows); if the family is not Gaussian, of their means, by a normal distribution of the linear
+    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of their means, by a normal distribution of the linear
     predictor."""
     name = part.problem.family.name
-    if name == "gaussian":
-        return part.draw_response(rows, PREDICTIVE_DRAWS, seed)
+    if is_linear(part.problem.family):
+        return part.draw_response(rows, PREDICTIVE_DRAWS, seed, offset=offset)
     mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
     drawn = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
     return {"logistic": expit, "probit": ndtr}.get(name, np.exp)(drawn)

@@ -12,7 +12,7 @@ from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import LEVELS, in_words
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, is_linear
 from whichvars.problem.problem import Problem
 
 SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}
@@ -225,8 +225,8 @@ SCORES = {"auc": "area under the ROC curve", "brier": "Brier score", "pearson": 
 
 
 def shown_scores(posterior: Posterior) -> dict[str, float]:
-    """Scores for the line of facts, if the family is not Gaussian: every row is predicted from all others."""
-    if isinstance(posterior.problem.family, Gaussian):
+    """Scores of probabilities and rates for the line of facts: every row is predicted from all others."""
+    if is_linear(posterior.problem.family):
         return {}
     scores = {name: float(value) for name, value in posterior.scores().items() if name in ("auc", "brier")}
     return scores | ({} if posterior.pearson is None else {"pearson": posterior.pearson.ratio})
