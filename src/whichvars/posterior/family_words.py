@@ -62,6 +62,15 @@ def effects(posterior: "Posterior") -> list[str]:
         table = standard_effects(posterior).iloc[problem.offsets[chosen]]
     except DataError as error:  # under BIC, coefficients may have no finite estimates
         return [f"Effects cannot be told: {error}."]
+    return effect_sentence(problem, table)
+
+
+def effect_sentence(problem: Problem, table: pd.DataFrame) -> list[str]:
+    """The sentence on these effects and the ends of their 90 % intervals, by name; none if there are no effects, or if they are changes of the response
+    itself."""
+    family = problem.family
+    if isinstance(family, Gaussian) or is_linear(family) or not len(table):
+        return []
     does, of = f"adds to the {family.link} of {outcome(problem)}", ""
     if family.ratio is not None:
         with np.errstate(over="ignore"):

@@ -209,15 +209,19 @@ def effects_in_words(posterior: Posterior) -> list[str]:
             continue
         sd = spread[place]
         if table is not None:
-            factor = float(np.exp(table["effect"].iloc[place]))
-            what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
-            goes = f"{what} {factor:.3g} times as large"
+            goes = ratio_words(problem, ratio, float(np.exp(table["effect"].iloc[place])))
         else:
             change = float(plain["mean_included"].iloc[place] * sd)
             scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
             goes = f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
         out.append(f"{name}: {sd:.3g} more goes with {goes}.")
     return out
+
+
+def ratio_words(problem: Problem, ratio: str | None, factor: float) -> str:
+    """Odds or rates that are so many times as large."""
+    what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
+    return f"{what} {factor:.3g} times as large"
 
 
 # names of scores in the line of facts
