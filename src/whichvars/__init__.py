@@ -25,7 +25,7 @@ _HOME = {
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
-    "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
+    "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial", "Student"],
     "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],

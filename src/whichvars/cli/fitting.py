@@ -260,7 +260,11 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         remove_checkpoint(out)
         remove_if_empty(out)
         raise
-    if rows is not None and problem.family.name == "gaussian" and posterior.stopped != "interrupted":
+    if (
+        rows is not None
+        and problem.family.name in ("gaussian", "student")
+        and posterior.stopped != "interrupted"
+    ):
         with notes(quiet):
             write_check(out, check_fit(posterior, rows, settings, quiet))
     target = options.get("target_mcse")

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from whichvars.posterior.conditions import Condition, condition_words
 from whichvars.posterior.diagnostics import (
@@ -77,7 +78,11 @@ def stand_ins(posterior: "Posterior") -> list[str]:
     or nothing is known of several models."""
     if doubts(posterior) or (posterior.condition is not None and posterior.condition.one_model):
         return []
-    found = posterior.clusters(level=ALMOST_CERTAIN)
+    return stand_in_sentences(posterior.clusters(level=ALMOST_CERTAIN))
+
+
+def stand_in_sentences(found: pd.DataFrame) -> list[str]:
+    """The same for clusters that were found."""
     sets = found.loc[found["size"] > 1].head(MOST_SETS)
     return [
         f"{_all_of(list(names))} stand in for one another: at least one of them is in with probability {_percent(float(probability))}, and "
