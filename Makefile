@@ -63,7 +63,7 @@ test-browser: $(VENV)/.installed-browser
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# a quarter of an hour or more on two cores; the paper's own sizes: make paper ARGS=--full
+# about an hour and a half on two cores; the paper's own sizes: make paper ARGS=--full
 paper: $(VENV)/.installed
 	$(BIN)/python -m papers.individual_adaptation $(ARGS)
 
