@@ -41,7 +41,7 @@ def wide_enough(problem: Problem) -> Problem:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 6))
     >>> wide_enough(wv.Problem(X, X[:, 2] + 0.5 * rng.normal(size=200), slab=default_slab())).slab
-    IndependentNormal(g=1.2)
+    IndependentNormal(g=0.94)
     """
     far = distances(problem)
     if not len(far) or not MOST_DISTANT < far.max() < np.inf:

@@ -24,7 +24,7 @@ def distances(problem: Problem) -> np.ndarray:
     >>> import whichvars as wv
     >>> data = wv.datasets.load_uscrime()
     >>> print(distances(wv.Problem(data.X, data.y, slab=wv.IndependentNormal(0.01))).max().round(1))
-    9.4
+    9.1
     """
     fixed = isinstance(problem.slab, IndependentNormal) and not problem.slab.unknown
     if not fixed or not isinstance(problem.family, Gaussian):
