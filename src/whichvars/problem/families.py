@@ -32,6 +32,8 @@ from whichvars.problem.reading import Response, called, read_counts, read_trials
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
+# of a Student response, whose square must be a number
+LARGEST_UNIT = 1e100
 MIXTURES_OF_G = (HyperG, HyperGN, ZellnerSiow, CCH)
 EVIDENCE = {
     "auto": kernels.EVIDENCE_AUTO,
@@ -338,12 +340,17 @@ class Student:
         share = np.bincount(np.unique(y, return_inverse=True)[1], weights).max() / weights.sum()
         if share > self.df / (self.df + 1):
             raise DataError(
-                f"{share:.0%} of the responses have the same value; with family={self} its likelihood would be infinite at a scale of 0. At most "
-                f"{self.df / (self.df + 1):.0%} may be equal"
+                f"{share:.0%} of the responses have the same value, but with family={self} at most {self.df / (self.df + 1):.0%} may have: a scale of 0 "
+                "would fit best otherwise"
             )
         away = np.abs(y - weighted_median(y, weights))
         spread = weighted_median(away, weights) / 0.6745
-        return self.prior_median or spread or float(away @ weights / weights.sum())
+        unit = self.prior_median or spread or float(away @ weights / weights.sum())
+        if not 1 / LARGEST_UNIT < unit < LARGEST_UNIT:
+            raise DataError(
+                f"the responses are of the order of {unit:.0e}, and squares of such numbers cannot be computed; use other units"
+            )
+        return unit
 
     def __repr__(self) -> str:
         given = {"df": self.df, "prior_median": self.prior_median, "prior_sd": self.prior_sd}

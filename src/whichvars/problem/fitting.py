@@ -91,7 +91,11 @@ def fit_null(
     level = _intercept_alone(family.code, data)
     start = np.linalg.lstsq(flat.T, np.full(n, level), rcond=None)[0]
     fitted = _climb(family.code, data._replace(start=start))
-    if fitted is None:
+    # of what is left, nothing but rounding error
+    perfect = (
+        fitted is not None and isinstance(family, Student) and fitted.dispersion < 1e-6 * data.dispersion
+    )
+    if fitted is None or perfect:
         raise DataError(_why_infinite(family, data, always, always_names))
     return fitted
 

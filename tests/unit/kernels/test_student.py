@@ -212,6 +212,13 @@ def test_refused_by_name():
         (lambda: wv.Student(df=2), {}, "df must be above 2"),
         (lambda: wv.Student(prior_sd=11), {}, "prior_sd must lie between 1e-4 and 10"),
         (lambda: "student", {"y": mostly}, "85% of the responses have the same value"),
+        (lambda: "student", {"y": 1e200 * y}, "use other units"),
+        (lambda: "student", {"y": 1e-200 * y}, "use other units"),
+        (
+            lambda: "student",
+            {"y": 3 * X[:, 0], "always_include": [0]},
+            "explain the response without any noise",
+        ),
         (lambda: "student", {"slab": wv.HyperG()}, "HyperG.* and the unknown scale of family=Student"),
         (lambda: "student", {"slab": wv.IndependentNormal("estimate")}, "cannot both be averaged over"),
         (lambda: "student", {"evidence": "bas", "slab": wv.GPrior()}, "has no unknown scale"),
