@@ -16,6 +16,7 @@ from whichvars.data.frames import read_vector
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.predictive_checks import Bands, bands_of, draw_responses
 from whichvars.posterior.scores import leave_one_out
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -90,7 +91,9 @@ def check_residuals(
     r_squared = _explained(observed, fitted, observed.mean())
     influential: tuple[Any, ...] = ()
     loo_r_squared = None
-    if influence and n * len(posterior.kept) <= MOST_LEFT_OUT and n > 3:
+    # there is no formula for leaving rows out under non-local slabs
+    possible = n > 3 and not isinstance(posterior.problem.slab, MomentPrior)
+    if influence and possible and n * len(posterior.kept) <= MOST_LEFT_OUT:
         left = leave_one_out(posterior.problem, posterior.kept, X, y, weights)
         noise = (
             float(np.median(np.abs((observed - fitted) / np.where(r == 0, np.nan, r))[r != 0]))
