@@ -25,6 +25,7 @@ _HOME = {
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
+    "problem.moment_priors": ["ProductMoment", "ExponentialMoment"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial", "Student"],
     "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         PoissonSize,
         SizeDistribution,
     )
+    from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
     from whichvars.problem.priors import (
         BIC,
         CCH,

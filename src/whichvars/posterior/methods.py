@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
@@ -116,7 +117,7 @@ def data_words(problem: Problem) -> str:
         else ""
     )
     most = f", of at most {problem.max_size} variables each" if problem.max_size < problem.p else ""
-    scaled = problem.scale == "unit" and isinstance(problem.slab, IndependentNormal)
+    scaled = problem.scale == "unit" and problem.slab.code == INDEPENDENT
     family = problem.family
     kinds = {
         "gaussian": "normal linear", "logistic": "logistic", "probit": "probit", "poisson": "Poisson",

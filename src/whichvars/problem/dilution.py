@@ -13,7 +13,7 @@ above all, is a mean over :math:`p_0`: over all models if these are few, else ov
 
 from dataclasses import dataclass, field, replace
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,8 +21,8 @@ from scipy.special import logsumexp
 from whichvars._kernels.evidence import SMALLEST_TOLERANCE
 from whichvars._kernels.target import Design
 from whichvars.errors import DataError
-from whichvars.problem.columns import gram_of
-from whichvars.problem.priors import positive
+from whichvars.problem.columns import ColumnsOfModels, gram_of
+from whichvars.problem.prior_numbers import positive
 
 # most models that are enumerated for what is known of the prior, and how many are drawn if there are more
 MOST_ENUMERATED, DRAWN = 1 << 14, 4000
@@ -108,21 +108,6 @@ class Dilution:
     def size_distribution(self, p: int, max_size: int | None = None) -> np.ndarray:
         """Prior probability of each model size 0 … p, shape (p + 1,), from simulated draws in the same case."""
         return self.known().sizes.copy()
-
-
-class ColumnsOfModels(NamedTuple):
-    """The columns of models, which are given by their variables one after the other."""
-
-    columns: np.ndarray  # all columns, those of a model one after the other
-    start: np.ndarray  # (models + 1,): where each model's begin
-
-    @classmethod
-    def of(cls, offsets: np.ndarray, members: np.ndarray, start: np.ndarray) -> "ColumnsOfModels":
-        members = np.asarray(members, np.int64)
-        widths = (offsets[1:] - offsets[:-1])[members]
-        ends = np.concatenate([[0], np.cumsum(widths)])
-        index = np.arange(ends[-1]) + np.repeat(offsets[members] - ends[:-1], widths)
-        return cls(index, ends[start])
 
 
 def log_dilutions(

@@ -17,6 +17,8 @@ from whichvars.problem.fitting import answers, widest
 from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.moment_factors import log_moment_factors
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.data.encoding import Encoding
@@ -106,6 +108,8 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
         np.zeros((2, most + 1)),
         out,
     )
+    if isinstance(problem.slab, MomentPrior):
+        out += log_moment_factors(target, problem.offsets, members, start, problem.slab)
     return out
 
 

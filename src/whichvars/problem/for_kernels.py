@@ -12,6 +12,7 @@ from whichvars._kernels.target import Target
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.families import Family, Gaussian
 from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answer
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.target import as_compiled, with_known_g, with_mixture_rows
 
@@ -57,10 +58,18 @@ class ForKernels:
         new._surrogate = with_known_g(self._target, g, surrogate=True)
         return new
 
+    def with_surrogate_terms(self, half_log_g: np.ndarray) -> Self:
+        """The same for a slab that is not normal: the surrogate is normal with these terms of its columns, (P,)."""
+        new, target = copy.copy(self), self.formula(0)
+        slab = target.slab._replace(half_log_g=half_log_g, ridge=target.slab.ridge[: len(half_log_g)])
+        new._surrogate = as_compiled(target._replace(slab=slab), self.offsets)
+        return new
+
     @property
     def corrected(self) -> bool:
-        """Whether models are worth something else than the formulas of the kernels say: the prior on models depends on correlations."""
-        return isinstance(self.model_prior, Dilution)
+        """Whether models are worth something else than the formulas of the kernels say: the prior on models depends on correlations,
+        or the slab is not normal."""
+        return isinstance(self.model_prior, Dilution) or isinstance(self.slab, MomentPrior)
 
     def seen(self, how: Literal["whole", "by fits", "by scans"]) -> Self:
         """A problem that is `corrected` as samplers see it. "by fits": kernels ask Python what each model is worth (``BY_FIT``). "by scans": what

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.graph_prior import MarkovRandomField
-from whichvars.problem.priors import numbers, per_variable, positive, written
+from whichvars.problem.prior_numbers import numbers, per_variable, positive, written
 
 
 @dataclass(frozen=True, repr=False)

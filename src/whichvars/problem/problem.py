@@ -112,16 +112,16 @@ class Problem(NamedModels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself (of Student responses, in units of their squared scale), and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
+        σ⁻²XᵀX. ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
     model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution, MarkovRandomField or Dilution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
     scale : "unit" or "none"
-        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For the independent slab.
+        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For ``IndependentNormal`` and non-local slabs.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
     covariates : array or DataFrame, shape (n, q)
@@ -415,7 +415,7 @@ class Problem(NamedModels):
         with np.errstate(over="ignore"):
             self._units = np.array([lengths * power * top, spread * power, np.ones(len(kept))])
             self.column_units = self._units[self._unit_kind()]
-            if not isinstance(self.slab, IndependentNormal):
+            if self.slab.code != codes.INDEPENDENT:
                 squares = reader.scale(lengths, 1.0, divide=True)
             elif self.scale == "unit":
                 squares = reader.scale(spread, top, divide=True)
@@ -430,7 +430,7 @@ class Problem(NamedModels):
 
     def _unit_kind(self) -> int:
         """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
-        return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
+        return (1 if self.scale == "unit" else 2) if self.slab.code == codes.INDEPENDENT else 0
 
     def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
         """Set the names and offsets of the variables; returns the order in which columns of a variable are adjacent."""

@@ -18,6 +18,8 @@ from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.mixtures import Parameters, mixture_table
 from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.moment_priors import MomentPrior, log_factor_without_effect
+from whichvars.problem.prior_numbers import per_variable
 from whichvars.problem.priors import (
     CCH,
     GPrior,
@@ -29,7 +31,6 @@ from whichvars.problem.priors import (
     Noise,
     Slab,
     ZellnerSiow,
-    per_variable,
     values_of_g,
 )
 
@@ -75,6 +76,10 @@ def kernel_slab(
         # what the values are factors of: they are those of g = 1 divided by the mean variance of the columns
         ridge, half_log_g = np.full(n_columns, spread), np.full(n_columns, -0.5 * np.log(spread))
         grid = np.column_stack([1 / values, np.log(probabilities), 0.5 * np.log(values)])
+    elif isinstance(slab, MomentPrior):
+        half = 0.5 * np.log(slab.tau) - log_factor_without_effect(slab, n * spread)
+        ridge, half_log_g = np.full(n_columns, 1 / slab.tau), np.full(n_columns, half)
+        max_columns = n_columns
     elif isinstance(slab, IndependentNormal):
         assert not isinstance(slab.g, str)
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")

@@ -7,6 +7,8 @@ from whichvars import samplers
 from whichvars.errors import ArgumentTypeError
 from whichvars.problem.evaluating import WORTH_COST_OF_MANY
 from whichvars.problem.families import Gaussian
+from whichvars.problem.moment_factors import factor_cost
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
@@ -40,7 +42,10 @@ def fits_a_second(problem: "Problem") -> float:
 
         return 1e9 / (5_000 + average_cost(len(problem.target(0).slab.grid), len(problem.columns_used) / 2))
     if isinstance(problem.family, Gaussian):
-        return 1e9 / WORTH_COST_OF_MANY
+        extra = 0.0
+        if isinstance(problem.slab, MomentPrior):
+            extra = factor_cost(problem.slab, len(problem.columns_used) // 2)
+        return 1e9 / (WORTH_COST_OF_MANY + extra)
     d = 1 + len(problem.columns_used) / 2
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars.data.frames import find_columns
 from whichvars.errors import ConvergenceWarning, DataError, WhichvarsError
 from whichvars.posterior.diagnostics import ACCEPTABLE
@@ -170,9 +171,7 @@ def _default_model_priors(p: int) -> list[ModelPrior]:
 def _answer(posterior: Posterior, problem: Problem, may_run: bool, sampling: dict[str, Any]) -> Answer:
     """The posterior of another problem, how it was found, and whether it can be trusted."""
     # models of deficient rank have no weight under the other slabs, and cannot be given any
-    complete = isinstance(posterior.problem.slab, IndependentNormal) or not isinstance(
-        problem.slab, IndependentNormal
-    )
+    complete = posterior.problem.slab.code == INDEPENDENT or problem.slab.code != INDEPENDENT
     found: Answer = None, "not known", False
     try:
         with warnings.catch_warnings(record=True) as said:

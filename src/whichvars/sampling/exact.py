@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from whichvars._kernels.enumerate import enumerate_models, trie_marginals
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
@@ -23,7 +24,6 @@ from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.prior_width import narrow_prior
-from whichvars.problem.priors import IndependentNormal
 from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
@@ -74,7 +74,7 @@ def exact(
         Number of best models that the result keeps.
     max_models : int
         Refuse to visit more models than this. The default is 2²⁵ models, which take about a minute and 1 GB, and 2²⁰ if the family
-        is not Gaussian, g is unknown or the prior is a ``Dilution``: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
+        is not Gaussian, g is unknown, the slab is not normal or the prior is a ``Dilution``: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
         (several thousand rows).
     progress : bool
         Display a line in a terminal or notebook while the enumeration is being compiled, once per version.
@@ -206,7 +206,7 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
         here, variables = slice(first, first + FITS_AT_ONCE), everything.members[start[0] : start[-1]]
         if gaussian:
             marginal[here] = log_marginals_of(problem, variables, start - start[0])
-            if isinstance(problem.slab, IndependentNormal):  # the others need full rank
+            if problem.slab.code == INDEPENDENT:  # the others need full rank
                 troubles["breakdowns"] += int((np.isinf(marginal[here]) & np.isfinite(prior[here])).sum())
             continue
         some, trouble = answers(problem, variables, start - start[0])
