@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test tests test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
+.PHONY: demo test tests test-rest test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -44,6 +44,10 @@ test: $(VENV)/.installed
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist worksteal
+
+# combinations of parameters: `make test` meets each value of each parameter of a test once, see conftest.py
+test-rest: $(VENV)/.installed
+	$(BIN)/pytest -n 3 --dist worksteal -m rest
 
 # what is not installed with the package: benchmarks, peers, the paper's figures
 test-outside: $(VENV)/.installed
