@@ -84,13 +84,19 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
             else f"{row['part']:.3g} of the paper's iterations"
         )
         agrees = bool(row["largest_difference"] < CLOSE)
+        first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
+        remark = (
+            f"; they agree before they are right: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
+            if agrees and abs(last - first) > DRIFT
+            else ""
+        )
         out.append(
             Claim(
                 f"three runs agree, {row['prior']}, r = {row['chains']}",
                 f"they agree; {published.NOT_GIVEN}",
                 f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
                 agrees,
-                f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}",
+                f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}{remark}",
                 reason="" if agrees else why_apart(row),
             )
         )
@@ -122,7 +128,7 @@ def why_apart(row: Row) -> str:
     first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
     if abs(last - first) > DRIFT:
         said.append(
-            f"They are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
+            f"The runs are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
             "last, so that the chains are still on their way."
         )
     said.append(
@@ -208,17 +214,30 @@ def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
     return float(values.max()), float(np.logaddexp.reduce(values))
 
 
-def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
-    """How long the runs are, and what they cost."""
+def lengths_and_time(study: Study, runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
+    """How long the runs are, what they cost, and at which commits they were made."""
+    origins: dict[str, list[str]] = {}
+    for (prior, chains), part in parts.items():
+        for run in range(published.PCR_RUNS):
+            where = study.origin(f"{pcr_runs.name_of(prior, chains)}_{run + 1}", part >= 1)
+            origins.setdefault(where, []).append(f"{prior}, r = {chains}")
+    made = "; ".join(
+        f"{' and '.join(dict.fromkeys(which))}: {where}" for where, which in origins.items() if where
+    )
     minutes = sum(p.cpu_seconds for some in runs.values() for p in some) / 60
-    return f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
+    return (
+        f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
+        + (f" They were made at these commits: {made}." if made else "")
+    )
 
 
 def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
+    section = Section(
+        TITLE, [pcr_runs.about_data(study), lengths_and_time(study, found, pcr_runs.parts(study))]
+    )
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):

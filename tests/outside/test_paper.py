@@ -182,6 +182,13 @@ def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
         taken = all((one.pip == other.pip).all() for one, other in zip(runs, found[key]))
         assert taken is (key != lacking)
         assert parts[key] == (1 / 10_000 if key == lacking else 1.0)
+    commit = study.origin(f"{pcr_runs.name_of(*lacking)}_1", full=False)
+    assert re.fullmatch(r"commit [0-9a-f]{10}\+?", commit)
+    beside = tmp_path / "runs" / FULL.name / f"{pcr_runs.name_of(pcr_runs.FIXED, 5)}_1.json"
+    beside.write_text(json.dumps({"commit": "abc", "remark": "of old"}))
+    origins = pcr_pips.lengths_and_time(study, found, parts)
+    assert "h = 5/p, r = 5: commit abc, of old" in origins
+    assert study.origin("no such run", full=True) == ""
     words = pcr_runs.about(study, parts)
     assert "24,000,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
     assert "2,400 iterations, 0.0001 of the paper's (h = 5/p, r = 25)" in words
@@ -509,6 +516,10 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
 def test_pcr_agreement_both_ways() -> None:
     (same,) = pcr_pips.judge([agreement_row()])
     assert (same.agrees, same.reason) == (True, "")
+    assert "before they are right" not in same.why
+    (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
+    assert drifting.agrees is True
+    assert "agree before they are right: the mean model size is 9.0" in drifting.why
     (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
     assert apart.agrees is False
     for words in (
