@@ -25,6 +25,7 @@ _HOME = {
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
+    "problem.correlated_prior": ["CorrelatedNormal"],
     "problem.moment_priors": ["ProductMoment", "ExponentialMoment"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
     "problem.dilution": ["Dilution"],
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.annotations import annotated_prior
+    from whichvars.problem.correlated_prior import CorrelatedNormal
     from whichvars.problem.dilution import Dilution
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField

@@ -11,6 +11,7 @@ import numpy as np
 
 from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
 from whichvars.problem.prior_numbers import numbers, positive
@@ -348,7 +349,7 @@ class BIC:
 
 Slab = (
     IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | BetaPrime | Robust | Intrinsic | LocalEmpiricalBayes | BIC
-    | ProductMoment | ExponentialMoment
+    | ProductMoment | ExponentialMoment | CorrelatedNormal
 )  # fmt: skip
 
 # --- noise: p(σ²)
@@ -390,7 +391,7 @@ class KnownVariance:
     r"""The noise variance :math:`\sigma^2` is known, from repeated measurements or from an instrument's specification.
 
     With weights w the variance of observation i is :math:`\sigma^2 / w_i`. A slab must be ``IndependentNormal``,
-    ``ProductMoment``, ``ExponentialMoment``, ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
+    ``CorrelatedNormal``, ``ProductMoment``, ``ExponentialMoment``, ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
 
     Parameters
     ----------
