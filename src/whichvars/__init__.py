@@ -21,7 +21,7 @@ _HOME = {
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
-        "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
+        "IndependentNormal", "GPrior", "EstimatedG", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
@@ -36,6 +36,7 @@ _HOME = {
     "sampling.sample": ["sample"],
     "sampling.sampling_many": ["sample_many"],
     "sampling.enrichment": ["estimate_enrichment"],
+    "sampling.empirical_bayes": ["global_empirical_bayes"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     from whichvars.problem.priors import (
         BIC,
         CCH,
+        EstimatedG,
         GPrior,
         HyperG,
         HyperGN,
@@ -143,6 +145,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.comparing_priors import compare_priors
     from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
+    from whichvars.sampling.empirical_bayes import global_empirical_bayes
     from whichvars.sampling.enrichment import estimate_enrichment
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor
