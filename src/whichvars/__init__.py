@@ -27,10 +27,11 @@ _HOME = {
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
     "problem.correlated_prior": ["CorrelatedNormal"],
     "problem.moment_priors": ["ProductMoment", "ExponentialMoment"],
-    "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial"],
+    "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial", "Student"],
     "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
+    "problem.allele_frequency": ["slab_by_frequency"],
     "problem.annotations": ["annotated_prior"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.allele_frequency import slab_by_frequency
     from whichvars.problem.annotations import annotated_prior
     from whichvars.problem.correlated_prior import CorrelatedNormal
     from whichvars.problem.dilution import Dilution

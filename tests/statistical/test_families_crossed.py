@@ -14,7 +14,7 @@ from support import family_oracle as oracle
 from support.in_turn import in_turn
 
 N, P, TRIALS = 70, 5, 4
-FAMILIES = ("logistic", "binomial", "probit", "poisson", "negative-binomial", "unknown dispersion")
+FAMILIES = ("logistic", "binomial", "probit", "poisson", "negative-binomial", "unknown dispersion", "student")
 SLABS = {
     "independent": (wv.IndependentNormal(1.5), "auto"),
     "g-prior": (wv.GPrior(40.0), "auto"),
@@ -47,14 +47,16 @@ SAMPLERS = {
 
 
 def is_possible(family: str, slab: str) -> bool:
-    """An unknown dispersion goes neither with a mixture nor with BAS's formula."""
-    return family != "unknown dispersion" or not (slab in MIXTURES or "BAS" in slab)
+    """An unknown dispersion or scale goes neither with a mixture nor with BAS's formula."""
+    return family not in ("unknown dispersion", "student") or not (slab in MIXTURES or "BAS" in slab)
 
 
 @cache
 def problem_of(family: str, slab: str) -> wv.Problem:
     kind = {"binomial": "logistic", "unknown dispersion": "negative-binomial"}.get(family, family)
-    X, y = oracle.simulate(kind, N, P, 5, effect=0.5)
+    X, y = oracle.simulate("poisson" if kind == "student" else kind, N, P, 5, effect=0.5)
+    if kind == "student":
+        y = 50 * (X[:, 0] - 0.5 * X[:, 1] + np.random.default_rng(3).standard_t(3, N))
     chosen: wv.Logistic | wv.NegativeBinomial | str = family
     if family == "binomial":
         y = np.random.default_rng(3).binomial(TRIALS, 0.2 + 0.6 * y)

@@ -6,8 +6,10 @@ import math
 
 from whichvars._kernels.jit import kernel
 
-# A negative binomial of given dispersion r is BINOMIAL with y + r trials and log r less in the offset.
-BINOMIAL, PROBIT, POISSON = range(3)
+# A negative binomial of given dispersion r is BINOMIAL with y + r trials and log r less in the offset. For a Student response with ν degrees
+# of freedom and scale s, the response is a part of the offset, so that η is the linear predictor less the response; ν stands in the place
+# of y, and νs² in that of trials.
+BINOMIAL, PROBIT, POISSON, STUDENT = range(4)
 
 ROOT_2PI = math.sqrt(2.0 * math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
@@ -51,6 +53,8 @@ def log_density(code, y, trials, eta):
         if eta > LARGEST_LOG:
             return -math.inf
         return y * eta - math.exp(eta)
+    if code == STUDENT:
+        return -0.5 * (y + 1.0) * math.log1p(eta * eta / trials)
     return log_normal_distribution(eta if y > 0.5 else -eta)
 
 
@@ -67,18 +71,25 @@ def first_and_second(code, y, trials, eta):
     if code == POISSON:
         mean = math.exp(eta)
         return y - mean, mean
+    if code == STUDENT:
+        whole = trials + eta * eta
+        weight = (y + 1.0) / whole
+        return -weight * eta, weight * (trials - eta * eta) / whole
     sign = 1.0 if y > 0.5 else -1.0
     ratio, rest = mills(sign * eta)
     return sign * ratio, ratio * rest
 
 
 @kernel
-def largest_second(code, y, trials, second):
-    """An upper bound of −ℓ'' over all η; of counts, which have none, what it is here (`second`) or at a mean of y."""
+def largest_second(code, y, trials, eta, second):
+    """An upper bound of −ℓ'' over all η; of counts, which have none, what it is here (`second`) or at a mean of y. Of a Student response, the
+    curvature of the parabola below ℓ that touches it here, which is the weight of iteratively reweighted least squares."""
     if code == BINOMIAL:
         return 0.25 * trials
     if code == POISSON:
         return max(second, y, 1.0)
+    if code == STUDENT:
+        return (y + 1.0) / (trials + eta * eta)
     return 1.0
 
 
@@ -95,6 +106,14 @@ def third_and_fourth(code, y, trials, eta):
     if code == POISSON:
         mean = math.exp(eta)
         return -mean, -mean
+    if code == STUDENT:
+        square = eta * eta
+        whole = trials + square
+        cube = whole * whole * whole
+        third = 2.0 * (y + 1.0) * eta * (3.0 * trials - square) / cube
+        return third, 6.0 * (y + 1.0) * (trials * trials - 6.0 * trials * square + square * square) / (
+            cube * whole
+        )
     sign = 1.0 if y > 0.5 else -1.0
     a, b = mills(sign * eta)
     return sign * a * (b * b + a * b - 1.0), a * (3.0 * b + a - b * b * b - 4.0 * a * b * b - a * a * b)

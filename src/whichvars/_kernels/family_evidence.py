@@ -2,7 +2,7 @@
 order, importance sampling, BAS's formula and BIC. Entries for Python.
 
 Where an outer parameter τ is unknown (outer.py), log m(τ) + log π(τ) is integrated by the trapezoid rule, whose error falls
-exponentially for such integrands. Nodes begin at a mode, for log r one standard deviation of a normal density as sharp as the peak
+exponentially for such integrands. Nodes begin at a mode, for log r and log s one standard deviation of a normal density as sharp as the peak
 apart, and go on to both sides until the integrand is below e^−NEGLIGIBLE of its maximum. Where every second node alone gives an integral
 that differs by more than ROUGH, nodes are added half-way between. All of this depends on γ alone.
 """
@@ -36,6 +36,7 @@ from whichvars._kernels.likelihood import (
     NODE_LOG,
     NODE_VALUE,
     NODES,
+    NOISE_SCALE,
     NOTHING,
     OUTER,
     SAMPLED,
@@ -64,7 +65,7 @@ from whichvars._kernels.outer import NEAR, VERY_NEAR, find_dispersion, outer_ins
 
 # correction of the second order above which importance sampling is used
 DOUBTFUL = 0.25
-# The trapezoid rule over an outer parameter: the longest step for log r; the step for log g; where it ends; when and how often the
+# The trapezoid rule over an outer parameter: the longest step for log r and log s; the step for log g; where it ends; when and how often the
 # step is halved
 LONGEST, STEP_OF_G = 1.0, 0.8
 NEGLIGIBLE = 10.0
@@ -137,7 +138,7 @@ def log_evidence(likelihood, work):
         return -np.inf
     if _is_averaged(likelihood, work):
         return _integrate(likelihood, work, half_log_prior)
-    if likelihood.outer == DISPERSION:
+    if likelihood.outer in (DISPERSION, NOISE_SCALE):
         value, how = find_dispersion(likelihood, work, VERY_NEAR)
     else:
         value, how = find_mode(likelihood, work)
@@ -245,7 +246,7 @@ def _trapezoid(likelihood, work, half_log_prior, sampling):
     """The integral; notes the answers, and leaves the nodes in ``nodes``."""
     ints, outer, nodes, answers = work.ints, work.outer, work.nodes, work.answers
     ints[NODES] = 0
-    if likelihood.outer == DISPERSION:
+    if likelihood.outer in (DISPERSION, NOISE_SCALE):
         outer[OUTER] = likelihood.outer_start
         _, how = find_dispersion(likelihood, work, NEAR)
         step = min(outer[STEP_LENGTH], LONGEST)
@@ -376,10 +377,10 @@ def fit_null_model(likelihood, work):
 
 @kernel
 def _fit_null_model(likelihood, work):
-    """Fit the flat columns alone, and the dispersion where it is unknown; says how it ended."""
+    """Fit the flat columns alone, and the dispersion or scale where it is unknown; says how it ended."""
     work.members[work.members.shape[0] - 1] = 0
     prepare(likelihood, work)
-    if likelihood.outer == DISPERSION:
+    if likelihood.outer in (DISPERSION, NOISE_SCALE):
         _, how = find_dispersion(likelihood, work, VERY_NEAR)
     else:
         _, how = find_mode(likelihood, work)
@@ -430,7 +431,7 @@ def _fit_family_models(likelihood, work, members, start, modes, covariances):
                 return i
             _average_over_nodes(likelihood, work, i, modes, covariances)
             continue
-        if likelihood.outer == DISPERSION:
+        if likelihood.outer in (DISPERSION, NOISE_SCALE):
             _, how = find_dispersion(likelihood, work, VERY_NEAR)
         else:
             _, how = find_mode(likelihood, work)

@@ -14,8 +14,8 @@ where o is the offset, F are the intercept and the always-included columns (flat
                    Q = β̂ᵀ(H/FᵀWF)β̂
     BIC            at the maximum of the likelihood: log p(y | θ̂) − ½ k log n
 
-Where a parameter τ besides θ is unknown (outer.py: log r of a negative binomial distribution, or log g of a mixture of g-priors),
-these are given τ, and m is their integral over it.
+Where a parameter τ besides θ is unknown (outer.py: log r of a negative binomial distribution, log s of a Student response, or log g of a
+mixture of g-priors), these are given τ, and m is their integral over it.
 
 A factor (2π)^{q/2} for the q columns of F, the same for all models, is left out. EVIDENCE_AUTO is the second order, and importance
 sampling where the second order's correction is above DOUBTFUL or the model has more than MOST_SECOND_ORDER columns.
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.densities import log_density
+from whichvars._kernels.densities import STUDENT, log_density
 from whichvars._kernels.evidence import BIC, INDEPENDENT, SMALLEST_TOLERANCE
 from whichvars._kernels.jit import by_reference, inlined, kernel
 from whichvars._kernels.linalg import dot
@@ -41,7 +41,7 @@ from whichvars._kernels.products.stored import NOT_STORED, Stored, fill_column
 EVIDENCE_AUTO, LAPLACE, SECOND_ORDER, IMPORTANCE, BAS = range(5)
 
 # What is unknown besides θ
-NOTHING, DISPERSION, SHRINKAGE = range(3)
+NOTHING, DISPERSION, SHRINKAGE, NOISE_SCALE = range(4)
 # most values of it at which a model is fitted, and what is noted of each: the value, the log of the integrand, log m − log m₁ and
 # its standard error
 MOST_NODES = 400
@@ -113,7 +113,7 @@ class Likelihood(NamedTuple):
     # what is unknown besides θ, and a value of it to begin with; trials and offset are those of this value
     outer: int
     outer_start: float
-    outer_mean: float  # of the normal prior of log r
+    outer_mean: float  # of the normal prior of log r or log s
     outer_sd: float
     # (distinct counts, 2), where r is unknown: the count, and the weights of its rows together
     levels: np.ndarray
@@ -289,6 +289,12 @@ def _prepare_spanning(likelihood, work):
 def at_the_mode(likelihood):
     """Whether the posterior is expanded at its mode, not the likelihood at its maximum."""
     return likelihood.evidence != BAS and likelihood.slab != BIC
+
+
+@inlined
+def unit_of_predictor(likelihood, work):
+    """The unit of η: the scale s of a Student response, and 1 of all others."""
+    return math.sqrt(work.rows[TRIALS, 0] / likelihood.y[0]) if likelihood.code == STUDENT else 1.0
 
 
 @kernel

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from whichvars._kernels.densities import first_and_second, largest_second
+from whichvars._kernels.densities import STUDENT, first_and_second, largest_second
 from whichvars._kernels.jit import kernel, routine
 from whichvars._kernels.likelihood import (
     CURVATURE,
@@ -50,7 +50,7 @@ def expand(likelihood, work, bounded):
     for i in range(rows.shape[1]):
         first, second = first_and_second(likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i])
         if bounded:
-            second = largest_second(likelihood.code, likelihood.y[i], rows[TRIALS, i], second)
+            second = largest_second(likelihood.code, likelihood.y[i], rows[TRIALS, i], rows[ETA, i], second)
         rows[SCORE, i] = likelihood.weights[i] * first
         rows[CURVATURE, i] = likelihood.weights[i] * second
     for a in range(d):
@@ -145,7 +145,7 @@ def _start(likelihood, work):
             furthest = 0.0
             for i in range(rows.shape[1]):
                 furthest = max(furthest, abs(rows[ETA, i]))
-            if furthest < FURTHEST_START:
+            if furthest < FURTHEST_START or likelihood.code == STUDENT:
                 return
     for a in range(d):
         vectors[THETA, a] = likelihood.start[a] if a < likelihood.flat else 0.0
@@ -153,10 +153,11 @@ def _start(likelihood, work):
 
 
 @kernel
-def _make_small_step(work):
+def _make_small_step(likelihood, work):
     """Make the step if it changes no η by more than SMALL_MOVE; says whether it was made. The curvature of no row changes by much
-    then, so that a whole step of Newton's method is safe, and no log density need be computed."""
-    if not _largest_move(work) <= SMALL_MOVE:
+    then, so that a whole step of Newton's method is safe, and no log density need be computed. That of a Student response, whose η has the
+    units of the response and whose log density is not concave, is always computed."""
+    if likelihood.code == STUDENT or not _largest_move(work) <= SMALL_MOVE:
         return False
     rows, vectors = work.rows, work.vectors
     for a in range(work.ints[WIDTH]):
@@ -185,29 +186,32 @@ def _ascend(likelihood, work):
     """Newton's method with step halving from the current θ and η. Returns the log of the joint density at the mode, and how it
     ended; θ, η, the derivatives and the factor of H are then those of the mode.
 
-    Where H is singular to rounding, as all rows that matter are far from where they have any curvature (huge offsets), a step is
-    made with an upper bound of the curvature instead, and lengthened as long as that helps.
+    Where H is singular to rounding, as all rows that matter are far from where they have any curvature (huge offsets), or is not positive
+    definite, as the log density of a Student response is not concave, a step is made with an upper bound of the curvature instead, and
+    lengthened as long as that helps.
     """
     ints = work.ints
+    # a Student response always has a finite maximum
+    endless = not at_the_mode(likelihood) and likelihood.code != STUDENT
     value, known = 0.0, False  # the log of the joint density, and whether it is that of the current θ
     ints[FITS] += 1
     decrement = np.inf
     for _ in range(MOST_STEPS):
         bounded = not expand(likelihood, work, False)
         if bounded:
-            if decrement < 1e-6 and not at_the_mode(likelihood):
+            if decrement < 1e-6 and endless:
                 return log_joint(likelihood, work, THETA), TO_INFINITY  # where H vanishes at last
             if not expand(likelihood, work, True):
                 return value, LOST
         decrement = newton_step(work)
-        flat = decrement < ALMOST and not at_the_mode(likelihood)
+        flat = decrement < ALMOST and endless
         if flat and _largest_move(work) > STILL_MOVING:
             return log_joint(likelihood, work, THETA), TO_INFINITY
         if not decrement > CLOSE:
             how = LOST if bounded or math.isnan(decrement) else FOUND
             return log_joint(likelihood, work, THETA), how
         ints[STEPS] += 1
-        if not bounded and _make_small_step(work):
+        if not bounded and _make_small_step(likelihood, work):
             known = False
             continue
         if not known:

@@ -7,6 +7,15 @@ function, the derivatives of the log density of a row in τ are
 .. math:: \ell_\tau = r\,(\psi(y + r) - \psi(r) - \log(1 + \mu/r) + q) - y(1 - q), \qquad
           \ell_{\tau\tau} = \ell_\tau + r^2(\psi'(y + r) - \psi'(r)) + r q^2 + y (1 - q)^2 .
 
+**NOISE_SCALE**: τ = log s of a Student response with ν degrees of freedom, with a normal prior. The precision P of the slab is that of s = 1,
+divided by s². With e = η − y, the log of the joint density of a row and its derivatives in τ are
+
+.. math:: \ell = -\tau - \tfrac{\nu + 1}{2}\log\Big(1 + \frac{e^2}{\nu s^2}\Big), \qquad
+          \ell_\tau = -1 + \frac{(\nu + 1)\,e^2}{\nu s^2 + e^2}, \qquad
+          \ell_{\tau\tau} = -\frac{2 (\nu + 1)\,\nu s^2 e^2}{(\nu s^2 + e^2)^2} ,
+
+and those of the slab are :math:`-k\tau - \tfrac12 s^{-2}\beta^T P \beta` and what follows from it.
+
 **SHRINKAGE**: τ = log g of a mixture of g-priors, whose density is given on a grid; or of the independent slab, which has the values of the
 grid alone.
 
@@ -20,17 +29,22 @@ from whichvars._kernels.jit import kernel
 from whichvars._kernels.likelihood import (
     DISPERSION,
     ETA,
+    NOISE_SCALE,
     OFFSET,
     OUTER,
     SCALE,
     STEP_LENGTH,
+    THETA,
     TRIALS,
     WIDTH,
+    at_the_mode,
+    less_penalty,
 )
 from whichvars._kernels.newton import LOST, climb, find_mode
 
-# values of log r beyond which nothing is looked for
+# values of log r beyond which nothing is looked for, and the distance of log s from its prior mean
 LOWEST, HIGHEST = -25.0, 35.0
+FURTHEST = 40.0
 # up to here gamma functions are products; beyond, Stirling's series is used
 SHIFT = 12
 # steps to the mode in log r: their number, the longest, and the one, in standard deviations, after which the mode is near enough; the
@@ -95,6 +109,16 @@ def set_outer(likelihood, work, value):
     it alone."""
     work.outer[OUTER] = value
     rows, levels = work.rows, likelihood.levels
+    if likelihood.outer == NOISE_SCALE:
+        square, total = math.exp(2.0 * value), 0.0
+        for i in range(rows.shape[1]):
+            rows[TRIALS, i] = likelihood.y[i] * square
+            total += likelihood.weights[i]
+        if at_the_mode(likelihood):
+            total += work.ints[WIDTH] - likelihood.flat
+        work.outer[SCALE] = 1.0 / square
+        z = (value - likelihood.outer_mean) / likelihood.outer_sd
+        return -0.5 * z * z - math.log(likelihood.outer_sd) - 0.5 * LOG_2PI - total * value
     if likelihood.outer == DISPERSION:
         r, moved = math.exp(value), likelihood.outer_start - value
         for i in range(rows.shape[1]):
@@ -112,8 +136,34 @@ def set_outer(likelihood, work, value):
 
 
 @kernel
+def outer_slopes(likelihood, work):
+    """The first two derivatives in log r or log s of the log of the joint density, prior included, at the current θ and η."""
+    if likelihood.outer == NOISE_SCALE:
+        return _noise_slopes(likelihood, work)
+    return dispersion_slopes(likelihood, work)
+
+
+@kernel
+def _noise_slopes(likelihood, work):
+    rows = work.rows
+    first, second = 0.0, 0.0
+    for i in range(rows.shape[1]):
+        y, w, trials = likelihood.y[i], likelihood.weights[i], rows[TRIALS, i]
+        square = rows[ETA, i] * rows[ETA, i]
+        share = square / (trials + square)
+        first += w * ((y + 1.0) * share - 1.0)
+        second -= w * 2.0 * (y + 1.0) * share * trials / (trials + square)
+    if at_the_mode(likelihood):
+        penalty = -less_penalty(likelihood, work, THETA, 0.0)
+        first += 2.0 * penalty - (work.ints[WIDTH] - likelihood.flat)
+        second -= 4.0 * penalty
+    z = (work.outer[OUTER] - likelihood.outer_mean) / likelihood.outer_sd
+    return first - z / likelihood.outer_sd, second - 1.0 / (likelihood.outer_sd * likelihood.outer_sd)
+
+
+@kernel
 def dispersion_slopes(likelihood, work):
-    """The first two derivatives in log r of the log of the joint density, prior included, at the current θ and η."""
+    """The same for log r."""
     tau = work.outer[OUTER]
     r, rows, levels = math.exp(tau), work.rows, likelihood.levels
     first, rest = 0.0, 0.0
@@ -140,6 +190,8 @@ def outer_inside(likelihood, value):
     """Whether the outer parameter may have this value."""
     if likelihood.outer == DISPERSION:
         return value >= LOWEST and value <= HIGHEST
+    if likelihood.outer == NOISE_SCALE:
+        return abs(value - likelihood.outer_mean) <= FURTHEST
     grid = likelihood.shrinkage
     rounding = 0.25 * (grid[1, 0] - grid[0, 0])
     return value >= grid[0, 0] - rounding and value <= grid[grid.shape[0] - 1, 0] + rounding
@@ -147,11 +199,11 @@ def outer_inside(likelihood, value):
 
 @kernel
 def find_dispersion(likelihood, work, near):
-    """Newton's method in log r, with θ at its mode given r, until a step is shorter than `near` standard deviations. Returns the log
-    of the joint density there, terms of r and its prior included, and how the last fit ended; OUTER and STEP_LENGTH are the place and
+    """Newton's method in log r or log s, with θ at its mode given that, until a step is shorter than `near` standard deviations. Returns the log
+    of the joint density there, terms of r or s and its prior included, and how the last fit ended; OUTER and STEP_LENGTH are the place and
     the standard deviation.
 
-    The curvature in log r leaves out what θ does meanwhile, which is little: mean and dispersion are orthogonal parameters.
+    The curvature leaves out what θ does meanwhile, which is little: mean and dispersion, and location and scale, are orthogonal parameters.
     """
     tau = work.outer[OUTER]
     value = set_outer(likelihood, work, tau)
@@ -161,7 +213,7 @@ def find_dispersion(likelihood, work, near):
         return value, how
     flattest = 0.25 / (likelihood.outer_sd * likelihood.outer_sd)
     for _ in range(MOST_OUTER_STEPS):
-        first, second = dispersion_slopes(likelihood, work)
+        first, second = outer_slopes(likelihood, work)
         curvature = max(-second, flattest)
         work.outer[STEP_LENGTH] = 1.0 / math.sqrt(curvature)
         move = min(max(first / curvature, -LONGEST_MOVE), LONGEST_MOVE)

@@ -31,6 +31,7 @@ from whichvars._kernels.likelihood import (
     TRIALS,
     WIDTH,
     fill_predictor,
+    unit_of_predictor,
 )
 from whichvars._kernels.linalg import dot
 from whichvars._kernels.newton import expand, factorise, newton_step, solve_transposed
@@ -65,8 +66,9 @@ def settle(likelihood, work):
         for i in range(rows.shape[1]):
             rows[SCRATCH, i] = rows[ETA, i]
         fill_predictor(likelihood, work, THETA)
+        furthest = FURTHEST_MEAN * unit_of_predictor(likelihood, work)
         for i in range(rows.shape[1]):
-            good = good and abs(rows[SCRATCH, i] - rows[ETA, i]) < FURTHEST_MEAN
+            good = good and abs(rows[SCRATCH, i] - rows[ETA, i]) < furthest
     if not good:
         for a in range(d):
             vectors[MEAN, a] = vectors[THETA, a]

@@ -86,7 +86,7 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
         _save_imputations(out, imputations)  # the last: what it belongs to is complete
         with page_beside(out, options["watch"]):
             parts = _sample(out, arguments, len(imputations), silence)
-    if first.family.name == "gaussian":
+    if first.family.name in ("gaussian", "student"):
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
             rows = next(frames.encoded()).X, frames.y
@@ -349,7 +349,9 @@ def _finish(
         "wall_seconds": time.perf_counter() - started,
     }  # fmt: skip
     with notes(quiet):  # of coefficients that cannot be relied on
-        summary = pooled.summary()
+        summary, ratios = pooled.summary(), pooled_ratios(pooled)
+        if ratios is not None:
+            summary[f"{ratios.name}_per_sd"] = ratios[summary.index]
         (out / SETTINGS).unlink(missing_ok=True)
         (out / REPORT).unlink(missing_ok=True)
         pooled.save(out / POSTERIOR)
@@ -372,13 +374,30 @@ def _finish(
                 click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
 
 
+def pooled_ratios(pooled: "PooledPosterior") -> "pd.Series | None":
+    """By variable, the factor by which odds or rates are multiplied by one standard deviation more of it, given that it is in; NaN for groups of
+    columns. None if the family has no ratios."""
+    import numpy as np
+
+    from whichvars.posterior.pooled_effects import pooled_standard_effects
+
+    ratio = getattr(pooled.problem.family, "ratio", None)
+    if ratio is None:
+        return None
+    with np.errstate(over="ignore"):
+        return np.exp(pooled_standard_effects(pooled)["effect"]).rename(ratio)
+
+
 def _show(pooled: "PooledPosterior", out: Path) -> None:
     console = new_console()
     table = new_table()
-    for title in ("variable", "probability", "sampling error", "imputation error", "mean"):
+    ratios = pooled_ratios(pooled)
+    last = "mean" if ratios is None else str(ratios.name).replace("_", " ")
+    for title in ("variable", "probability", "sampling error", "imputation error", last):
         table.add_column(title, justify="left" if title == "variable" else "right", no_wrap=True)
     for name, row in pooled.summary().head(SHOWN).iterrows():
-        mean = "–" if row["mean"] != row["mean"] else f"{row['mean']:.3g}"
+        number = row["mean"] if ratios is None else ratios[name]
+        mean = "–" if number != number else f"{number:.3g}"
         error = (
             "–"
             if row["imputation_error"] != row["imputation_error"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
 
 EVIDENCE = ("auto", "laplace", "second-order", "importance", "bas")
-FAMILIES = ("auto", "gaussian", "logistic", "probit", "poisson", "negative-binomial")
+FAMILIES = ("auto", "gaussian", "student", "logistic", "probit", "poisson", "negative-binomial")
 COUNTS = ("poisson", "negative-binomial")
 # options that name a column
 COLUMNS = ("trials", "offset", "exposure")
@@ -28,7 +28,7 @@ def family_options(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.option(
                 "--family", type=click.Choice(FAMILIES), default="auto", show_default=True,
-                help="Kind of response; auto is logistic for two values, and otherwise gaussian, the linear model.",
+                help="Kind of response; auto is logistic for two values, and otherwise gaussian, the linear model; student is the linear model with heavy tails.",
             ),
             click.option("--trials", metavar="COLUMN", help="Column of numbers of trials; the response is the number of successes."),
             click.option("--offset", metavar="COLUMN", help="Column that is added to the linear predictor, without a coefficient."),
@@ -61,7 +61,7 @@ def check_options(options: dict[str, Any]) -> dict[str, str]:
         raise DataError(
             f"--{known} is not for the linear model (--family gaussian); subtract the column from the response instead"
         )
-    if known == "exposure" and family == "auto":
+    if known == "exposure" and family in ("auto", "student"):
         raise DataError("--exposure is for counts; add --family poisson or --family negative-binomial")
     return {f"--{name}": column for name, column in named.items()}
 
@@ -108,7 +108,7 @@ def log_response(options: dict[str, Any], y: "pd.Series", rows: "np.ndarray") ->
     """The logarithm of the response, for --log."""
     import numpy as np
 
-    if options["family"] not in ("auto", "gaussian"):
+    if options["family"] not in ("auto", "gaussian", "student"):
         raise DataError(
             f"--log is for the linear model, not for --family {options['family']}; leave out one of them"
         )
@@ -133,7 +133,7 @@ def check_fit(
     X, y = rows
     check = check_residuals(
         posterior, X.set_axis(range(1, len(X) + 1)), y.set_axis(range(1, len(X) + 1)), None, "--log",
-        spline="--spline {name}",
+        spline="--spline {name}", student="--family student",
     )  # fmt: skip
     settings["fit"] = {
         "r_squared": check.r_squared, "loo_r_squared": check.loo_r_squared, "skewness": check.skewness, "excess_kurtosis": check.kurtosis,
@@ -164,10 +164,12 @@ def new_offset(settings: dict[str, Any], table: "Table") -> "np.ndarray | None":
 
 def predicted(problem: "Problem") -> tuple[str, str]:
     """The name of the column of predictions, and a sentence about them."""
+    from whichvars.problem.families import is_linear
+
     name = problem.family.name
     if name in COUNTS:
         return "mean", "Means are expected counts."
-    if name == "gaussian":
+    if is_linear(problem.family):
         return "mean", ""
     if not problem.classes:
         return "probability", "Probabilities are those of a success in one trial."

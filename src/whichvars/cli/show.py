@@ -27,6 +27,7 @@ IN_OPTIONS = {
     'Problem(…, family="logistic")': "--family logistic",
     'Problem(…, family="poisson")': "--family poisson",
     'family="negative-binomial"': "--family negative-binomial",
+    'Problem(…, family="student")': "--family student",
     "always_include": "--always",
     "Use IndependentNormal()": "Use --slab independent",
     "sample_many fits": "--responses fits",

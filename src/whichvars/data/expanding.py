@@ -21,7 +21,16 @@ YEAR = 365.2425  # days
 # months that the dates must have if a yearly cycle is to be told from a trend
 FEWEST_MONTHS = 4
 # notations of dates besides ISO 8601; those of a pair differ in which of the first two numbers is the day
-NOTATIONS = (("%d.%m.%Y",), ("%d/%m/%Y", "%m/%d/%Y"), ("%d-%m-%Y", "%m-%d-%Y"), ("%Y/%m/%d",), ("%Y%m%d",))
+NOTATIONS = (
+    ("%d.%m.%Y",),
+    ("%d/%m/%Y", "%m/%d/%Y"),
+    ("%d-%m-%Y", "%m-%d-%Y"),
+    ("%Y/%m/%d",),
+    ("%Y%m%d",),
+    ("%d-%b-%Y",),
+    ("%d-%b-%y",),
+    ("%d %b %Y",),
+)
 # quantiles of the outermost knots of a spline
 OUTER = 0.05, 0.95
 LEAST_DF, MOST_DF = 2, 20

@@ -66,7 +66,8 @@ def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks:
     """Read a CSV (also gzipped), Parquet or Feather file, recognised by its first bytes.
 
     The first line of a CSV file has the names of the columns. The separator is the comma, semicolon or tab, whichever is
-    most frequent in this line.
+    most frequent in this line; blanks, if it has none of these and the next line has as many words. Lines above it that begin with # and have fewer
+    cells are comments.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks:
     text : names
         Columns whose cells are kept as they are written, such as identifiers: 007 does not become 7.
     blanks : bool
-        Whether columns may also be separated by blanks, if the first line has no other separator.
+        Whether columns may be separated by blanks also if the first two lines have different numbers of words.
 
     Examples
     --------
@@ -124,9 +125,9 @@ def _read_arrow(path: Path, reader: str, kind: str) -> Table:
 
 
 def _read_csv(path: Path, content: bytes, as_text: Collection[str], blanks: bool) -> Table:
-    text = _decode(path, content)
+    text = _without_comments(_decode(path, content))
     separator = find_separator(text)
-    if blanks and separator not in text.split("\n", 1)[0]:
+    if separator not in text.split("\n", 1)[0] and (blanks or _has_blanks(text)):
         text = "\n".join("\t".join(line.split()) for line in text.splitlines() if line.strip()) + "\n"
         separator = "\t"
     names = read_header(path, text, separator)
@@ -144,6 +145,24 @@ def _read_csv(path: Path, content: bytes, as_text: Collection[str], blanks: bool
         raise cannot_parse(path, error, len(names)) from error
     _empty_blanks(frame)
     return _tidy(frame, names, path)._replace(decimal_comma=separator != ",")
+
+
+def _without_comments(text: str) -> str:
+    """The text without the lines at its top that begin with # and have fewer cells than the line after them."""
+    while text.startswith("#"):
+        line, _, rest = text.partition("\n")
+        after = rest.partition("\n")[0]
+        separator = find_separator(after)
+        if line.count(separator) >= after.count(separator):
+            break
+        text = rest
+    return text
+
+
+def _has_blanks(text: str) -> bool:
+    """Whether the first two lines have the same number of words, at least two."""
+    first, second = (len(line.split()) for line in (*text.splitlines()[:2], "", "")[:2])
+    return first == second >= 2
 
 
 def _empty_blanks(frame: pd.DataFrame) -> None:

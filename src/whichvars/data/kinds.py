@@ -16,7 +16,7 @@ import pandas as pd
 MOST_LEVELS = 50
 DECIMAL_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
 NUMBER_WITH_COMMA = r"[+-]?[\d.]*(?:,[\d.]+)+"
-DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
+DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{1,2}[- ][A-Za-z]{3}[- ]\d{2,4})(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
 # an amount with one sign before or after it, and commas between thousands
 AMOUNT = re.compile(r"([+-]?)([$€£¥]?)\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)\s*([$€£¥%]?)")
 # a code whose first digits would be lost if it were a number

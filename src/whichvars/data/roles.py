@@ -21,7 +21,7 @@ FEWEST_COUNTED = 10
 # families whose response may be words, and what the others are
 CLASSES = ("auto", "logistic", "probit")
 KINDS = {
-    "auto": "linear regression", "gaussian": "linear regression", "poisson": "a regression of counts",
+    "auto": "linear regression", "gaussian": "linear regression", "student": "linear regression", "poisson": "a regression of counts",
     "negative-binomial": "a regression of counts",
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from whichvars.errors import DataError
 from whichvars.estimator.base import AveragedModel
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.residual_checks import check_residuals
-from whichvars.problem.families import Gaussian, Logistic, Probit
+from whichvars.problem.families import Gaussian, Logistic, Probit, Student, is_linear
 
 # probability of an interval whose ends are the median
 MIDDLE = 1e-9
@@ -29,7 +29,7 @@ class VariableSelector(RegressorMixin, AveragedModel):
     prior_size : float
         Prior expectation of the number of variables that matter, for ``BetaBinomial(size=prior_size)``. The default is
         min(5, p/2) if `model_prior` is not given either.
-    family : "gaussian", "poisson", "negative-binomial", or Gaussian, Poisson, NegativeBinomial, Logistic(trials=…)
+    family : "gaussian", "student", "poisson", "negative-binomial", or Gaussian, Student, Poisson, NegativeBinomial, Logistic(trials=…)
         How y depends on the linear predictor, as in ``Problem``. Responses of two classes are for ``VariableSelectorClassifier``.
     log_response : bool
         Model the logarithm of y, which must be positive. Predictions are then medians and intervals on the original scale.
@@ -176,11 +176,17 @@ class VariableSelector(RegressorMixin, AveragedModel):
         self.remarks_ = []
         if (
             isinstance(self.posterior_, Posterior)
-            and isinstance(family, Gaussian)
+            and (isinstance(family, Gaussian) or (isinstance(family, Student) and sample_weight is None))
             and self.missing == "error"
         ):
             check = check_residuals(
-                self.posterior_, X, y, sample_weight, "log_response=True", influence=False
+                self.posterior_,
+                X,
+                y,
+                sample_weight,
+                "log_response=True",
+                influence=False,
+                student='family="student"',
             )
             self.remarks_ = list(check.remarks)
         self.intercept_ = float(coefficients.iloc[0])
@@ -226,16 +232,17 @@ class VariableSelector(RegressorMixin, AveragedModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = not (
-            isinstance(self.family, Gaussian) or str(self.family).lower() == "gaussian"
-        )
+        name = str(getattr(self.family, "name", self.family)).lower()
+        tags.target_tags.positive_only = name not in ("gaussian", "student")
         return tags
 
 
 def _logarithm(y: Any, family: Any) -> np.ndarray:
     """The logarithms of a response; DataError if there are none."""
-    if not isinstance(family, Gaussian):
-        raise DataError(f"log_response is for Gaussian responses, not for family={family}; leave it out")
+    if not is_linear(family):
+        raise DataError(
+            f"log_response is for Gaussian and Student responses, not for family={family}; leave it out"
+        )
     values = read_vector(y, None, "y")
     bad = np.flatnonzero(values <= 0)
     if bad.size:

@@ -22,7 +22,7 @@ from whichvars.posterior.accuracy import area_under_curve, calibration_table, pr
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.predictive_checks import bands_of, coverage_table, observed_responses
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import is_linear
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +109,7 @@ def plot_calibration(
     Parameters
     ----------
     posterior : Posterior
-        Of a family that is not Gaussian.
+        Of probabilities or rates.
     ax : Axes
         Axes to draw on. The default is a new figure.
     X, y, offset, trials
@@ -131,9 +131,9 @@ def plot_calibration(
     """
     check_posterior(posterior)
     problem = posterior.problem
-    if isinstance(problem.family, Gaussian):
+    if is_linear(problem.family):
         raise NothingToDrawError(
-            "calibration is that of probabilities and rates; a Gaussian response has loo(X, y)['pit']"
+            "calibration is that of probabilities and rates; of a Gaussian or Student response see plot_pit"
         )
     rows = predicted_rows(posterior, X, y, offset, trials)
     most = int(np.clip(len(rows.mean) // ROWS_OF_BIN, 2, 10))
@@ -159,7 +159,7 @@ def plot_calibration(
 def plot_pit(
     posterior: Posterior, ax: "Axes | None" = None, *, X: Any, y: Any, weights: Any = None, bins: int = 10
 ) -> "Axes":
-    """Plot a histogram of probability integral transforms, each row of a Gaussian response predicted from all others.
+    """Plot a histogram of probability integral transforms, each row of a Gaussian or Student response predicted from all others.
 
     It is flat if predictive distributions are right. A hump in the middle means that they are too wide, high ends that they are too narrow, and a
     slope that predictions are too high or too low. About 90 % of the bars would end between the broken lines if they were right.
@@ -167,7 +167,7 @@ def plot_pit(
     Parameters
     ----------
     posterior : Posterior
-        Of a Gaussian response.
+        Of a Gaussian or Student response.
     ax : Axes
         Axes to draw on. The default is a new figure.
     X, y, weights
@@ -188,9 +188,9 @@ def plot_pit(
     'rows'
     """
     check_posterior(posterior)
-    if not isinstance(posterior.problem.family, Gaussian):
+    if not is_linear(posterior.problem.family):
         raise NothingToDrawError(
-            "probability integral transforms are those of Gaussian responses; plot_calibration is for the others"
+            "probability integral transforms are those of Gaussian and Student responses; plot_calibration is for the others"
         )
     bins = check_count(bins, "bins")
     pit = posterior.loo(X, y, weights)["pit"].to_numpy()
@@ -262,7 +262,7 @@ def plot_predictive_check(
     drawn = posterior.draw_response(X, check_count(n, "n"), seed, weights, offset, trials)
     observed = observed_responses(posterior, X, y, drawn.shape[1], trials)
     ax = new_axes(ax, 6.0, 3.8)
-    draw_bands(ax, bands_of(drawn, observed, not isinstance(posterior.problem.family, Gaussian)))
+    draw_bands(ax, bands_of(drawn, observed, not is_linear(posterior.problem.family)))
     tidy(ax, "both")
     legend_above(ax, ncols=3, doubt=doubt(posterior))
     return ax

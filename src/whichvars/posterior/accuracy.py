@@ -30,7 +30,7 @@ from whichvars.posterior.fits import own_lines
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import predict
 from whichvars.posterior.scores import log_predictive
-from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial
+from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Student
 from whichvars.problem.problem import Problem
 from whichvars.problem.responses import read_new_response
 
@@ -99,6 +99,10 @@ def family_variance(problem: Problem, kept: KeptModels, mean: np.ndarray, trials
     """V of responses with these means (of one trial)."""
     if problem.family.name in ("logistic", "probit"):
         return trials * mean * (1 - mean)
+    if isinstance(problem.family, Student):
+        s, shares = dispersion_values(problem, kept)
+        square = float(kept.weight @ (shares @ s**2) / kept.weight.sum())
+        return np.full(len(mean), problem.family.noise_factor * square)
     if not isinstance(problem.family, NegativeBinomial):
         return mean
     r, shares = dispersion_values(problem, kept)
@@ -186,7 +190,11 @@ def fitted_means(problem: Problem, kept: KeptModels) -> np.ndarray:
 def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
     """Of counts, and of successes among several trials; None for other responses, for which it says nothing."""
     family, fit = problem.family, problem.fit_data
-    if fit is None or family.name == "probit" or (isinstance(family, Logistic) and fit.trials.max() == 1):
+    if (
+        fit is None
+        or family.name in ("probit", "student")
+        or (isinstance(family, Logistic) and fit.trials.max() == 1)
+    ):
         return None
     order = np.argsort(-kept.weight, kind="stable")
     heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), ENOUGH_MASS))][:MOST_MODELS]

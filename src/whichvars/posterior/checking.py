@@ -9,7 +9,7 @@ from whichvars.errors import DataError
 from whichvars.posterior.predictive_checks import check_table, coverage_table, draw_responses
 from whichvars.posterior.residual_checks import ResidualCheck, check_residuals
 from whichvars.posterior.residuals import residual_table
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import is_linear
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Checking:
         X, y : the data, usually those that the problem was made with
         statistics : mapping from names to functions
             Each takes the responses, shape (m,), and returns a number. The default is mean, standard deviation, smallest and largest value, with skewness and
-            kurtosis of Gaussian responses, and the share of zeros and the variance over the mean of counts.
+            kurtosis of Gaussian and Student responses, and the share of zeros and the variance over the mean of counts.
         n : int
             Number of draws.
         seed, weights, offset, trials
@@ -142,7 +142,7 @@ class Checking:
         Parameters
         ----------
         X, y, weights
-            The data that the problem was made with. For Gaussian responses.
+            The data that the problem was made with. For Gaussian and Student responses, the latter without weights.
 
         Returns
         -------
@@ -157,9 +157,9 @@ class Checking:
         >>> check.remarks, round(check.r_squared, 2), round(check.loo_r_squared, 2)
         ((), 0.84, 0.62)
         """
-        if not isinstance(self.problem.family, Gaussian):
+        if not is_linear(self.problem.family):
             raise DataError(
-                f"residual_check() is for Gaussian responses; with family={self.problem.family} see predictive_check()"
+                f"residual_check() is for Gaussian and Student responses; with family={self.problem.family} see predictive_check()"
             )
         return check_residuals(
             cast("Posterior", self), X, y, weights, "VariableSelector(log_response=True), or y = np.log(y)"
@@ -168,7 +168,8 @@ class Checking:
     def interval_calibration(
         self, X: Any, y: Any, levels: Any = (0.5, 0.8, 0.9, 0.95), weights: Any = None
     ) -> pd.DataFrame:
-        """How many of the observed responses lie in their predictive intervals, each predicted from all other rows. For Gaussian responses.
+        """How many of the observed responses lie in their predictive intervals, each predicted from all other rows. For Gaussian and Student
+        responses.
 
         Parameters
         ----------
@@ -196,9 +197,9 @@ class Checking:
         0.90     47      0.85   0.83   0.96
         0.95     47      0.89   0.89   1.00
         """
-        if not isinstance(self.problem.family, Gaussian):
+        if not is_linear(self.problem.family):
             raise DataError(
-                f"interval_calibration() is for Gaussian responses; with family={self.problem.family} see calibration()"
+                f"interval_calibration() is for Gaussian and Student responses; with family={self.problem.family} see calibration()"
             )
         pit = cast("Posterior", self).loo(X, y, weights)["pit"]
         return coverage_table(pit.to_numpy(), levels)

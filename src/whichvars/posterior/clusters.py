@@ -22,6 +22,8 @@ Correlations are those of the residuals on the always-included columns; for vari
 between any two columns.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy import sparse
@@ -41,8 +43,11 @@ def cluster_table(
     correlation: float,
     pip: np.ndarray | None = None,
     exact: bool = False,
+    tables: Sequence[Problem] = (),
 ) -> pd.DataFrame:
-    """What ``Posterior.clusters`` returns; `pip` are the inclusion probabilities, by default those of `kept`."""
+    """What ``Posterior.clusters`` returns; `pip` are the inclusion probabilities, by default those of `kept`. Correlations are averages over the
+    problems in `tables`, if there are any: those of completed copies of one table."""
+    tables = tables or (problem,)
     by_variable = sparse.csr_array(
         (np.ones(len(kept.members), bool), kept.members, kept.start), shape=(len(kept), problem.p)
     ).tocsc()
@@ -54,7 +59,8 @@ def cluster_table(
             break
         if not free[lead]:
             continue
-        near = free & (correlations(problem, int(lead)) >= correlation)
+        alike = np.mean([correlations(table, int(lead)) for table in tables], axis=0)
+        near = free & (alike >= correlation)
         near[lead] = True
         if pip[near].sum() < level:
             continue
@@ -70,7 +76,9 @@ def cluster_table(
             "probability": np.array([probability for _, probability, _ in clusters], float),
             "mcse": np.array([error for *_, error in clusters], float),
             "expected": np.array([pip[c].sum() for c, *_ in clusters], float),
-            "purity": np.array([_purity(problem, c) for c, *_ in clusters], float),
+            "purity": np.array(
+                [np.mean([_purity(table, c) for table in tables]) for c, *_ in clusters], float
+            ),
             "variables": [[problem.names[j] for j in c] for c, *_ in clusters],
         },
         index=pd.RangeIndex(1, len(clusters) + 1, name="cluster"),

@@ -1,4 +1,4 @@
-"""The posterior of the dispersion of negative binomial counts: averaged over models, and at a few values in each of them."""
+"""The posterior of the dispersion of negative binomial counts, or of the scale of a Student response, r below: averaged over models, and at a few values in each of them."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from whichvars._kernels import likelihood as kernels
 from whichvars._kernels.family_evidence import evaluate_family_models
 from whichvars.errors import DataError
 from whichvars.posterior.models import KeptModels
-from whichvars.problem.families import NegativeBinomial
+from whichvars.problem.families import Family, NegativeBinomial, Student
 from whichvars.problem.fitting import widest
 from whichvars.problem.problem import Problem
 
@@ -23,9 +23,9 @@ VALUES, BEYOND, MOST_OWN = 15, 1e-6, 3000
 def dispersion_summary(problem: Problem, kept: KeptModels, interval: float) -> pd.Series:
     """What ``Posterior.dispersion`` returns."""
     family = problem.family
-    if not isinstance(family, NegativeBinomial):
-        raise DataError(f"family={family} has no dispersion; it is for NegativeBinomial()")
-    if family.dispersion is not None:
+    if not isinstance(family, (NegativeBinomial, Student)):
+        raise DataError(f"family={family} has no dispersion; it is for NegativeBinomial() and Student()")
+    if not is_unknown(family):
         raise DataError(f"the dispersion is known, {family}; NegativeBinomial() estimates it")
     some = _heavy(kept, len(kept))[1]
     grid, total = _average(some, _log_densities(problem, some))
@@ -33,8 +33,13 @@ def dispersion_summary(problem: Problem, kept: KeptModels, interval: float) -> p
     ends = np.exp(np.interp([0.5, (1 - interval) / 2, (1 + interval) / 2], below, grid))
     return pd.Series(
         {"mean": float(total @ np.exp(grid)), "median": ends[0], "lower": ends[1], "upper": ends[2]},
-        name="dispersion",
+        name="scale" if isinstance(family, Student) else "dispersion",
     )
+
+
+def is_unknown(family: Family) -> bool:
+    """Whether the family has a dispersion or scale that is averaged over."""
+    return isinstance(family, Student) or (isinstance(family, NegativeBinomial) and family.dispersion is None)
 
 
 def dispersion_values(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +50,7 @@ def dispersion_values(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, n
     probabilities.
     """
     family = problem.family
-    if not isinstance(family, NegativeBinomial) or family.dispersion is not None:
+    if not is_unknown(family):
         known = family.dispersion if isinstance(family, NegativeBinomial) else None
         return np.array([np.inf if known is None else known]), np.ones((len(kept), 1))
     heavy, some = _heavy(kept, MOST_OWN)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from whichvars.posterior.conditions import Condition, condition_words
 from whichvars.posterior.diagnostics import (
@@ -17,6 +18,7 @@ from whichvars.posterior.diagnostics import (
     renormalised_pips,
 )
 from whichvars.posterior.family_words import about_fits, about_noise, effects, overdispersion
+from whichvars.problem.prior_width import narrow_prior
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -45,7 +47,12 @@ def trust(posterior: "Posterior") -> list[str]:
     else:
         lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
     lines += [*about_fits(posterior), *about_noise(posterior)]
-    remarks = (*posterior.warnings, *lost_arithmetic(posterior), *overdispersion(posterior))
+    remarks = (
+        *posterior.warnings,
+        *lost_arithmetic(posterior),
+        *overdispersion(posterior),
+        *narrow_prior(posterior.problem),
+    )
     return lines + [f"Note: {remark}." for remark in remarks]
 
 
@@ -71,7 +78,11 @@ def stand_ins(posterior: "Posterior") -> list[str]:
     or nothing is known of several models."""
     if doubts(posterior) or (posterior.condition is not None and posterior.condition.one_model):
         return []
-    found = posterior.clusters(level=ALMOST_CERTAIN)
+    return stand_in_sentences(posterior.clusters(level=ALMOST_CERTAIN))
+
+
+def stand_in_sentences(found: pd.DataFrame) -> list[str]:
+    """The same for clusters that were found."""
     sets = found.loc[found["size"] > 1].head(MOST_SETS)
     return [
         f"{_all_of(list(names))} stand in for one another: at least one of them is in with probability {_percent(float(probability))}, and "

@@ -4,20 +4,22 @@ In one model η ~ N(m, v) (``fits.py``), so that a response y of weight w has th
 
 .. math:: p(y) = \int p(y \mid \eta)^w\, N(\eta; m, v)\, d\eta.
 
-The integrand is log-concave. Its mode is found by Newton's method between m and m + v ℓ'(m), where it must lie, and the integral is
+The integrand is log-concave, but for Student responses. Its mode is found by Newton's method between m and m + v ℓ'(m), where it must lie, and the integral is
 computed by the trapezoid rule in u, with η = mode + s·sinh(u) and s⁻² minus the second derivative at the mode. This follows a
-narrow likelihood, such as that of a large count, as well as long tails, and its error is of the order of 1e-10.
+narrow likelihood, such as that of a large count, as well as long tails, and its error is of the order of 1e-10. The density of a Student response is
+not narrow beside N(m, v), so that the trapezoid rule between m ± 9√v does as well.
 
 Quantiles of counts need the distribution of η averaged over models. It is put on a grid, on which p(y ≤ k | η) is summed.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc, expit, gammaincc, gammaln, log_ndtr, ndtr
+from scipy.special import betainc, expit, gammaincc, gammaln, log_ndtr, ndtr, stdtr
 
-from whichvars._kernels.densities import BINOMIAL, POISSON
-from whichvars.problem.families import Family, NegativeBinomial
+from whichvars._kernels.densities import BINOMIAL, POISSON, STUDENT
+from whichvars.problem.families import Family, NegativeBinomial, Student
 
 # the trapezoid rule: its end in standard deviations √v, its step in u, and the longest step in η beside the width of a logistic curve
 FURTHEST, STEP, LONGEST = 9.0, 0.12, 0.4
@@ -27,6 +29,10 @@ MOST_STEPS = 80  # of Newton's method
 SMALLEST_VARIANCE = 1e-24
 # grid of η for quantiles: nodes for one standard deviation of the narrowest component, and most of them
 PER_SD, MOST_NODES = 10.0, 6000
+# steps of the same for one scale of a Student response
+PER_SCALE = 10.0
+# of the Gauss–Hermite rule for probabilities of a Student response
+PIT_NODES = 9
 
 
 class Observed(NamedTuple):
@@ -38,6 +44,7 @@ class Observed(NamedTuple):
     shift: float
     constant: np.ndarray  # (n,)
     weight: np.ndarray  # (n,)
+    df: float = 0.0  # of a Student response, whose `trials` are df · s²
 
     def some(self, rows: slice | np.ndarray) -> "Observed":
         return self._replace(
@@ -55,13 +62,18 @@ def observed(
     r: float | None = None,
     weight: np.ndarray | None = None,
 ) -> Observed:
-    """Responses of a family; r is the dispersion of negative binomial counts."""
+    """Responses of a family; r is the dispersion of negative binomial counts, or the scale of a Student response."""
     assert family.name != "gaussian"
     w = np.ones(len(y)) if weight is None else weight
     if isinstance(family, NegativeBinomial):
         assert r is not None
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1)
         return Observed(family.code, y, y + r, -float(np.log(r)), constant, w)
+    if isinstance(family, Student):
+        assert r is not None
+        df = float(family.df)
+        level = gammaln((df + 1) / 2) - gammaln(df / 2) - np.log(df * np.pi) / 2 - np.log(r)
+        return Observed(family.code, y, np.full(len(y), df * r * r), 0.0, np.full(len(y), level), w, df)
     constant = -gammaln(y + 1) if family.name == "poisson" else np.zeros(len(y))
     if family.name == "logistic":
         constant = gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
@@ -87,6 +99,8 @@ def _varying(data: Observed, eta: np.ndarray) -> np.ndarray:
     if data.code == POISSON:
         with np.errstate(over="ignore"):
             return y * eta - np.exp(eta)
+    if data.code == STUDENT:
+        return -(data.df + 1) / 2 * np.log1p((y - eta) ** 2 / trials)
     return log_ndtr((2 * y - 1) * eta)
 
 
@@ -100,6 +114,10 @@ def _derivatives(data: Observed, eta: np.ndarray) -> tuple[np.ndarray, np.ndarra
         with np.errstate(over="ignore"):
             mean = np.exp(eta)
         return y - mean, mean
+    if data.code == STUDENT:
+        whole = trials + (y - eta) ** 2
+        pull = (data.df + 1) / whole
+        return pull * (y - eta), pull * (2 * trials / whole - 1)
     sign = 2 * y - 1
     t = sign * eta
     mills = np.exp(-t * t / 2 - log_ndtr(t)) / np.sqrt(2 * np.pi)
@@ -108,6 +126,8 @@ def _derivatives(data: Observed, eta: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def log_predictive_density(data: Observed, m: np.ndarray, v: np.ndarray) -> np.ndarray:
     """log ∫ p(y | η)^w N(η; m, v) dη of n responses in C models, (n, C)."""
+    if data.code == STUDENT:
+        return _log_student_density(data, m, v)
     m, v, weight = m + data.shift, np.maximum(v, SMALLEST_VARIANCE), data.weight[:, None]
     mode, precision = _mode(data, m, v)
     s = 1 / np.sqrt(precision)
@@ -125,6 +145,28 @@ def log_predictive_density(data: Observed, m: np.ndarray, v: np.ndarray) -> np.n
         total += np.cosh(u) * np.exp(value)
     log = np.log(total * (nodes[1] - nodes[0])) + np.log(s) - 0.5 * np.log(2 * np.pi * v)
     return top + log + weight * data.constant[:, None]
+
+
+def _log_student_density(data: Observed, m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    root = np.sqrt(v)
+    shortest = float(np.sqrt(data.trials.min() / data.df))
+    # by half a standard deviation of η or four tenths of the scale
+    step = min(0.5, LONGEST * shortest / max(float(root.max(initial=0.0)), 1e-300))
+    steps = int(min(np.ceil(FURTHEST / step), MOST_POINTS))
+    total, top = np.zeros_like(m), log_likelihood(data, m)
+    nodes = np.linspace(-FURTHEST, FURTHEST, 2 * steps + 1)
+    for u in nodes:
+        total += np.exp(log_likelihood(data, m + root * u) - top - u * u / 2)
+    return top + np.log(total * (nodes[1] - nodes[0])) - 0.5 * np.log(2 * np.pi)
+
+
+def student_probability(data: Observed, m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """P(y* ≤ y) of new Student responses y*, where η ~ N(m, v), (n, C)."""
+    node, weight = np.polynomial.hermite_e.hermegauss(PIT_NODES)
+    scale, total = np.sqrt(data.trials / data.df)[:, None], np.zeros_like(m)
+    for x, w in zip(node, weight / weight.sum()):
+        total += w * stdtr(data.df, (data.y[:, None] - m - np.sqrt(v) * x) / scale)
+    return total
 
 
 def _mode(data: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -153,12 +195,16 @@ def _mode(data: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.
 # --- quantiles
 
 
-def eta_grid(weight: np.ndarray, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def eta_grid(
+    weight: np.ndarray, m: np.ndarray, v: np.ndarray, step: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The mixture Σ weight · N(m, v) on a grid: nodes (K,) and their masses, (K,) or for several columns of weights (C, L) → (L, K),
-    which sum to one in total."""
+    which sum to one in total. Nodes are `step` apart, or a tenth of the smallest standard deviation."""
     sd = np.sqrt(np.maximum(v, SMALLEST_VARIANCE))
     low, high = float((m - 8 * sd).min()), float((m + 8 * sd).max())
-    count = int(np.clip(np.ceil(PER_SD * (high - low) / sd.min()), 60, MOST_NODES))
+    count = int(
+        np.clip(np.ceil((high - low) / (sd.min() / PER_SD if step is None else step)), 60, MOST_NODES)
+    )
     nodes = np.linspace(low, high, count)
     # masses between the middles of nodes, which also hold a component that is narrower than the grid
     edges = (nodes[1:] + nodes[:-1]) / 2
@@ -170,11 +216,14 @@ def eta_grid(weight: np.ndarray, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarr
 def response_quantile(
     family: Family, trials: float, nodes: np.ndarray, masses: np.ndarray, r: np.ndarray, level: float
 ) -> float:
-    """The smallest k with P(y ≤ k) ≥ level, y a count (or a number of successes), η and r as given: nodes (K,), masses (L, K), r (L,)."""
+    """The smallest k with P(y ≤ k) ≥ level, y a count (or a number of successes, or a number), η and r as given: nodes (K,), masses (L, K),
+    r (L,)."""
 
     def below(k: float) -> float:
         return float((_cdf(family, k, trials, nodes, r[:, None]) * masses).sum())
 
+    if isinstance(family, Student):
+        return _student_quantile(below, float(nodes[0]), float(nodes[-1]), float(r.max()), level)
     low, high = -1.0, 1.0
     most = trials if family.name in ("logistic", "probit") else np.inf
     while high < most and below(high) < level:
@@ -186,8 +235,25 @@ def response_quantile(
     return high
 
 
+def _student_quantile(
+    below: Callable[[float], float], low: float, high: float, unit: float, level: float
+) -> float:
+    """Where `below`, which rises from 0 to 1, is `level`."""
+    from scipy.optimize import brentq  # slow to import
+
+    while below(low) > level:
+        low -= unit
+        unit *= 2
+    while below(high) < level:
+        high += unit
+        unit *= 2
+    return float(brentq(lambda k: below(k) - level, low, high, xtol=1e-12 * unit, rtol=1e-10))
+
+
 def _cdf(family: Family, k: float, trials: float, eta: np.ndarray, r: np.ndarray) -> np.ndarray:
     """P(y ≤ k | η), (L, K)."""
+    if isinstance(family, Student):
+        return stdtr(family.df, (k - eta) / r)
     if k < 0:
         return np.zeros((len(r), len(eta)))
     if family.name in ("logistic", "probit"):

@@ -6,9 +6,9 @@ In model γ the linear predictor η of a new row is taken as normal, N(m, v), by
 
 .. math:: E\,\Phi(\eta) = \Phi\big(m/\sqrt{1 + v}\big), \qquad E\,e^\eta = e^{m + v/2},
 
-and computed by the trapezoid rule for logistic regression. Ends of intervals of μ are those of η, transformed. Intervals of a new
-response y are between quantiles of its own distribution, Σ_γ w_γ ∫ P(y ≤ k | η) N(η; m, v) dη, which are whole numbers; its variance is
-E[V(μ)] + Var[μ], V the variance of the family.
+and computed by the trapezoid rule for logistic regression; of a Student response μ is η itself. Ends of intervals of μ are those of η, transformed. Intervals of a new
+response y are between quantiles of its own distribution, Σ_γ w_γ ∫ P(y ≤ k | η) N(η; m, v) dη, which are whole numbers, except of a Student
+response; its variance is E[V(μ)] + Var[μ], V the variance of the family.
 """
 
 from collections.abc import Callable
@@ -22,28 +22,30 @@ from whichvars.data.frames import read_vector
 from whichvars.errors import DataError
 from whichvars.posterior.coefficients import INTERCEPT
 from whichvars.posterior.dispersion import dispersion_values
-from whichvars.posterior.family_density import eta_grid, response_quantile
+from whichvars.posterior.family_density import PER_SCALE, eta_grid, response_quantile
 from whichvars.posterior.fits import along, fits, functionals, held_fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import ROWS_BYTES, Prediction, draw_models, read_new
 from whichvars.posterior.t_mixture import TMixture, heaviest
-from whichvars.problem.families import Family, Gaussian
+from whichvars.problem.families import Family, Gaussian, Student
 from whichvars.problem.problem import Problem
 from whichvars.problem.responses import read_new_trials
 
 # The trapezoid rule in units of the standard deviation √v: with the step h its error is below exp(−20/(h √v)), that of the Gauss–Hermite
 # rule with as many nodes far larger if √v is large. The step is at least FINEST, and at most five times that.
 FINEST, FURTHEST = 0.1, 8.5
-DISPERSION = "(dispersion)"
+DISPERSION, SCALE = "(dispersion)", "(scale)"
 
 
 def inverse_link(family: Family) -> Callable[[np.ndarray], np.ndarray]:
-    """From the linear predictor to the mean of a response: a probability (of one trial) or a rate."""
-    return {"logistic": expit, "probit": ndtr}.get(family.name, np.exp)
+    """From the linear predictor to the mean of a response: a probability (of one trial), a rate, or the linear predictor itself."""
+    return {"logistic": expit, "probit": ndtr, "student": np.positive}.get(family.name, np.exp)
 
 
 def moments_of_mean(family: Family, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E[μ] and E[μ²] where η ~ N(m, v); same shapes."""
+    if isinstance(family, Student):
+        return m, v + m**2
     if family.name in ("poisson", "negative-binomial"):
         with np.errstate(over="ignore"):
             return np.exp(m + v / 2), np.exp(2 * m + 2 * v)
@@ -97,9 +99,12 @@ def predict_family(
         parts = [along(fit, lines.some(part)) for fit in batches]
         m = np.concatenate([b for b, _ in parts], axis=1) + known[part, None]
         v = np.maximum(np.concatenate([v for _, v in parts], axis=1), 0.0)
-        centre, square = (m, v + m**2) if kind == "link" else moments_of_mean(family, m, v)
-        spread = v if kind == "link" else np.maximum(square - centre**2, 0.0)
-        if kind == "response":
+        same = kind == "link" or isinstance(family, Student)
+        centre, square = (m, v + m**2) if same else moments_of_mean(family, m, v)
+        spread = v if same else np.maximum(square - centre**2, 0.0)
+        if kind == "response" and isinstance(family, Student):
+            spread = spread + family.noise_factor * (shares @ r**2) / np.maximum(weight, 1e-300)
+        elif kind == "response":
             t = number[part, None]
             own = t * (centre - square) if family.name in ("logistic", "probit") else centre
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -115,7 +120,9 @@ def predict_family(
             levels = (1 - interval) / 2, (1 + interval) / 2
             for row in range(len(m)):
                 if kind == "response":
-                    grid = eta_grid(shares[heavy] / shares[heavy].sum(), m[row, heavy], v[row, heavy])
+                    apart = float(r.min()) / PER_SCALE if isinstance(family, Student) else None
+                    own = shares[heavy] / shares[heavy].sum()
+                    grid = eta_grid(own, m[row, heavy], v[row, heavy], apart)
                     count = number[first + row]
                     ends[first + row] = [response_quantile(family, count, *grid, r, p) for p in levels]
                 else:
@@ -177,5 +184,5 @@ def draw_of_family(problem: Problem, kept: KeptModels, n: int, rng: np.random.Ge
     names = [INTERCEPT, *(problem.all_columns[i] for i in flat.z_index), *problem.columns_used]
     table = pd.DataFrame(np.column_stack([intercept, slopes, beta]), columns=names)
     if len(r) > 1:
-        table[DISPERSION] = dispersion
+        table[SCALE if isinstance(problem.family, Student) else DISPERSION] = dispersion
     return table.iloc[rng.permutation(n)].set_axis(pd.RangeIndex(n, name="draw"))

@@ -16,7 +16,7 @@ left out indeed: all models are fitted again without them, and their marginal li
 At most 2,000 models are averaged over, and 200 fitted again: half of them the heaviest, the others a systematic sample of the
 lighter ones that stands for all of these.
 
-If the dispersion of counts is unknown, all of this is averaged over its posterior in each model, as if it were independent of η.
+If the dispersion of counts or the scale of a Student response is unknown, all of this is averaged over its posterior in each model, as if it were independent of η.
 """
 
 import warnings
@@ -34,6 +34,7 @@ from whichvars.posterior.family_density import (
     log_predictive_density,
     observed,
     score_and_curvature,
+    student_probability,
 )
 from whichvars.posterior.family_prediction import moments_of_mean, read_offset
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, functionals, held_fits, own_lines
@@ -41,7 +42,7 @@ from whichvars.posterior.marginals import log_marginals
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.t_mixture import heaviest
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, Student
 from whichvars.problem.problem import Problem
 from whichvars.problem.responses import read_new_response
 
@@ -52,7 +53,7 @@ SCORE_BYTES = 16 << 20
 DOUBTFUL_K, BAD_SHARE, BAD_K, K_DRAWS = 0.5, 0.1, 0.7, 2000
 # most models that rows are left out of, and that are fitted again without a row; and most fits in all
 MOST_MODELS, MOST_AGAIN, MOST_FITS = 2000, 200, 10_000
-# largest leverage of a row, and largest change of η without it
+# largest leverage of a row, and largest change of η without it, of a Student response in units of its scale
 MOST_LEVERAGE, FURTHEST = 1 - 1e-6, 20.0
 
 
@@ -132,8 +133,8 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     normal = rng.standard_normal(K_DRAWS)
     trials = fit.trials if family.name == "logistic" else np.ones(n)
     heavy = np.flatnonzero(parts.weight > 0)
-    # Σ a/p, Σ a/p·mean and Σ a/p², a being shares, relative to a running maximum of a/p
-    top, total, k = np.full(n, -np.inf), np.zeros((3, n)), np.zeros(n)
+    # Σ a/p, Σ a/p·mean, Σ a/p² and Σ a/p·P(y* ≤ y), a being shares, relative to a running maximum of a/p
+    top, total, k = np.full(n, -np.inf), np.zeros((4, n)), np.zeros(n)
     step = max(1, min(parts.rows_at_once(), SCORE_BYTES // (8 * K_DRAWS)))
     for first in range(0, n, step):
         rows = slice(first, first + step)
@@ -147,7 +148,8 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
             score, curvature = score_and_curvature(data, m[:, heavy])
             left = 1 - np.minimum(v[:, heavy] * curvature, MOST_LEVERAGE)
             without = v[:, heavy] / left
-            centre = m[:, heavy] - np.clip(without * score, -FURTHEST, FURTHEST)
+            furthest = FURTHEST * (value if isinstance(family, Student) else 1.0)
+            centre = m[:, heavy] - np.clip(without * score, -furthest, furthest)
             with np.errstate(divide="ignore"):
                 share = parts.weight[heavy] * own[heavy, place]
                 log_ratio = np.log(share) - log_predictive_density(data, centre, without)
@@ -159,6 +161,8 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
             total[0, rows] += ratio.sum(axis=1)
             total[1, rows] += (ratio * moments_of_mean(family, centre, without)[0]).sum(axis=1)
             total[2, rows] += (ratio**2 / np.maximum(share, 1e-290)).sum(axis=1)
+            if isinstance(family, Student):
+                total[3, rows] += (ratio * student_probability(data, centre, without)).sum(axis=1)
         k[rows] = _pareto_k(ratios)
     table = pd.DataFrame(
         {
@@ -170,6 +174,8 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
         },
         index=pd.RangeIndex(n, name="row"),
     )
+    if isinstance(family, Student):
+        table["pit"] = total[3] / total[0]
     return _with_refits(problem, kept, table, trials)
 
 
@@ -210,9 +216,8 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
     before, done = log_marginals(problem, some), []
     for i in bad[: MOST_FITS // len(some)].tolist():
         try:
-            table.loc[table.index[i], ["log_density", "mean", "share"]] = _refit(
-                problem, some, before, trials, i
-            )
+            names = ["log_density", "mean", "share"] + ["pit"] * ("pit" in table)
+            table.loc[table.index[i], names] = _refit(problem, some, before, trials, i)[: len(names)]
         except DataError:  # without the row, a model has no finite estimates under BIC
             continue
         table.loc[table.index[i], "refitted"] = True
@@ -231,7 +236,7 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
 
 
 def _refit(problem: Problem, kept: KeptModels, before: np.ndarray, trials: np.ndarray, i: int) -> list[float]:
-    """log density, mean and share of a row, from fits of all models without it."""
+    """log density, mean, share and P(y* ≤ y) of a row, from fits of all models without it; the last is 0 unless it is a Student response."""
     family, fit = problem.family, problem.fit_data
     assert fit is not None
     without = problem.without_row(i)
@@ -242,14 +247,16 @@ def _refit(problem: Problem, kept: KeptModels, before: np.ndarray, trials: np.nd
     parts = components(without, kept, lines, offset)
     m, v = parts.at(np.array([i]))
     r, shares = dispersion_values(without, KeptModels(kept.members, kept.start, weight))
-    log, mean = -np.inf, float(weight[parts.models] @ moments_of_mean(family, m, v)[0][0])
+    log, below, mean = -np.inf, 0.0, float(weight[parts.models] @ moments_of_mean(family, m, v)[0][0])
     for place, value in enumerate(r):
         data = observed(family, fit.y[[i]], trials[[i]], value, fit.weights[[i]])
         with np.errstate(divide="ignore"):
             share = np.log(weight[parts.models] * shares[parts.models, place])
         log = np.logaddexp(log, logsumexp(log_predictive_density(data, m, v)[0] + share))
+        if isinstance(family, Student):
+            below += float(np.exp(share) @ student_probability(data, m, v)[0])
     left = 1 / float((weight**2 / np.maximum(kept.weight / kept.weight.sum(), 1e-290)).sum())
-    return [float(log), mean, left]
+    return [float(log), mean, left, below]
 
 
 def check_own_rows(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.Index:

@@ -10,7 +10,7 @@ from whichvars._kernels.likelihood import FIRST_ORDER, LOG_MARGINAL
 from whichvars.errors import DataError
 from whichvars.posterior.accuracy import overdispersion_words
 from whichvars.posterior.models import KeptModels
-from whichvars.problem.families import Gaussian, Logistic
+from whichvars.problem.families import Gaussian, Logistic, is_linear
 from whichvars.problem.fitting import answers
 from whichvars.problem.priors import BIC
 from whichvars.problem.problem import Problem
@@ -51,17 +51,26 @@ def standard_effects(posterior: "Posterior", level: float = 0.9) -> pd.DataFrame
 
 
 def effects(posterior: "Posterior") -> list[str]:
-    """A sentence on the effects of the most probable variables, those of one column each; empty if the family is Gaussian."""
+    """A sentence on the effects of the most probable variables, those of one column each; empty if the family is Gaussian or Student."""
     problem, family = posterior.problem, posterior.problem.family
     order = np.argsort(-posterior.pip, kind="stable")
     single = np.diff(problem.offsets) == 1
     chosen = [int(j) for j in order if posterior.pip[j] >= 0.5 and single[j]][:MENTIONED]
-    if isinstance(family, Gaussian) or not chosen or len(posterior.kept) > AT_A_GLANCE:
+    if isinstance(family, Gaussian) or is_linear(family) or not chosen or len(posterior.kept) > AT_A_GLANCE:
         return []
     try:
         table = standard_effects(posterior).iloc[problem.offsets[chosen]]
     except DataError as error:  # under BIC, coefficients may have no finite estimates
         return [f"Effects cannot be told: {error}."]
+    return effect_sentence(problem, table)
+
+
+def effect_sentence(problem: Problem, table: pd.DataFrame) -> list[str]:
+    """The sentence on these effects and the ends of their 90 % intervals, by name; none if there are no effects, or if they are changes of the response
+    itself."""
+    family = problem.family
+    if isinstance(family, Gaussian) or is_linear(family) or not len(table):
+        return []
     does, of = f"adds to the {family.link} of {outcome(problem)}", ""
     if family.ratio is not None:
         with np.errstate(over="ignore"):

@@ -12,7 +12,7 @@ from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
 from whichvars.problem.dilution import Dilution
-from whichvars.problem.families import Gaussian, NegativeBinomial
+from whichvars.problem.families import Gaussian, NegativeBinomial, Student
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import (
@@ -105,7 +105,8 @@ def family_slab_words(problem: Problem) -> str:
         return f"Coefficients had independent normal priors with mean zero and variance g. {slab.words_of_unknown(problem.n)}"
     if isinstance(slab, IndependentNormal):
         g = "variances that differ between variables" if isinstance(slab.g, tuple) else f"variance {slab.g:g}"
-        return f"Coefficients had independent normal priors with mean zero and {g}."
+        relative = " times s²" if isinstance(problem.family, Student) else ""
+        return f"Coefficients had independent normal priors with mean zero and {g}{relative}."
     return slab.words(problem.n, problem.p)
 
 
@@ -120,7 +121,7 @@ def data_words(problem: Problem) -> str:
     family = problem.family
     kinds = {
         "gaussian": "normal linear", "logistic": "logistic", "probit": "probit", "poisson": "Poisson",
-        "negative-binomial": "negative binomial",
+        "negative-binomial": "negative binomial", "student": "robust linear",
     }  # fmt: skip
     kind = kinds[family.name]
     if isinstance(family, NegativeBinomial):
@@ -131,6 +132,11 @@ def data_words(problem: Problem) -> str:
     if not isinstance(family, Gaussian):
         of = f" of {outcome(problem)}" if outcome(problem) else ""
         effects = f" Coefficients are changes of the {family.link}{of}."
+    if isinstance(family, Student) and problem.fit_data is not None:
+        effects += (
+            f" The noise had Student's t distribution with {family.df:g} degrees of freedom and unknown scale s, "
+            f"log s ~ N({problem.fit_data.log_mean:.4g}, {family.prior_sd:g}²)."
+        )
     response = f" of {problem.response}" if problem.response else ""
     return (
         f"We used Bayesian variable selection in {kind} regression{response}, averaging over all models{most} that can be "

@@ -28,7 +28,7 @@ from whichvars.posterior.prediction import draw, models_of, predict
 from whichvars.posterior.scores import leave_one_out, log_predictive
 from whichvars.posterior.shrinkage import estimated_g, shrinkage_summary
 from whichvars.problem.arguments import check_choice
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, Student, is_linear
 from whichvars.problem.problem import Problem
 from whichvars.problem.responses import refuse_trials
 
@@ -52,7 +52,7 @@ class Observations:
         return_std: bool = False,
         interval: float | None = None,
         return_mcse: bool = False,
-        kind: Literal["mean", "link", "response"] = "mean",
+        kind: Literal["mean", "link", "response"] | None = None,
         offset: Any = None,
         trials: Any = None,
     ) -> Any:
@@ -77,9 +77,9 @@ class Observations:
             Return the Monte Carlo standard error of the mean too, from differences between replicates: 0 if exact or for a
             single model, NaN with a single replicate.
         kind : "mean", "link" or "response"
-            If the family is not Gaussian: the mean of a new response, a probability (of one trial) or a rate; the linear predictor; or the
-            new response itself. `std` and `interval` are about what is predicted, so that those of "mean" say how well a rate is
-            known, and those of "response" how far a new count may be from it. Ends of intervals of responses are whole numbers, between
+            If the family is not Gaussian: the mean of a new response, a probability (of one trial) or a rate, which is the default; the linear
+            predictor; or the new response itself, the default for Student responses, as it is for Gaussian ones. `std` and `interval` are about what is predicted, so that those of "mean" say how well a rate is
+            known, and those of "response" how far a new count may be from it. Ends of intervals of counts are whole numbers, between
             which a new one lies with at least this probability. Of a response with two values they are 0 and 1: 0 and 1 where
             both values remain possible, twice the same where one of them has more than `interval` + (1 − `interval`)/2 of the probability.
         offset : float or array, shape (m,)
@@ -102,6 +102,8 @@ class Observations:
         ((3,), (3,))
         """
         check_level(interval)
+        if kind is None:
+            kind = "response" if isinstance(self.problem.family, Student) else "mean"
         check_choice(kind, ("mean", "link", "response"), "kind")
         exact = self.models.exact
         uncertain = estimator == "BMA" and not (exact and self.kept.noise is None)
@@ -210,7 +212,7 @@ class Observations:
             is left without the row: below about 0.1 the row decides which models are good, and with a sampled posterior
             its results are rough.
 
-            If the family is not Gaussian, there is no `pit`; `mean` is a probability or a rate; the row's weight is that of
+            If the family is neither Gaussian nor Student, there is no `pit`; `mean` is a probability or a rate; the row's weight is that of
             `log_density` too; `pareto_k` says how much the posterior depends on the row, below 0.5 little enough for the approximation;
             `refitted`, whether models were fitted again without it. If too many rows would have to be, a ``ConvergenceWarning`` names
             those whose results are rough.
@@ -295,9 +297,9 @@ class Observations:
         >>> posterior.calibration(bins=2)[["rows", "observed"]].round(2).to_numpy().tolist()
         [[24.0, 0.29], [23.0, 0.7]]
         """
-        if isinstance(self.problem.family, Gaussian):
+        if is_linear(self.problem.family):
             raise DataError(
-                "calibration() is for probabilities and rates; of a Gaussian response see the column pit of loo()"
+                "calibration() is for probabilities and rates; of a Gaussian or Student response see interval_calibration()"
             )
         return calibration_table(predicted_rows(cast("Posterior", self), X, y, offset, trials), bins)
 
@@ -366,7 +368,8 @@ class Observations:
         return first_order_change(cast("Posterior", self))
 
     def dispersion(self, interval: float = 0.9) -> pd.Series:
-        """The dispersion r of negative binomial counts, averaged over models, if it is unknown (``NegativeBinomial()``).
+        """The dispersion r of negative binomial counts, averaged over models, if it is unknown (``NegativeBinomial()``), or the scale s of a
+        Student response.
 
         Parameters
         ----------
@@ -376,7 +379,7 @@ class Observations:
         Returns
         -------
         Series
-            `mean` and `median` of r; `lower` and `upper`, an equal-tailed interval. The mean is that of the part of the posterior that
+            `mean` and `median` of r or s; `lower` and `upper`, an equal-tailed interval. The mean is that of the part of the posterior that
             matters for marginal likelihoods; if the counts vary no more than their mean, r is large and rests on its prior.
 
         Examples

@@ -27,11 +27,16 @@ from whichvars.data.chained import Kinds
 from whichvars.data.frames import check_level, check_share
 from whichvars.data.imputing import Imputations, from_stored, to_stored
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.posterior.coefficients import check_ratio
 from whichvars.posterior.diagnostics import count
+from whichvars.posterior.explaining import ALMOST_CERTAIN, stand_in_sentences
+from whichvars.posterior.family_words import MENTIONED, effect_sentence
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
+from whichvars.posterior.pooled_effects import pooled_clusters, pooled_standard_effects
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
+from whichvars.problem.families import is_linear
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
@@ -66,9 +71,9 @@ class PooledPosterior:
     @cached_property
     def imputation_error(self) -> np.ndarray:
         """By how much they may differ from those of very many imputations, one standard error, (p,); 0 if no cell was missing."""
-        return self._error_between([part.pip for part in self.parts])
+        return self.error_between([part.pip for part in self.parts])
 
-    def _error_between(self, values: Any) -> np.ndarray:
+    def error_between(self, values: Any) -> np.ndarray:
         """Standard error of a mean over parts, due to their number; NaN with a single one, but 0 if no cell was missing."""
         array = np.asarray(values)
         if self.imputations is not None and not self.imputations.gaps.any():
@@ -127,7 +132,31 @@ class PooledPosterior:
             table[name] = np.where(single, of[name].to_numpy(), np.nan)
         return table.sort_values("pip", ascending=False, kind="stable")
 
-    def coefficients(self, interval: float | None = 0.95, seed: int = 0) -> pd.DataFrame:
+    def clusters(self, level: float = 0.95, correlation: float = 0.5) -> pd.DataFrame:
+        """Sets of variables that stand in for one another, as ``Posterior.clusters`` finds them, from the models of all imputations together.
+
+        Parameters
+        ----------
+        level : float
+            Least probability that at least one variable of the cluster is in the model, averaged over imputations.
+        correlation : float
+            Least absolute correlation with the cluster's leading variable, averaged over imputations.
+
+        Returns
+        -------
+        DataFrame, one row for each cluster
+            As ``Posterior.clusters``, with `imputation_error`, the error of `probability` that is due to the number of imputations.
+        """
+        check_share(level, "level")
+        check_share(correlation, "correlation")
+        return pooled_clusters(self, level, correlation)
+
+    def coefficients(
+        self,
+        interval: float | None = 0.95,
+        seed: int = 0,
+        scale: Literal["odds_ratio", "rate_ratio"] | None = None,
+    ) -> pd.DataFrame:
         """Coefficients averaged over models and imputations, in the user's units.
 
         Parameters
@@ -136,6 +165,9 @@ class PooledPosterior:
             Probability of an equal-tailed credible interval, taken from draws of all parts; None leaves it out.
         seed : int
             Of these draws.
+        scale : "odds_ratio", "rate_ratio" or None
+            Exponentiate the coefficients of logistic regression, or those of counts. Columns are then `pip`; `ratio`, exp of the mean; its
+            errors `ratio_mcse` and `imputation_error`; `ratio_included`, exp of the mean given that the variable is in; `lower` and `upper`.
 
         Returns
         -------
@@ -144,6 +176,7 @@ class PooledPosterior:
             `missing_share`, the share of the variance that is between imputations; `lower` and `upper`.
         """
         check_level(interval)
+        check_ratio(scale, self.problem.family)
         tables = [part.coefficients(interval=None) for part in self.parts]
         means, sds, errors = (
             np.array([t[name].to_numpy() for t in tables]) for name in ("mean", "sd", "mean_mcse")
@@ -157,7 +190,7 @@ class PooledPosterior:
                 "mean": means.mean(axis=0),
                 "sd": np.sqrt(within + between),
                 "mean_mcse": np.sqrt((errors**2).sum(axis=0)) / len(tables),
-                "imputation_error": self._error_between(means),
+                "imputation_error": self.error_between(means),
                 "missing_share": share,
             },
             index=tables[0].index,
@@ -166,7 +199,7 @@ class PooledPosterior:
             draws = pd.concat([part.draw(DRAWS, seed=seed + i) for i, part in enumerate(self.parts)])
             ends = draws[table.index].quantile([(1 - interval) / 2, (1 + interval) / 2])
             table["lower"], table["upper"] = ends.to_numpy()
-        return table
+        return table if scale is None else _as_ratios(table)
 
     def predict(
         self,
@@ -174,7 +207,7 @@ class PooledPosterior:
         return_std: bool = False,
         interval: float | None = None,
         offset: Any = None,
-        kind: Literal["mean", "link"] = "mean",
+        kind: Literal["mean", "link"] | None = None,
         seed: int = 0,
     ) -> Any:
         """Predict new rows, averaged over models and imputations.
@@ -185,7 +218,7 @@ class PooledPosterior:
             New rows. Missing cells are drawn given the cells that are known, without knowing the response, and predictions averaged
             over these draws; this needs the `imputations` that ``pool`` was given.
         return_std, interval, offset, kind
-            As for ``Posterior.predict``; they are about the mean if the family is not Gaussian. The ends of intervals are
+            As for ``Posterior.predict``; they are about the mean if the family is neither Gaussian nor Student. The ends of intervals are
             quantiles of draws.
         seed : int
             Of the draws of missing cells and of intervals.
@@ -255,7 +288,7 @@ class PooledPosterior:
             {
                 "size": [len(members) for members in best],
                 "probability": shares.mean(axis=1),
-                "imputation_error": self._error_between(shares.T),
+                "imputation_error": self.error_between(shares.T),
                 "lowest": shares.min(axis=1, initial=1.0),
                 "highest": shares.max(axis=1, initial=0.0),
                 "variables": [", ".join(self.names[j] for j in members) for members in best],
@@ -284,6 +317,7 @@ class PooledPosterior:
             f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
             f"The largest error of an inclusion probability is {error:.2g} from sampling and {missing:.2g} from the number of imputations.",
         ]
+        lines[0] = " ".join([lines[0], *self._sets_and_effects()])
         if missing > 0.05:
             lines.append("More imputations (m) would make the probabilities more accurate.")
         # what speaks against the numbers comes first
@@ -298,6 +332,16 @@ class PooledPosterior:
         if self.imputations is not None:
             lines += self.imputations.notes
         return "\n".join(lines)
+
+    def _sets_and_effects(self) -> list[str]:
+        """Sentences about stand-ins, and about odds and rates, if the numbers can be trusted."""
+        if not self.converged:
+            return []
+        table = pooled_standard_effects(self)
+        chosen = [int(j) for j in np.argsort(-self.pip, kind="stable") if self.pip[j] >= 0.5]
+        chosen = [j for j in chosen if not np.isnan(table["effect"].iloc[j])]
+        sentences = effect_sentence(self.problem, table.iloc[chosen[:MENTIONED]])
+        return stand_in_sentences(self.clusters(ALMOST_CERTAIN)) + sentences
 
     def methods(self) -> str:
         """A paragraph for the methods section of a paper, with references, as ``Posterior.methods`` gives it."""
@@ -335,12 +379,30 @@ class PooledPosterior:
         return f"{len(self.parts)} posteriors of imputed tables, mixed:"
 
 
+def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:
+    """Coefficients as factors by which odds or rates are multiplied."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = np.exp(table["mean"])
+        new = pd.DataFrame(
+            {
+                "pip": table["pip"],
+                "ratio": ratio,
+                "ratio_mcse": ratio * table["mean_mcse"],
+                "imputation_error": ratio * table["imputation_error"],
+                "ratio_included": np.exp(table["mean"] / table["pip"]),
+            }
+        )
+        if "lower" in table:
+            new["lower"], new["upper"] = np.exp(table["lower"]), np.exp(table["upper"])
+    return new
+
+
 def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
-    """Draws of new responses, (draws, rows); if the family is not Gaussian, of their means, by a normal distribution of the linear
+    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of their means, by a normal distribution of the linear
     predictor."""
     name = part.problem.family.name
-    if name == "gaussian":
-        return part.draw_response(rows, PREDICTIVE_DRAWS, seed)
+    if is_linear(part.problem.family):
+        return part.draw_response(rows, PREDICTIVE_DRAWS, seed, offset=offset)
     mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
     drawn = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
     return {"logistic": expit, "probit": ndtr}.get(name, np.exp)(drawn)

@@ -16,9 +16,9 @@ from scipy.special import bdtr, bdtrik, expit, ndtr
 from whichvars.data.frames import read_vector
 from whichvars.data.rows import check_same_rows
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.posterior.family_prediction import DISPERSION, inverse_link, read_offset
+from whichvars.posterior.family_prediction import DISPERSION, SCALE, inverse_link, read_offset
 from whichvars.posterior.prediction import NOISE, read_new
-from whichvars.problem.families import Gaussian, NegativeBinomial
+from whichvars.problem.families import Gaussian, NegativeBinomial, Student, is_linear
 from whichvars.problem.responses import read_new_response, read_new_trials
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def draw_responses(
     if weights is not None:
         raise DataError("weights are for Gaussian responses")
     eta += read_offset(problem, offset, rows)
+    if isinstance(family, Student):
+        return eta + draws[SCALE].to_numpy()[:, None] * rng.standard_t(family.df, eta.shape)
     if family.name in ("logistic", "probit"):
         number = read_new_trials(family, trials, rows)
         share = expit(eta) if family.name == "logistic" else ndtr(eta)
@@ -70,11 +72,11 @@ def draw_responses(
 
 def default_statistics(posterior: "Posterior") -> dict[str, Statistic]:
     """What is compared unless something else is asked for."""
-    name = posterior.problem.family.name
-    if name in ("logistic", "probit"):
+    family = posterior.problem.family
+    if family.name in ("logistic", "probit"):
         return {"mean": np.mean, "sd": np.std}
     found: dict[str, Statistic] = {"mean": np.mean, "sd": np.std, "min": np.min, "max": np.max}
-    if name == "gaussian":
+    if is_linear(family):
         return found | {"skewness": _skewness, "kurtosis": _kurtosis}
     return found | {
         "share_of_zeros": lambda y: float(np.mean(y == 0)),

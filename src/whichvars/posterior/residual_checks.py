@@ -1,8 +1,11 @@
 r"""Is the linear model fit for this response? What residuals say about it.
 
 A remark is made where a departure is both large enough to matter and too large to be due to chance (more than four standard errors): skewness above 1,
-excess kurtosis above 2, a rank correlation above 0.2 between fitted values and the sizes of residuals, or between residuals and the square of a
+excess kurtosis above 2 (tails are called heavy and not skewed if the middle of the residuals is symmetric), a rank correlation above 0.2 between fitted values and the sizes of residuals, or between residuals and the square of a
 selected variable. A row is an outlier if a residual as large as its own is expected less than once in a hundred such tables.
+
+Residuals of a Student response, divided by its scale, are replaced by the normal quantiles of their probabilities under its t distribution. They are
+then normal if the family is right, and the same checks apply.
 """
 
 from dataclasses import dataclass, field
@@ -10,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betaincinv, ndtr, ndtri, stdtr
 
 from whichvars.data.frames import read_vector
+from whichvars.errors import DataError
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.predictive_checks import Bands, bands_of, draw_responses
 from whichvars.posterior.scores import leave_one_out
+from whichvars.problem.families import Student
 from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
@@ -26,6 +31,9 @@ FEWEST = 20
 # standard errors beyond which a departure is not due to chance
 STRONG = 4.0
 SKEWED, HEAVY, RELATED = 1.0, 2.0, 0.2
+# (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀) of residuals, q their deciles, up to which their middle is called symmetric, or 1.5 standard
+# errors of it, 1/√n each, if that is more
+SYMMETRIC = 0.15
 # rows times models up to which each row is predicted from the others
 MOST_LEFT_OUT = 30_000_000
 # least share of the models' weights that is left without a row that does not decide which models are good
@@ -33,10 +41,13 @@ LEAST_SHARE = 0.1
 # standard deviations of the noise by which a row may move its own fitted value
 MOST_MOVED = 2.0
 NAMED = 5
+# of freedom, which are suggested if those of a Student response are too many
+FEWEST_DEGREES = 3
 # rows of a picture, order statistics at each end of it, draws, and most rows that are drawn for if X is no frame
 MOST_DRAWN, ENDS, DRAWS, MOST_ROWS = 2000, 50, 100, 20_000
-# how to have a curved effect, in Python
+# how to have a curved effect, and heavy tails, in Python
 SPLINE = "expand=[wv.spline({name!r})]"
+STUDENT = 'Problem(…, family="student")'
 
 
 @dataclass(frozen=True)
@@ -73,15 +84,23 @@ def check_residuals(
     log: str,
     influence: bool = True,
     spline: str = SPLINE,
+    student: str = STUDENT,
 ) -> ResidualCheck:
-    """What ``Posterior.residual_check`` returns; `log` and `spline` say how to take logarithms and how to have curves. Without `influence`,
-    rows are not predicted from the others."""
-    table = posterior.residuals(X, y, weights=weights)
+    """What ``Posterior.residual_check`` returns; `log`, `spline` and `student` say how to take logarithms, and how to have curves and heavy tails.
+    Without `influence`, rows are not predicted from the others."""
+    table = _own_residuals(posterior, X, y, weights)
     r = table["standardised"].to_numpy()
     used = np.isfinite(r)
     labels, r, fitted = np.asarray(table.index)[used], r[used], table["fitted"].to_numpy()[used]
     observed = read_vector(y, len(table), "y")[used]
-    n = len(r)
+    n, family = len(r), posterior.problem.family
+    noise = (
+        float(np.median(np.abs((observed - fitted) / np.where(r == 0, np.nan, r))[r != 0]))
+        if r.any()
+        else 1.0
+    )
+    if isinstance(family, Student):
+        r = _normal_scores(family, r)
     z = (r - r.mean()) / max(r.std(), 1e-300)
     skewness, kurtosis = float((z**3).mean()), float((z**4).mean() - 3)
     trend = _rank_correlation(fitted, np.abs(z))
@@ -94,12 +113,10 @@ def check_residuals(
     # there is no formula for leaving rows out under non-local slabs
     possible = n > 3 and not isinstance(posterior.problem.slab, MomentPrior)
     if influence and possible and n * len(posterior.kept) <= MOST_LEFT_OUT:
-        left = leave_one_out(posterior.problem, posterior.kept, X, y, weights)
-        noise = (
-            float(np.median(np.abs((observed - fitted) / np.where(r == 0, np.nan, r))[r != 0]))
-            if r.any()
-            else 1.0
-        )
+        if isinstance(family, Student):
+            left = posterior.loo()
+        else:
+            left = leave_one_out(posterior.problem, posterior.kept, X, y, weights)
         moved = np.abs(left["mean"].to_numpy() - fitted) / max(noise, 1e-300)
         weak = (left["share"].to_numpy() < LEAST_SHARE) | (moved > MOST_MOVED)
         influential = tuple(labels[weak].tolist())
@@ -107,12 +124,42 @@ def check_residuals(
         others = observed - (observed - observed.mean()) * n / (n - 1)
         loo_r_squared = _explained(observed, left["mean"].to_numpy(), others)
     drawn = _drawn(posterior, X, weights, used, observed) if influence else None
-    positive = bool((observed > 0).all())
-    remarks = _remarks(n, skewness, kurtosis, trend, curved, outliers, influential, positive, log, spline)
+    log = f" The logarithm of the response may fit better: {log}." if (observed > 0).all() else ""
+    advice = f" Noise with heavy tails (Student's t distribution) may fit better: {student}."
+    normal = "a normal distribution"
+    if isinstance(family, Student):
+        normal, advice = f"Student's t distribution with {family.df:g} degrees of freedom", ""
+        if family.df > FEWEST_DEGREES:
+            advice = f" Fewer degrees of freedom may fit better: Student(df={FEWEST_DEGREES})."
+    low, middle, high = np.quantile(z, (0.1, 0.5, 0.9))
+    symmetric = abs(high + low - 2 * middle) <= max(SYMMETRIC, 1.5 / np.sqrt(n)) * (high - low)
+    remarks = _remarks(
+        n, skewness, kurtosis, symmetric, trend, curved, outliers, influential, log, spline, normal, advice
+    )
     return ResidualCheck(
         tuple(remarks), skewness, kurtosis, trend, curved, outliers, influential, r_squared, loo_r_squared,
         _points(fitted, r, extreme), _quantiles(r), drawn,
     )  # fmt: skip
+
+
+def _own_residuals(posterior: "Posterior", X: Any, y: Any, weights: Any) -> pd.DataFrame:
+    """Residuals of the rows that the problem was made with. A Student response, whose problem has these rows, may have an offset."""
+    if not isinstance(posterior.problem.family, Student):
+        return posterior.residuals(X, y, weights=weights)
+    if weights is not None:
+        raise DataError("weights are for Gaussian responses; those of a Student response are known")
+    table = posterior.residuals()
+    if len(X) != len(table):
+        raise DataError(
+            f"X has {len(X)} rows, but the problem was made with {len(table)} of positive weight; give these"
+        )
+    return table.set_axis(X.index) if isinstance(X, (pd.DataFrame, pd.Series)) else table
+
+
+def _normal_scores(family: Student, r: np.ndarray) -> np.ndarray:
+    """Normal quantiles of the probabilities of residuals that are divided by the standard deviation of the noise, (n,)."""
+    tail = stdtr(family.df, -np.abs(r) * np.sqrt(family.noise_factor))
+    return -np.sign(r) * ndtri(np.maximum(tail, 1e-300))
 
 
 def _some(n: int) -> np.ndarray:
@@ -143,13 +190,16 @@ def _drawn(
     """Responses drawn for some rows, beside those observed."""
     if not used.all():
         return None  # rows of weight 0 have no variance
+    rows = np.arange(len(observed))
     if hasattr(X, "iloc") and len(observed) > MOST_DRAWN:
         rows = _some(len(observed))
         X, observed = X.iloc[rows], observed[rows]
         weights = None if weights is None else np.asarray(weights)[rows]
     elif len(observed) > MOST_ROWS:
         return None
-    return bands_of(draw_responses(posterior, X, DRAWS, 0, weights, None, None), observed, False)
+    fit = posterior.problem.fit_data
+    offset = None if fit is None or not len(fit.given) else fit.given[rows]
+    return bands_of(draw_responses(posterior, X, DRAWS, 0, weights, offset, None), observed, False)
 
 
 def _explained(observed: np.ndarray, fitted: np.ndarray, plain: np.ndarray | float) -> float:
@@ -163,35 +213,33 @@ def _remarks(
     n: int,
     skewness: float,
     kurtosis: float,
+    symmetric: bool,
     trend: float,
     curved: dict[str, float],
     outliers: tuple[Any, ...],
     influential: tuple[Any, ...],
-    positive: bool,
     log: str,
     spline: str,
+    normal: str,
+    advice: str,
 ) -> list[str]:
+    """Sentences; `log` and `advice` are further sentences on what to do about skewness and heavy tails, or empty."""
     remarks = []
     if n >= FEWEST:
-        skewed = abs(skewness) > max(SKEWED, STRONG * np.sqrt(6 / n))
+        heavy = kurtosis > max(HEAVY, STRONG * np.sqrt(24 / n))
+        skewed = abs(skewness) > max(SKEWED, STRONG * np.sqrt(6 / n)) and not (heavy and symmetric)
         if skewed:
-            advice = (
-                f" The logarithm of the response may fit better: {log}." if skewness > 0 and positive else ""
-            )
-            remarks.append(f"The residuals are skewed (skewness {skewness:.1f}).{advice}")
-        elif kurtosis > max(HEAVY, STRONG * np.sqrt(24 / n)):
+            better = log if skewness > 0 and log else advice if heavy else ""
+            remarks.append(f"The residuals are skewed (skewness {skewness:.1f}).{better}")
+        elif heavy:
             remarks.append(
-                f"The residuals have heavier tails than a normal distribution (excess kurtosis {kurtosis:.1f}); a few rows may decide the result."
+                f"The residuals have heavier tails than {normal} (excess kurtosis {kurtosis:.1f}); a few rows may decide the result.{advice}"
             )
         if abs(trend) > max(RELATED, STRONG / np.sqrt(n - 1)):
             how = "larger" if trend > 0 else "smaller"
-            advice = (
-                f" The logarithm of the response may fit better: {log}."
-                if trend > 0 and positive and not skewed
-                else ""
-            )
             remarks.append(
-                f"Residuals are {how} where fitted values are large (rank correlation {trend:.2f}): the variance is not constant.{advice}"
+                f"Residuals are {how} where fitted values are large (rank correlation {trend:.2f}): the variance is not constant."
+                f"{log if trend > 0 and not skewed else ''}"
             )
         remarks += [
             f"The effect of {name!r} seems to be curved: its square explains some of the residuals (rank correlation {value:.2f}). A spline may fit better: "

@@ -2,7 +2,8 @@ r"""Residuals of the averaged model.
 
 With μ_i the posterior mean of the expectation of y_i, averaged over models, the residual is y_i − μ_i (y_i − t_i μ_i with t_i trials). It is
 standardised by the standard deviation that the model expects of it: for a Gaussian response of weight w_i this is
-:math:`\sqrt{E[\sigma^2 \mid y]/w_i}`, and for the other families the square root of the family's variance at μ_i (Pearson residuals). Both
+:math:`\sqrt{E[\sigma^2 \mid y]/w_i}`, and for the other families the square root of the family's variance at μ_i (Pearson residuals), of a Student
+response that of s²ν/(ν − 2). Both
 are those of a row that takes part in the fit, whose residuals are a little smaller than those of new rows.
 """
 

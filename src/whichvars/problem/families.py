@@ -6,17 +6,16 @@ comes from a fit of that model (``fitting.py``, ``_kernels/likelihood.py``).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from whichvars._kernels import densities
 from whichvars._kernels import likelihood as kernels
-from whichvars.data.frames import NUMERIC, read_vector
+from whichvars.data.frames import read_vector
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.arguments import response_name
 from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.moment_priors import MomentPrior
@@ -31,11 +30,12 @@ from whichvars.problem.priors import (
     ZellnerSiow,
     positive,
 )
+from whichvars.problem.reading import Response, called, read_counts, read_trials, two_valued, whole_counts
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
-# counts above this are refused: sums of their logarithms would be inaccurate
-LARGEST_COUNT = 1e12
+# of a Student response, whose square must be a number
+LARGEST_UNIT = 1e100
 MIXTURES_OF_G = (HyperG, HyperGN, ZellnerSiow, CCH)
 EVIDENCE = {
     "auto": kernels.EVIDENCE_AUTO,
@@ -44,16 +44,6 @@ EVIDENCE = {
     "importance": kernels.IMPORTANCE,
     "bas": kernels.BAS,
 }
-
-
-class Response(NamedTuple):
-    """A response as the kernels of a family see it."""
-
-    y: np.ndarray  # (n,)
-    trials: np.ndarray  # (n,)
-    shift: float  # added to the offset
-    constant: np.ndarray  # (n,): terms of the log density that do not depend on η
-    classes: tuple[Any, ...] = ()  # of two-valued responses: the values that are counted as 0 and as 1
 
 
 @dataclass(frozen=True)
@@ -122,8 +112,8 @@ class Logistic:
     def read(self, y: Any, n: int) -> Response:
         """Check the response."""
         if self.trials is None:
-            return _two_valued(y, n, self)
-        trials, what = read_trials(self.trials, n), _called(y)
+            return two_valued(y, n, self)
+        trials, what = read_trials(self.trials, n), called(y)
         counts = whole_counts(read_vector(y, n, "y"), what)
         bad = np.flatnonzero(counts > trials)
         if bad.size:
@@ -164,7 +154,7 @@ class Probit:
 
     def read(self, y: Any, n: int) -> Response:
         """Check the response."""
-        return _two_valued(y, n, self)
+        return two_valued(y, n, self)
 
 
 @dataclass(frozen=True)
@@ -187,7 +177,7 @@ class Poisson:
 
     def read(self, y: Any, n: int) -> Response:
         """Check the response."""
-        counts = _counts(y, n)
+        counts = read_counts(y, n)
         return Response(counts, np.ones(n), 0.0, -gammaln(counts + 1))
 
 
@@ -261,7 +251,7 @@ class NegativeBinomial:
 
     def read(self, y: Any, n: int) -> Response:
         """Check the response."""
-        counts, r = _counts(y, n), self.start
+        counts, r = read_counts(y, n), self.start
         constant = -gammaln(counts + 1)
         if self.dispersion is not None:
             constant = constant + gammaln(counts + r) - gammaln(r)
@@ -275,12 +265,120 @@ class NegativeBinomial:
         return f"NegativeBinomial({', '.join(f'{k}={v}' for k, v in given.items() if v != default[k])})"
 
 
-Counted = Logistic | Probit | Poisson | NegativeBinomial
-Family = Gaussian | Logistic | Probit | Poisson | NegativeBinomial
+@dataclass(frozen=True)
+class Student:
+    r"""A linear model with heavy tails: :math:`y_i = \eta_i + s\,\varepsilon_i`, where :math:`\varepsilon_i` has Student's t distribution.
+
+    Rows far from their fitted value count less than under normal noise, so that a few outliers cannot decide which variables are in. With :math:`\nu`
+    degrees of freedom the noise has the standard deviation :math:`s\sqrt{\nu/(\nu - 2)}`, which is 1.4 s for the default of four. Coefficients
+    are changes of the response, as in the linear model.
+
+    The scale s is unknown and has the prior :math:`\log s \sim N(\log m, t^2)`, the same in all models, over which marginal likelihoods,
+    coefficients and predictions are averaged. Slabs are relative to s: with ``IndependentNormal(g)`` a coefficient has the prior variance g s², for
+    columns in units of their standard deviation. So results do not depend on the units of the response.
+
+    Parameters
+    ----------
+    df : float
+        :math:`\nu`, the degrees of freedom, above 2 and at most 1,000; the smaller, the heavier the tails.
+    prior_median : float
+        m. The default is the median absolute deviation of the response from its median, divided by 0.6745: for a normal distribution that is
+        the standard deviation.
+    prior_sd : float
+        t. With the default, s lies within a factor of 350 of m with probability 95 %.
+
+    Examples
+    --------
+    >>> import numpy as np, whichvars as wv
+    >>> Student(), Student(df=3)
+    (Student(df=4), Student(df=3))
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(100, 4))
+    >>> y = X[:, 0] + rng.standard_t(3, size=100)
+    >>> y[0] = 500  # a mistake in the data
+    >>> wv.exact(wv.Problem(X, y)).pip.round(2)
+    array([0.04, 0.04, 0.04, 0.07])
+    >>> posterior = wv.exact(wv.Problem(X, y, family=wv.Student()))
+    >>> posterior.pip.round(2)
+    array([1.  , 0.11, 0.11, 0.26])
+    >>> posterior.dispersion().round(1)[["median", "lower", "upper"]].tolist()
+    [1.2, 1.0, 1.4]
+    """
+
+    df: float = 4
+    prior_median: float | None = None
+    prior_sd: float = 3.0
+    name: ClassVar[str] = "student"
+    code: ClassVar[int] = densities.STUDENT
+    link: ClassVar[str] = "response"
+    ratio: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        for name in ("df", "prior_sd") + (("prior_median",) if self.prior_median is not None else ()):
+            positive(getattr(self, name), name, self)
+        if not 2 < self.df <= 1000:
+            raise DataError(
+                f"Student: df must be above 2, so that the response has a variance, and at most 1000, not {self.df:g}; noise with larger df "
+                'is nearly normal, which is family="gaussian"'
+            )
+        if not 1e-4 <= self.prior_sd <= 10:
+            raise DataError(
+                f"Student: prior_sd must lie between 1e-4 and 10, not {self.prior_sd:g}; it is the standard deviation of log s"
+            )
+
+    @property
+    def noise_factor(self) -> float:
+        """The variance of the noise divided by s²."""
+        return self.df / (self.df - 2)
+
+    def read(self, y: Any, n: int) -> Response:
+        """Check the response."""
+        vector, df = read_vector(y, n, "y"), self.df
+        constant = float(gammaln((df + 1) / 2) - gammaln(df / 2) - np.log(df * np.pi) / 2)
+        return Response(vector, np.full(n, float(df)), 0.0, np.full(n, constant))
+
+    def unit(self, y: np.ndarray, weights: np.ndarray) -> float:
+        """The prior median of the scale, from responses less their offsets, (n,)."""
+        share = np.bincount(np.unique(y, return_inverse=True)[1], weights).max() / weights.sum()
+        if share > self.df / (self.df + 1):
+            raise DataError(
+                f"{share:.0%} of the responses have the same value, but with family={self} at most {self.df / (self.df + 1):.0%} may have: a scale of 0 "
+                "would fit best otherwise"
+            )
+        away = np.abs(y - weighted_median(y, weights))
+        spread = weighted_median(away, weights) / 0.6745
+        unit = self.prior_median or spread or float(away @ weights / weights.sum())
+        if not 1 / LARGEST_UNIT < unit < LARGEST_UNIT:
+            raise DataError(
+                f"the responses are of the order of {unit:.0e}, and squares of such numbers cannot be computed; use other units"
+            )
+        return unit
+
+    def __repr__(self) -> str:
+        given = {"df": self.df, "prior_median": self.prior_median, "prior_sd": self.prior_sd}
+        default = {"prior_median": None, "prior_sd": 3.0}
+        return f"Student({', '.join(f'{k}={v}' for k, v in given.items() if k == 'df' or v != default[k])})"
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The middle of the values that have at most half of the weight below and above them; (n,) each."""
+    order = np.argsort(values, kind="stable")
+    up_to = np.cumsum(weights[order])
+    first, last = (np.searchsorted(up_to, up_to[-1] / 2, side=side) for side in ("left", "right"))
+    return float(values[order[first]] + values[order[min(last, len(order) - 1)]]) / 2
+
+
+Counted = Logistic | Probit | Poisson | NegativeBinomial | Student
+Family = Gaussian | Counted
 NAMED: dict[str, Any] = {
     "gaussian": Gaussian, "logistic": Logistic, "binomial": Logistic, "probit": Probit, "poisson": Poisson,
-    "negative-binomial": NegativeBinomial,
+    "negative-binomial": NegativeBinomial, "student": Student,
 }  # fmt: skip
+
+
+def is_linear(family: Family) -> bool:
+    """Whether the linear predictor is the expected response itself, a number of any size."""
+    return isinstance(family, (Gaussian, Student))
 
 
 def read_family(family: Any) -> Family:
@@ -293,8 +391,8 @@ def read_family(family: Any) -> Family:
             return NAMED[name]()
     hint = f"; write {family.__name__}()" if isinstance(family, type) and issubclass(family, Family) else ""
     raise ArgumentTypeError(
-        'family must be "gaussian", "logistic", "probit", "poisson", "negative-binomial", or an object such as '
-        f"Logistic(trials=…) or NegativeBinomial(dispersion=…), not {family!r}{hint}"
+        'family must be "gaussian", "logistic", "probit", "poisson", "negative-binomial", "student", or an object such as '
+        f"Logistic(trials=…) or Student(df=…), not {family!r}{hint}"
     )
 
 
@@ -333,6 +431,13 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
             raise DataError(
                 f"{slab} and an unknown dispersion cannot both be averaged over; give the dispersion, "
                 "NegativeBinomial(dispersion=…), or use IndependentNormal with a known g, GPrior or BIC"
+            )
+    if isinstance(family, Student):
+        if evidence == "bas":
+            raise DataError('evidence="bas" has no unknown scale of the noise; use evidence="auto"')
+        if isinstance(slab, MIXTURES_OF_G) or (isinstance(slab, IndependentNormal) and slab.unknown):
+            raise DataError(
+                f"{slab} and the unknown scale of family={family} cannot both be averaged over; use IndependentNormal with a known g, GPrior or BIC"
             )
     if evidence == "bas" and isinstance(slab, IndependentNormal):
         raise DataError(
@@ -381,91 +486,6 @@ def read_rows(family: Counted, y: Any, offset: Any, used: np.ndarray) -> tuple[R
     all_succeed = family.name in ("logistic", "probit") and bool((response.y == response.trials).all())
     if not response.y.any() or all_succeed:
         raise DataError(
-            f"{_called(y)} has a single value in the rows of positive weight; rows of several values, or of both classes, are needed"
+            f"{called(y)} has a single value in the rows of positive weight; rows of several values, or of both classes, are needed"
         )
     return response, known
-
-
-def _two_valued(y: Any, n: int, family: Logistic | Probit) -> Response:
-    """0 and 1 for a response of two values of any type."""
-    values, what = labels(y, n), _called(y)
-    distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
-    if len(distinct) == 1:
-        raise DataError(
-            f"{what} is {distinct[0]!r} in every row; both classes are needed, or there is nothing to explain"
-        )
-    if len(distinct) > 2:
-        some = ", ".join(repr(v) for v in distinct[:4]) + ", …" * (len(distinct) > 4)
-        hint = (
-            "; for numbers of successes give Logistic(trials=…), for counts Poisson()"
-            if not isinstance(distinct[0], str)
-            else ""
-        )
-        raise DataError(
-            f"{what} has {len(distinct)} different values ({some}), but family={family} needs a response of two values{hint}"
-        )
-    high = distinct[1]
-    vector = np.array([1.0 if v == high else 0.0 for v in values])
-    return Response(vector, np.ones(n), 0.0, np.zeros(n), tuple(distinct))
-
-
-def _called(y: Any) -> str:
-    """How messages call a response."""
-    name = response_name(y)
-    return "y" if name is None else f"the response {name!r}"
-
-
-def labels(y: Any, n: int) -> list[Any]:
-    """The values of y as plain Python objects: numbers, booleans or text."""
-    if hasattr(y, "columns") and len(y.columns) == 1:
-        y = y[y.columns[0]]
-    raw = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-    if raw.ndim == 2 and raw.shape[1] == 1:
-        raw = raw[:, 0]
-    if raw.dtype.kind in NUMERIC and raw.dtype.kind != "b":
-        numbers = read_vector(y, n, "y")
-        return [int(v) if v == np.floor(v) and abs(v) < 2**53 else float(v) for v in numbers.tolist()]
-    if raw.ndim != 1 or len(raw) != n:
-        read_vector(np.zeros(raw.shape), n, "y")  # says what is wrong with the shape
-    values = raw.tolist()
-    for row, value in enumerate(values):
-        missing = value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
-        if missing:
-            raise DataError(f"y is missing in row {row}; drop or fill such rows first")
-        if not isinstance(value, (str, bool, int, float)):
-            raise ArgumentTypeError(
-                f"y is {value!r} in row {row}; the two values of y must be text, numbers or booleans"
-            )
-    if len({isinstance(value, str) for value in values}) > 1:
-        raise ArgumentTypeError("y has both text and numbers; use one of them for both classes")
-    return values
-
-
-def read_trials(trials: Any, n: int) -> np.ndarray:
-    """Numbers of trials, (n,)."""
-    if np.ndim(trials) == 0:
-        trials = np.full(n, trials)
-    vector = whole_counts(read_vector(trials, n, "trials"), "trials")
-    bad = np.flatnonzero(vector < 1)
-    if bad.size:
-        raise DataError(f"trials is 0 in row {bad[0]}; drop rows without trials")
-    return vector
-
-
-def _counts(y: Any, n: int) -> np.ndarray:
-    counts = whole_counts(read_vector(y, n, "y"), _called(y))
-    if not counts.any():
-        raise DataError(f"{_called(y)} is 0 in every row; there is nothing to explain")
-    return counts
-
-
-def whole_counts(vector: np.ndarray, what: str) -> np.ndarray:
-    """The vector, if it has whole numbers that are not negative; otherwise an error that names the row."""
-    bad = np.flatnonzero((vector < 0) | (vector != np.floor(vector)) | (vector > LARGEST_COUNT))
-    if bad.size:
-        value = vector[bad[0]]
-        wrong = "negative" if value < 0 else "not a whole number" if value != np.floor(value) else "too large"
-        raise DataError(
-            f"{what} is {value:g} in row {bad[0]}, which is {wrong}; counts are whole numbers from 0 to {LARGEST_COUNT:g}"
-        )
-    return vector

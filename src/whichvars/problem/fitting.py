@@ -23,9 +23,18 @@ from whichvars._kernels.products.stored import NOT_STORED, new_stored
 from whichvars._kernels.target import Target
 from whichvars.errors import DataError
 from whichvars.problem.columns import stored_columns_at
-from whichvars.problem.families import EVIDENCE, MIXTURES_OF_G, Counted, Gaussian, NegativeBinomial, Response
+from whichvars.problem.families import (
+    EVIDENCE,
+    MIXTURES_OF_G,
+    Counted,
+    Gaussian,
+    NegativeBinomial,
+    Student,
+    weighted_median,
+)
 from whichvars.problem.mixtures import grid_of_g, shrinkage_grid
 from whichvars.problem.priors import BIC, GPrior, IndependentNormal
+from whichvars.problem.reading import Response
 
 if TYPE_CHECKING:
     from whichvars.problem.for_kernels import ForKernels
@@ -35,19 +44,20 @@ class FitData(NamedTuple):
     """The rows of positive weight, and the null model's fit."""
 
     y: np.ndarray  # (n,)
-    trials: np.ndarray  # (n,)
+    trials: np.ndarray  # (n,), of a Student response the degrees of freedom
     weights: np.ndarray  # (n,)
     offset: np.ndarray  # (n,), with the family's own shift
     given: np.ndarray  # (n,) the user's offset, or (0,) if there is none
     constant: float  # of the log likelihood: terms without η
-    dispersion: float  # r of the negative binomial distribution, where it is unknown that of the null model's fit; else 0
+    # r of the negative binomial distribution, or s of a Student response; where it is unknown, that of the null model's fit; else 0
+    dispersion: float
     flat: np.ndarray  # (q, n) F
     start: np.ndarray  # (q,) δ̂ of the null model
     score: np.ndarray  # (n,) ℓ' there
-    information: np.ndarray  # (n,) w E[−ℓ''] there
+    information: np.ndarray  # (n,) w E[−ℓ''] there; of a Student response, times s²
     # (1 + columns of Z, q): A with F = [1, Z − means]·A, Z the always-included columns of ``FlatPart``
     coordinates: np.ndarray = np.zeros((0, 0))
-    # of the prior of log r, where it is unknown: mean and standard deviation; otherwise 0
+    # of the prior of log r or log s, where it is unknown: mean and standard deviation; otherwise 0
     log_mean: float = 0.0
     log_sd: float = 0.0
 
@@ -75,10 +85,17 @@ def fit_null(
     )  # fmt: skip
     if isinstance(family, NegativeBinomial) and family.dispersion is None:
         data = data._replace(log_mean=float(np.log(family.prior_median)), log_sd=family.prior_sd)
+    if isinstance(family, Student):
+        unit = family.unit(data.y - data.offset, weights)
+        data = data._replace(dispersion=unit, log_mean=float(np.log(unit)), log_sd=family.prior_sd)
     level = _intercept_alone(family.code, data)
     start = np.linalg.lstsq(flat.T, np.full(n, level), rcond=None)[0]
     fitted = _climb(family.code, data._replace(start=start))
-    if fitted is None:
+    # of what is left, nothing but rounding error
+    perfect = (
+        fitted is not None and isinstance(family, Student) and fitted.dispersion < 1e-6 * data.dispersion
+    )
+    if fitted is None or perfect:
         raise DataError(_why_infinite(family, data, always, always_names))
     return fitted
 
@@ -94,10 +111,12 @@ def with_coordinates(data: FitData, z: np.ndarray, z_mean: np.ndarray) -> FitDat
 
 
 def _intercept_alone(code: int, data: FitData) -> float:
-    """The intercept of the model with nothing else: where the sum of the scores, which falls, is 0."""
+    """The intercept of the model with nothing else: where the sum of the scores, which falls, is 0. Of a Student response, a number near it."""
     y, t, w, o = data.y, data.trials, data.weights, data.offset
     if code == densities.POISSON:
         return float(np.log(w @ y) - logsumexp(o, b=w))
+    if code == densities.STUDENT:
+        return weighted_median(y - o, w)
 
     def slope(level: float) -> float:
         eta = o + level
@@ -129,9 +148,10 @@ def _climb(code: int, data: FitData) -> FitData | None:
         return None
     if data.log_sd > 0:
         r, old = float(np.exp(work.outer[kernels.OUTER])), data.dispersion
-        data = data._replace(
-            dispersion=r, trials=data.y + r, offset=data.offset + (np.log(old) - work.outer[kernels.OUTER])
-        )
+        data = data._replace(dispersion=r)
+        if code != densities.STUDENT:
+            offset = data.offset + (np.log(old) - work.outer[kernels.OUTER])
+            data = data._replace(trials=data.y + r, offset=offset)
     return data._replace(
         start=work.vectors[kernels.THETA].copy(),
         score=work.rows[kernels.SCORE] / data.weights,
@@ -140,10 +160,12 @@ def _climb(code: int, data: FitData) -> FitData | None:
 
 
 def _expected_information(code: int, data: FitData, eta: np.ndarray) -> np.ndarray:
-    """E[−ℓ''] of each row at this η, which includes the offset, (n,). It is that of the response's distribution and does not depend
+    """E[−ℓ''] of each row at this η, which includes the offset, (n,); of a Student response, times s². It is that of the response's distribution and does not depend
     on the response itself, as befits a prior."""
     if code == densities.POISSON:
         return np.exp(eta)
+    if code == densities.STUDENT:
+        return (data.trials + 1) / (data.trials + 3)
     if code == densities.PROBIT:
         with np.errstate(over="ignore"):
             return np.exp(-eta * eta - np.log(2 * np.pi) - log_ndtr(eta) - log_ndtr(-eta))
@@ -155,6 +177,8 @@ def _expected_information(code: int, data: FitData, eta: np.ndarray) -> np.ndarr
 
 def _why_infinite(family: Counted, data: FitData, always: np.ndarray, names: list[str]) -> str:
     """Which always-included column separates the response."""
+    if family.code == densities.STUDENT:
+        return f"the null model of family={family} has no fit: the always-included columns explain the response without any noise"
     root = np.sqrt(data.weights)
     culprit = ""
     for i, name in enumerate(names):
@@ -215,7 +239,11 @@ def _new_likelihood(
         "outer": kernels.NOTHING, "outer_start": 0.0, "outer_mean": data.log_mean, "outer_sd": data.log_sd,
         "levels": np.zeros((0, 2)), "shrinkage": np.zeros((0, 4)),
     }  # fmt: skip
-    if data.log_sd > 0:
+    y, trials, offset = data.y, data.trials, data.offset
+    if code == densities.STUDENT:
+        y, trials, offset = data.trials, data.trials * data.dispersion**2, data.offset - data.y
+        settings |= {"outer": kernels.NOISE_SCALE, "outer_start": float(np.log(data.dispersion))}
+    elif data.log_sd > 0:
         counts, place = np.unique(data.y, return_inverse=True)
         levels = np.column_stack([counts, np.bincount(place, data.weights, len(counts))])
         settings |= {
@@ -228,10 +256,10 @@ def _new_likelihood(
         evidence=kind,
         slab=slab,
         flat=len(data.flat),
-        y=data.y,
-        trials=data.trials,
+        y=y,
+        trials=trials,
         weights=data.weights,
-        offset=data.offset,
+        offset=offset,
         flat_columns=np.ascontiguousarray(data.flat),
         start=data.start,
         offsets=offsets,

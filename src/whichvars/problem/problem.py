@@ -103,9 +103,9 @@ class Problem(NamedModels):
         otherwise there is an error that says how to align them. There is a ``DataWarning`` if y has only two values, or
         consists of small whole numbers (none negative, nine in ten at most 10): a linear model treats these as
         continuous, which is an approximation. This is not checked for statistics.
-    family : "gaussian", "logistic", "probit", "poisson", "negative-binomial", or Logistic, Probit, Poisson, NegativeBinomial
+    family : "gaussian", "student", "logistic", "probit", "poisson", "negative-binomial", or Student, Logistic, Probit, Poisson, NegativeBinomial
         How y depends on the linear predictor. Two-valued responses of any type are for "logistic" and "probit"; counts are for
-        "poisson", "negative-binomial" and ``Logistic(trials=…)``.
+        "poisson", "negative-binomial" and ``Logistic(trials=…)``. "student" is a linear model whose noise has heavy tails.
     offset : array, shape (n,)
         A part o of the linear predictor that is known, such as the log of an exposure; not for "gaussian".
     evidence : "auto", "laplace", "second-order", "importance" or "bas"
@@ -114,7 +114,7 @@ class Problem(NamedModels):
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
     slab : IndependentNormal, CorrelatedNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
-        ``IndependentNormal`` is the variance itself, and ``GPrior`` and its mixtures have the null model's information in place of
+        ``IndependentNormal`` is the variance itself (of Student responses, in units of their squared scale), and ``GPrior`` and its mixtures have the null model's information in place of
         σ⁻²XᵀX. ``CorrelatedNormal``, ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
     model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution, MarkovRandomField or Dilution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.

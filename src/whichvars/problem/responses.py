@@ -6,7 +6,8 @@ import numpy as np
 
 from whichvars.data.frames import read_vector
 from whichvars.errors import DataError
-from whichvars.problem.families import Counted, Family, labels, read_trials, whole_counts
+from whichvars.problem.families import Counted, Family
+from whichvars.problem.reading import labels, read_trials, whole_counts
 
 
 def read_new_response(
@@ -16,6 +17,9 @@ def read_new_response(
     if family.name in ("poisson", "negative-binomial"):
         refuse_trials(family, trials)
         return whole_counts(read_vector(y, n, "y"), "y"), np.ones(n)
+    if family.name == "student":
+        refuse_trials(family, trials)
+        return read_vector(y, n, "y"), np.ones(n)
     t = read_new_trials(family, trials, n)
     if getattr(family, "trials", None) is not None:
         successes = whole_counts(read_vector(y, n, "y"), "y")

@@ -11,6 +11,12 @@ good it is but speed: what samplers return is the posterior itself (``_kernels/d
 
 The g-prior has the information of the null model in it and not W, so that its surrogate has g·ΣW/ΣW₀ for g. What the posterior is
 averaged over besides coefficients, the dispersion of counts or the g of a mixture of g-priors, has one value in a surrogate.
+
+W of a Student response is the expected information, as its log density is not concave. It is the same for all rows but for their weights, and the
+noise variance of the surrogate is unknown, as the scale of the response is: with a known one, models without a strong variable would be far too
+improbable, and chains that begin there would not leave them.
+
+Linear predictors include the kernels' offset: that of a Student response has −y in it (``_kernels/densities.py``).
 """
 
 from typing import TYPE_CHECKING
@@ -19,8 +25,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from whichvars._kernels import evidence
+from whichvars._kernels.densities import STUDENT
 from whichvars._kernels.fits import derivatives_at
-from whichvars._kernels.likelihood import BAS, DISPERSION, SHRINKAGE, Likelihood
+from whichvars._kernels.likelihood import BAS, DISPERSION, NOISE_SCALE, SHRINKAGE, Likelihood
 from whichvars._kernels.products.stored import (
     NOT_STORED,
     SPARSE,
@@ -48,8 +55,8 @@ LARGEST_LOG_G = 60.0
 
 
 def with_surrogate_at(problem: "Problem", eta: np.ndarray, outer: float | None = None) -> "Problem":
-    """The problem with the surrogate at the reference `eta`, (n,), which includes the offset. `outer` is the log of the dispersion or
-    of g, where these are unknown; where it is left out, the value at which integrals over it begin."""
+    """The problem with the surrogate at the reference `eta`, (n,), which includes the offset. `outer` is the log of the dispersion, of
+    the scale or of g, where these are unknown; where it is left out, the value at which integrals over it begin."""
     if outer is None:
         outer = problem.likelihood().outer_start
     W, z = working_response(problem.likelihood(), eta, outer)
@@ -73,19 +80,25 @@ def surrogate_target(problem: "Problem", W: np.ndarray, z: np.ndarray, outer: fl
     ridge = np.array(slab.ridge[:P])
     if likelihood.slab == evidence.INDEPENDENT and likelihood.outer == SHRINKAGE:
         ridge *= np.exp(-outer)
+    nu = np.inf
+    if likelihood.outer == NOISE_SCALE:
+        ridge *= np.exp(-2 * outer)
+        nu = max(float(likelihood.weights.sum()) - likelihood.flat, 1.0)
     code, g = likelihood.slab, likelihood.g
     if code == evidence.MIXTURE:
         code, g = evidence.G_PRIOR, float(np.exp(min(outer, LARGEST_LOG_G)))
     if code == evidence.G_PRIOR and likelihood.evidence != BAS:
         assert problem.fit_data is not None
         g *= float(W.sum() / problem.fit_data.information.sum())
+        if likelihood.outer == NOISE_SCALE:  # the slab is relative to s²
+            g *= float(np.exp(2 * outer))
     return make_target(
         products,
         slab._replace(
             code=code,
             ridge=ridge,
             half_log_g=-0.5 * np.log(ridge) if likelihood.slab == evidence.INDEPENDENT else np.zeros(P),
-            nu=np.inf,
+            nu=nu,
             s_null=total,
             half_precision=0.5 * total,
             g=g,
@@ -162,13 +175,20 @@ def working_response(likelihood: Likelihood, eta: np.ndarray, outer: float) -> t
     if likelihood.outer == DISPERSION:  # the same mean with another r: log r is a part of the offset
         here = eta + (likelihood.outer_start - outer)
         likelihood = likelihood._replace(trials=likelihood.y + np.exp(outer))
+    if likelihood.outer == NOISE_SCALE:
+        likelihood = likelihood._replace(trials=likelihood.y * np.exp(2 * outer))
     derivatives_at(likelihood, np.ascontiguousarray(here), score, curvature)
+    if likelihood.code == STUDENT:
+        df = likelihood.y
+        curvature = likelihood.weights * (df + 1) / (df + 3) * np.exp(-2 * outer)
     W = np.maximum(curvature, LEAST_WEIGHT * curvature.mean())
     return W, eta - likelihood.offset + score / W
 
 
 def bounded_reference(problem: "Problem", eta: np.ndarray) -> np.ndarray:
-    """The reference, no further from the null model's than LARGEST_REFERENCE."""
+    """The reference, no further from the null model's than LARGEST_REFERENCE, unless the response is Student's, whose W is the same everywhere."""
+    if problem.likelihood().code == STUDENT:
+        return eta
     null = null_predictor(problem)
     return null + np.clip(eta - null, -LARGEST_REFERENCE, LARGEST_REFERENCE)
 
@@ -176,7 +196,7 @@ def bounded_reference(problem: "Problem", eta: np.ndarray) -> np.ndarray:
 def null_predictor(problem: "Problem") -> np.ndarray:
     """η of the null model, (n,)."""
     assert problem.fit_data is not None
-    return problem.fit_data.offset + problem.fit_data.start @ problem.fit_data.flat
+    return problem.likelihood().offset + problem.fit_data.start @ problem.fit_data.flat
 
 
 def _without(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def charts(posterior: Posterior, most_rows: int | None = None) -> list[Chart]:
     """The chart of the most probable variables, at most `most_rows` of them; before it, if there are many variables, one of all in the
     order of the columns."""
     numbers = Numbers(posterior.problem, posterior.pip, posterior.mcse, "Monte Carlo standard errors")
-    return charts_of(numbers, stand_ins(posterior), most_rows)
+    return charts_of(numbers, others_in(words.stand_ins(posterior)), most_rows)
 
 
 def charts_of(posterior: Numbers, others: dict[str, str], most_rows: int | None) -> list[Chart]:
@@ -134,10 +134,10 @@ def _mark(
     )
 
 
-def stand_ins(posterior: Posterior) -> dict[str, str]:
-    """Who else is in the set, for each variable in a set of stand-ins."""
+def others_in(sets: list[tuple[list[str], float, float]]) -> dict[str, str]:
+    """Who else is in the set, for each variable in one of these sets of stand-ins."""
     return {
         name: words.listed([short(other, LONGEST_NAME) for other in names if other != name], 5)
-        for names, _, _ in words.stand_ins(posterior)
+        for names, _, _ in sets
         for name in names
     }

@@ -21,7 +21,7 @@ from whichvars.posterior.family_words import outcome
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, is_linear
 from whichvars.problem.priors import BIC, GPrior, HyperGN, IndependentNormal, Slab
 from whichvars.sampling.comparing_priors import compare_priors
 
@@ -173,9 +173,8 @@ def _scale_words(posterior: Posterior) -> str:
 
 
 def _predictions(posterior: Posterior) -> Wanted:
-    """The plots of how good predictions are, if the family is not Gaussian."""
-    family = posterior.problem.family
-    if isinstance(family, Gaussian):
+    """The plots of how good predicted probabilities and rates are."""
+    if is_linear(posterior.problem.family):
         return []
     scores = posterior.scores()
     honest = "Every row is predicted from all the others."

@@ -6,6 +6,7 @@ import numpy as np
 
 from whichvars.plots.drawing import short
 from whichvars.posterior.diagnostics import doubts
+from whichvars.posterior.pooled_effects import included, pooled_standard_effects, spreads
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.problem.families import Gaussian
 from whichvars.report import chart, figures, table, words
@@ -26,18 +27,30 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
     opinion, levels = verdict(pooled), words.by_level(pooled)
     of = "standard errors, of sampling and of imputation together"
     numbers = chart.Numbers(pooled.problem, pooled.pip, total_error(pooled), of)
+    sets = stand_ins(pooled)
     return {
         "title": title,
-        "answer": words.answer_of(levels, [], opinion, pooled.problem.p),
+        "answer": words.answer_of(levels, sets, opinion, pooled.problem.p),
         "remarks": [],
         "levels": [
             (level if opinion.sound else words.SO_FAR[level], _listed(names, 12)) for level, names in levels
         ],
-        "stand_ins": [],
+        "stand_ins": [
+            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            for names, p, error in sets
+        ],
         "verdict": opinion,
         "facts": _facts(pooled),
-        "charts": chart.charts_of(numbers, {}, most_rows),
+        "charts": chart.charts_of(numbers, chart.others_in(sets), most_rows),
     }
+
+
+def stand_ins(pooled: PooledPosterior) -> list[tuple[list[str], float, float]]:
+    """Sets of variables of which one is needed, though the data cannot say which; with the probability of that and its error."""
+    clusters = pooled.clusters(level=words.LEVELS[0][0])
+    clusters = clusters[clusters["size"] > 1]
+    errors = np.hypot(clusters["mcse"], clusters["imputation_error"])
+    return list(zip(clusters["variables"], clusters["probability"], errors))
 
 
 def content(pooled: PooledPosterior) -> dict[str, Any]:
@@ -105,6 +118,10 @@ def columns(pooled: PooledPosterior) -> list[Column]:
         Column("Lowest", "error", table.significant(found["lowest"].to_numpy(), 3), "smallest probability of an imputation"),
         Column("Highest", "error", table.significant(found["highest"].to_numpy(), 3), "largest probability of an imputation"),
     ]  # fmt: skip
+    ratio = getattr(pooled.problem.family, "ratio", None)
+    if ratio is not None:
+        effects = pooled_standard_effects(pooled, 0.95).iloc[order]
+        return out + table.ratio_columns(pooled.problem, ratio, effects)
     mean, sd = included(pooled)
     labels = ("Coefficient", "mean if the variable is in the model, in the units of the data"), (
         "Its sd", "standard deviation of the coefficient if the variable is in the model, within imputations and between them",
@@ -115,32 +132,22 @@ def columns(pooled: PooledPosterior) -> list[Column]:
     ]
 
 
-def included(pooled: PooledPosterior) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations of the coefficients of variables given that they are in, (p,) each; NaN for variables of several columns.
-
-    With P the inclusion probability, E(b | in) = E(b)/P and E(b² | in) = E(b²)/P, as b is 0 otherwise.
-    """
-    found = pooled.summary().loc[pooled.names]
-    share, mean, sd = (found[name].to_numpy() for name in ("pip", "mean", "sd"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = mean / share
-        return inside, np.sqrt(np.maximum((sd**2 + mean**2) / share - inside**2, 0.0))
-
-
 def effects_in_words(pooled: PooledPosterior) -> list[str]:
     """What goes with one standard deviation more of each variable that is more likely in than out."""
     problem, family = pooled.problem, pooled.problem.family
-    mean, _ = included(pooled)
+    mean, spread = included(pooled)[0], spreads(pooled)
     order = np.argsort(-pooled.pip, kind="stable")[: words.MOST_EFFECTS]
     scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
-    out = []
+    ratio, out = getattr(family, "ratio", None), []
     for j in order[pooled.pip[order] >= 0.5].tolist():
         if np.isnan(mean[j]):
             continue
-        sd = float(problem.column_spread[problem.offsets[j]])
+        sd = float(spread[j])
         change = mean[j] * sd
-        more = "larger" if change > 0 else "smaller"
-        out.append(f"{problem.names[j]}: {sd:.3g} more goes with {scale} {abs(change):.3g} {more}.")
+        goes = f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
+        if ratio is not None:
+            goes = words.ratio_words(problem, ratio, float(np.exp(change)))
+        out.append(f"{problem.names[j]}: {sd:.3g} more goes with {goes}.")
     return out
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.fits import fits
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.problem import Problem
 
 FIRST_ROWS = 25
 # with more characters, the data are compressed
@@ -75,7 +77,9 @@ def columns(posterior: Posterior) -> list[Column]:
     place = problem.offsets[:-1][order]
     ratio = getattr(problem.family, "ratio", None)
     if ratio is not None:
-        return [*out, *_ratios(posterior, ratio, place, single[order])]
+        effects = standard_effects(posterior, 0.95).iloc[place]
+        shown = np.broadcast_to(single[order][:, None], effects.shape)
+        return [*out, *ratio_columns(problem, ratio, effects.where(shown))]
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     for label, key, errors, about in (
         ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
@@ -91,19 +95,19 @@ def columns(posterior: Posterior) -> list[Column]:
     return out
 
 
-def _ratios(posterior: Posterior, ratio: str, place: np.ndarray, single: np.ndarray) -> list[Column]:
-    """Odds ratios or rate ratios with their intervals, of the columns at these places; groups of several columns have none."""
+def ratio_columns(problem: Problem, ratio: str, effects: pd.DataFrame) -> list[Column]:
+    """Odds ratios or rate ratios with their intervals, from effects on the linear predictor; NaN for groups of several columns."""
     odds = ratio == "odds_ratio"
-    of = f"the odds of {outcome(posterior.problem)} are" if odds else "the rate is"
+    of = f"the odds of {outcome(problem)} are" if odds else "the rate is"
     about = (
         f"by how much {of} multiplied for one standard deviation more of the variable, if it is in the model"
     )
     ends = "lower end of its 95 % interval", "upper end of its 95 % interval"
     with np.errstate(over="ignore"):
-        table = np.exp(standard_effects(posterior, 0.95).iloc[place])
+        table = np.exp(effects)
     labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
     return [
-        Column(label, "number", significant(np.where(single, table[name], np.nan), 3), words)
+        Column(label, "number", significant(table[name].to_numpy(), 3), words)
         for label, name, words in zip(labels, ("effect", "lower", "upper"), (about, *ends))
     ]
 

@@ -12,7 +12,7 @@ from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.tables import LEVELS, in_words
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, is_linear
 from whichvars.problem.problem import Problem
 
 SO_FAR = {"almost certainly in": ".95 or more", "probably in": ".5 to .95", "plausible": ".1 to .5"}
@@ -209,9 +209,7 @@ def effects_in_words(posterior: Posterior) -> list[str]:
             continue
         sd = spread[place]
         if table is not None:
-            factor = float(np.exp(table["effect"].iloc[place]))
-            what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
-            goes = f"{what} {factor:.3g} times as large"
+            goes = ratio_words(problem, ratio, float(np.exp(table["effect"].iloc[place])))
         else:
             change = float(plain["mean_included"].iloc[place] * sd)
             scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
@@ -220,13 +218,19 @@ def effects_in_words(posterior: Posterior) -> list[str]:
     return out
 
 
+def ratio_words(problem: Problem, ratio: str | None, factor: float) -> str:
+    """Odds or rates that are so many times as large."""
+    what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
+    return f"{what} {factor:.3g} times as large"
+
+
 # names of scores in the line of facts
 SCORES = {"auc": "area under the ROC curve", "brier": "Brier score", "pearson": "Pearson dispersion"}
 
 
 def shown_scores(posterior: Posterior) -> dict[str, float]:
-    """Scores for the line of facts, if the family is not Gaussian: every row is predicted from all others."""
-    if isinstance(posterior.problem.family, Gaussian):
+    """Scores of probabilities and rates for the line of facts: every row is predicted from all others."""
+    if is_linear(posterior.problem.family):
         return {}
     scores = {name: float(value) for name, value in posterior.scores().items() if name in ("auc", "brier")}
     return scores | ({} if posterior.pearson is None else {"pearson": posterior.pearson.ratio})

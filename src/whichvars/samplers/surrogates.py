@@ -2,8 +2,8 @@ r"""The reference at which the Gaussian surrogate of a posterior is made (``prob
 
 The first reference is the null model's linear predictor. Modes of the surrogate are looked for (``finding.py``), the best of them is
 fitted, and its linear predictor is the next reference, until the mode stays the same or ROUNDS are over. (The posterior mean of the
-linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion,
-or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
+linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion
+or scale, or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
 
 Where the response is Gaussian and the g of the independent slab is unknown, the surrogate has a known g (``_surrogate_of_unknown_g``). Where a problem
 is `corrected` (``problem/for_kernels.py``), it is what there would be without the correction, or a normal slab if the slab is non-local
@@ -182,7 +182,7 @@ def _strongest(problem: Problem) -> np.ndarray:
 
 
 def fitted_reference(problem: Problem, members: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """The linear predictor at the mode of a model, (n,), with the offset, and the mean of log r or log g where these are unknown; None
+    """The linear predictor at the mode of a model, (n,), with the offset, and the mean of log r, log s or log g where these are unknown; None
     if the model has no mode."""
     likelihood = problem.likelihood()
     members = np.require(np.sort(members), np.int32, ["C", "W"])
@@ -200,7 +200,7 @@ def fitted_reference(problem: Problem, members: np.ndarray) -> tuple[np.ndarray,
         nodes = work.nodes[: work.ints[kernels.NODES]]
         if len(nodes):
             outer = _mean(nodes[:, kernels.NODE_VALUE], nodes[:, kernels.NODE_LOG])
-        elif likelihood.outer == kernels.DISPERSION:
+        elif likelihood.outer in (kernels.DISPERSION, kernels.NOISE_SCALE):
             outer = float(work.outer[kernels.OUTER])
     grid = likelihood.shrinkage
     if likelihood.slab == MIXTURE and likelihood.evidence == kernels.BAS:

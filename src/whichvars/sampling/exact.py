@@ -23,6 +23,7 @@ from whichvars.problem.evaluating import log_marginals_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.prior_width import narrow_prior
 from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
@@ -110,7 +111,7 @@ def exact(
     if problem.one_by_one:
         with Announcer(progress, "exact"):
             posterior = _fit_all(problem, keep)
-        for message in (*lost_arithmetic(posterior), *overdispersion(posterior)):
+        for message in (*lost_arithmetic(posterior), *overdispersion(posterior), *narrow_prior(problem)):
             warnings.warn(message, DataWarning, stacklevel=2)
         return posterior
     started = cpu_clock()
@@ -177,7 +178,7 @@ def exact(
         cpu_seconds=cpu_clock() - started,
         troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
     )
-    for message in lost_arithmetic(posterior):
+    for message in (*lost_arithmetic(posterior), *narrow_prior(problem)):
         warnings.warn(message, DataWarning, stacklevel=2)
     return posterior
 

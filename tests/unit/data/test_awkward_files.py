@@ -1,6 +1,7 @@
 """Twenty awkward files: each gives an answer, or one message that suffices."""
 
 import gzip
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,44 @@ def test_an_answer_or_one_message(name: str, tmp_path: Path, monkeypatch: pytest
         assert part in result.output
     assert "Traceback" not in result.output
     assert Path("data-run/summary.csv").exists() == (code == 0)
+
+
+# Files of packages that are installed with whichvars or its tests: where they are, the response, options, the exit code, and what is said. Those of
+# scikit-learn begin with the numbers of rows and columns and the names of classes, or have no names at all.
+SAMPLES, TABLES = "matplotlib/mpl-data/sample_data", "sklearn/datasets/data"
+REAL: dict[str, tuple[str, str, list[str], int, list[str]]] = {
+    "a comment above the header, dates and holes": (
+        f"{SAMPLES}/Stocks.csv", "IBM", [], 2, ["column 'IBM' has no value in row 3", "--missing drop"],
+    ),
+    "the same with options": (
+        f"{SAMPLES}/Stocks.csv", "IBM", ["--date", "Date", "--missing", "drop"], 0, ["rows are left out"],
+    ),
+    "dates with names of months": (f"{SAMPLES}/msft.csv", "Volume", [], 2, ["column 'Date' contains dates", "--date Date"]),
+    "the same as days": (f"{SAMPLES}/msft.csv", "Volume", ["--date", "Date"], 0, ["Date days"]),
+    "blanks between columns, no header": (f"{SAMPLES}/data_x_x2_x3.csv", "y", [], 2, ["has no header", "(0, 0, 0)"]),
+    "the same, zipped": (f"{TABLES}/diabetes_data_raw.csv.gz", "bmi", [], 2, ["has no header", "(59, 2, 32.1, …)"]),
+    "blanks between columns": (f"{TABLES}/linnerud_exercise.csv", "Jumps", [], 0, ["Chins", "Situps"]),
+    "blanks between columns, again": (f"{TABLES}/linnerud_physiological.csv", "Pulse", [], 0, ["Waist"]),
+    "one column without a name": (f"{TABLES}/diabetes_target.csv.gz", "y", [], 2, ["has no header"]),
+    "pixels without names": (f"{TABLES}/digits.csv.gz", "x", [], 2, ["has no header", "put a line with the names of the columns first"]),
+    "fewer names than columns": (f"{TABLES}/breast_cancer.csv", "benign", [], 2, ["the header has 4 names but the first row has more cells"]),
+    "fewer names than columns, again": (f"{TABLES}/wine_data.csv", "class_0", [], 2, ["the header has 5 names"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, response, options, code, said = REAL[name]
+    package, _, rest = where.partition("/")
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+    monkeypatch.chdir(tmp_path)
+    path = Path(found.origin).parent / rest
+    arguments = ["exact", str(path), "-y", response, "--no-report", "--out", "run", *options]
+    result: Result = CliRunner().invoke(main, arguments, env={"COLUMNS": "120"})
+    assert result.exit_code == code, result.output
+    for part in said:
+        assert part in result.output
+    assert "Traceback" not in result.output
+    assert Path("run/summary.csv").exists() == (code == 0)

@@ -44,9 +44,11 @@ def test_numbers_words_and_order(tmp_path: Path) -> None:
         gzip.compress(("y,x,g\n" + ROWS).encode()),
         ("y,x,g,\n" + ROWS.replace("\n", ",\n") + "\n,,,\n").encode(),  # empty cells at the end of lines, empty rows
         ("\n\ny,x,g\n" + ROWS).encode(),
+        ("y  x   g\n" + ROWS.replace(",", " ")).encode(),
+        ("# made in 2026\n# by hand, of old tables\ny,x,g\n" + ROWS).encode(),
         (",y,x,g\n" + "".join(f"r{i},{row}\n" for i, row in enumerate(ROWS.splitlines()))).encode(),  # row labels
     ],
-    ids=["BOM", "UTF-16", "semicolons", "tabs", "blanks", "quotes", "gzip", "empty cells", "empty lines", "row labels"],
+    ids=["BOM", "UTF-16", "semicolons", "tabs", "blanks", "quotes", "gzip", "empty cells", "empty lines", "words", "comments", "row labels"],
 )  # fmt: skip
 def test_dialects_give_the_same_table(content: bytes, tmp_path: Path) -> None:
     plain = read(tmp_path, "y,x,g\n" + ROWS)

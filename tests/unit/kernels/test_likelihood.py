@@ -15,7 +15,9 @@ from whichvars._kernels import likelihood as kernels
 from whichvars.problem.fitting import answers
 
 FAMILIES = ("logistic", "probit", "poisson", "negative-binomial")
-CODES = {"logistic": densities.BINOMIAL, "probit": densities.PROBIT, "poisson": densities.POISSON}
+CODES = {
+    "logistic": densities.BINOMIAL, "probit": densities.PROBIT, "poisson": densities.POISSON, "student": densities.STUDENT,
+}  # fmt: skip
 R = 1.5
 
 log_density = from_python(densities.log_density)

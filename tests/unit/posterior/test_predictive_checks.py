@@ -134,7 +134,7 @@ def test_what_is_refused():
     yes = wv.exact(wv.Problem(case.X, case.y > case.y.mean(), family="logistic"))
     with pytest.raises(DataError, match="weights are for Gaussian"):
         yes.draw_response(case.X, weights=np.ones(len(case.y)))
-    with pytest.raises(DataError, match="is for Gaussian responses"):
+    with pytest.raises(DataError, match="is for Gaussian and Student responses"):
         yes.interval_calibration(case.X, case.y > case.y.mean())
     with pytest.raises(DataError, match="give both X and y"):
         posterior.residuals(case.X)

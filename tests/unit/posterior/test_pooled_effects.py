@@ -1,0 +1,108 @@
+"""Odds ratios, rate ratios and stand-ins of imputed fits: the same as those of the table itself if nothing is missing, and in the report, the files and
+the words."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import whichvars as wv
+from whichvars.cli import main
+from whichvars.errors import DataError
+from whichvars.posterior.family_words import standard_effects
+from whichvars.posterior.pooled_effects import pooled_standard_effects
+
+N = 160
+RNG = np.random.default_rng(5)
+X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=["age", "copy", "dose", "noise"])
+X["copy"] = X["age"] + 0.05 * RNG.normal(size=N)
+ETA = 1.4 * X["age"] - 0.9 * X["dose"]
+ILL = np.where(RNG.uniform(size=N) < 1 / (1 + np.exp(-ETA)), "ill", "well")
+VISITS = RNG.poisson(np.exp(0.5 * ETA))
+HOLES = X.mask(RNG.uniform(size=X.shape) < [0.0, 0.1, 0.2, 0.1])
+
+
+def fit(frame: pd.DataFrame, y: np.ndarray, family: str) -> wv.Posterior:
+    # few variables, so that one of two copies is enough
+    prior = wv.FixedInclusion(h=0.05)
+    slab = wv.IndependentNormal(4.0)
+    return wv.exact(wv.Problem(frame, y, family=family, slab=slab, model_prior=prior), progress=False)
+
+
+def pooled(y: np.ndarray, family: str) -> wv.PooledPosterior:
+    imputations = wv.impute(HOLES, y, m=4, seed=3)
+    return wv.pool([fit(table, y, family) for table in imputations], imputations)
+
+
+PARTS = pooled(ILL, "logistic")
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_copies_of_one_table_are_the_table(family: str) -> None:
+    one = fit(X, ILL if family == "logistic" else VISITS, family)
+    same = wv.pool([one, one, one])
+    expected = standard_effects(one, 0.95)
+    # a normal distribution with the same mean and variance, given that the variable is in
+    np.testing.assert_allclose(pooled_standard_effects(same, 0.95), expected, rtol=1e-9)
+    ratio = "odds_ratio" if family == "logistic" else "rate_ratio"
+    table, own = same.coefficients(scale=ratio), one.coefficients(scale=ratio)  # type: ignore[arg-type]
+    np.testing.assert_allclose(table["ratio"], own["ratio"])
+    np.testing.assert_allclose(table["ratio_included"].iloc[1:], own["ratio_included"].iloc[1:])
+    np.testing.assert_allclose(table[["lower", "upper"]], own[["lower", "upper"]], rtol=0.1)
+    clusters, alone = same.clusters(), one.clusters()
+    assert clusters["variables"].tolist() == alone["variables"].tolist()
+    names = ["probability", "expected", "purity"]
+    np.testing.assert_allclose(clusters[names], alone[names], atol=1e-12)
+    np.testing.assert_allclose(clusters["imputation_error"], 0, atol=1e-12)
+
+
+def test_sets_are_averages_over_imputations() -> None:
+    found = PARTS.clusters()
+    pair = found[found["size"] > 1]
+    assert [set(names) for names in pair["variables"]] == [{"age", "copy"}]
+    each = [
+        sum(part.kept.weight[i] for i in range(len(part.kept)) if {0, 1} & set(part.kept.model(i)))
+        for part in PARTS.parts
+    ]
+    assert pair["probability"].iloc[0] == pytest.approx(np.mean(each))
+    assert pair["imputation_error"].iloc[0] == pytest.approx(np.std(each, ddof=1) / 2)
+    tables = wv.impute(HOLES, ILL, m=4, seed=3)
+    sizes = [np.corrcoef(table["age"], table["copy"])[0, 1] for table in tables]
+    assert pair["purity"].iloc[0] == pytest.approx(np.mean(sizes))
+
+
+def test_words() -> None:
+    first = PARTS.explain().splitlines()[0]
+    assert "age and copy stand in for one another" in first
+    assert "one standard deviation more of" in first
+    assert "dose multiplies the odds of well by" in first or "dose by" in first
+    effect = np.exp(pooled_standard_effects(PARTS).loc["dose"])
+    assert f"{effect['effect']:.3g} ({effect['lower']:.3g} to {effect['upper']:.3g}" in first
+    with pytest.raises(DataError, match="does not apply"):
+        PARTS.coefficients(scale="rate_ratio")
+
+
+def test_report(tmp_path: Path) -> None:
+    PARTS.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    for words in ("Odds ratio", "by how much the odds of well are multiplied", "<dt>Stand-ins</dt>"):
+        assert words in page, words
+    shown = np.exp(pooled_standard_effects(PARTS)["effect"]["dose"])
+    assert f"{shown:.3g}" in page
+    PARTS.report(tmp_path / "b.html", brief=True)
+    assert f"odds of well {shown:.3g} times as large" in (tmp_path / "b.html").read_text()
+
+
+def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    HOLES.assign(visits=VISITS).to_csv("a.csv", index=False)
+    arguments = "exact a.csv -y visits --family poisson --missing impute --imputations 3 --no-report"
+    done = CliRunner().invoke(main, arguments.split(), env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    assert "rate ratio" in done.output
+    saved = wv.PooledPosterior.load("a-run/posterior.npz")
+    table = pd.read_csv("a-run/summary.csv", index_col="variable")
+    expected = np.exp(pooled_standard_effects(saved)["effect"])
+    np.testing.assert_allclose(table["rate_ratio_per_sd"], expected[table.index], rtol=1e-6)
