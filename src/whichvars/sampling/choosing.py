@@ -1,5 +1,6 @@
 """The names of the samplers, and the one that "auto" chooses. Samplers are only imported when they are needed."""
 
+import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,8 @@ ENUMERATE = 1 << 20
 ENUMERATE_SECONDS = 10.0
 # least speed of enumeration
 MODELS_A_SECOND = 500_000
+# columns beyond which nobody enumerates, so that costs need not be known
+MOST_COLUMNS = 40
 
 
 def check_sampler(sampler: Any) -> "Sampler":
@@ -36,7 +39,7 @@ def check_sampler(sampler: Any) -> "Sampler":
 
 
 def fits_a_second(problem: "Problem") -> float:
-    """About how many models of half of the variables can be fitted, or averaged over g, in a second; enough to choose by."""
+    """About how many models of half of the variables can be fitted, or averaged over g, in a second, and of all models under a non-local slab; enough to choose by."""
     if problem.unknown_g:
         from whichvars._kernels.averaging import average_cost
 
@@ -44,10 +47,21 @@ def fits_a_second(problem: "Problem") -> float:
     if isinstance(problem.family, Gaussian):
         extra = 0.0
         if isinstance(problem.slab, MomentPrior):
-            extra = factor_cost(problem.slab, len(problem.columns_used) // 2)
+            extra = _mean_cost(problem.slab, len(problem.columns_used))
         return 1e9 / (WORTH_COST_OF_MANY + extra)
     d = 1 + len(problem.columns_used) / 2
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
+
+
+def _mean_cost(slab: MomentPrior, columns: int) -> float:
+    """What the factor of a model costs on average over all models: large ones cost far more than those of half of the columns.
+
+    >>> import whichvars as wv
+    >>> print(round(_mean_cost(wv.ProductMoment(), 8) / 1e3), round(_mean_cost(wv.ProductMoment(), 15) / 1e3))
+    13 1743
+    """
+    columns = min(columns, MOST_COLUMNS)
+    return sum(math.comb(columns, k) * factor_cost(slab, k) for k in range(columns + 1)) / 2**columns
 
 
 def _meant(sampler: Any) -> str:

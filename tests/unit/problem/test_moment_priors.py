@@ -14,6 +14,7 @@ from support.paired import make_paired
 from whichvars.errors import DataError
 from whichvars.problem import moment_factors
 from whichvars.problem.moment_factors import moments_of_coefficients, normal_posteriors
+from whichvars.sampling.choosing import choose
 
 TAU = 0.348
 PRIOR, ORACLE = wv.BetaBinomial(a=1.0, b=2.0), ("beta-binomial", 1.0, 2.0)
@@ -203,3 +204,11 @@ def test_bad_arguments():
         wv.ProductMoment(0)
     with pytest.raises(DataError, match="is for Gaussian responses"):
         wv.Problem(X, y > 0, family="logistic", slab=wv.ProductMoment())
+
+
+@pytest.mark.parametrize(("slab", "most"), [(wv.ProductMoment(), 13), (wv.ExponentialMoment(), 9)])
+def test_models_are_enumerated_only_where_it_takes_seconds(slab, most):
+    X = np.random.default_rng(0).normal(size=(40, most + 1))
+    y = X[:, 0] + np.random.default_rng(1).normal(size=40)
+    assert choose(wv.Problem(X[:, :most], y, slab=slab), None, None).sampler is None
+    assert choose(wv.Problem(X, y, slab=slab), None, None).sampler is not None
