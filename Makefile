@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test tests test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
+.PHONY: demo test tests test-rest test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -45,6 +45,10 @@ tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist worksteal
 
+# combinations of parameters: `make test` meets each value of each parameter of a test once, see conftest.py
+test-rest: $(VENV)/.installed
+	$(BIN)/pytest -n 3 --dist worksteal -m rest
+
 # what is not installed with the package: benchmarks, peers, the paper's figures
 test-outside: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist worksteal tests/outside
@@ -59,7 +63,7 @@ test-browser: $(VENV)/.installed-browser
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# a quarter of an hour or more on two cores; the paper's own sizes: make paper ARGS=--full
+# about an hour and a half on two cores; the paper's own sizes: make paper ARGS=--full
 paper: $(VENV)/.installed
 	$(BIN)/python -m papers.individual_adaptation $(ARGS)
 

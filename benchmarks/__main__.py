@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, credible-sets, default-prior, peers, page."""
+calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from benchmarks import (
     default_prior,
     engine,
     fuzz,
+    genetics,
     honesty,
     page,
     problems,
@@ -231,6 +232,18 @@ def wide_command(columns: int, samplers: list[str], out: Path | None, markdown: 
     say(f"written to {where.name}")
 
 
+@main.command("genetics")
+@click.option("--traits", default=genetics.TRAITS, show_default=True)
+@click.option("--variants", default=genetics.MANY_VARIANTS, show_default=True, help="Beside covariates.")
+@output
+def genetics_command(traits: int, variants: int, out: Path | None, markdown: bool) -> None:
+    """A thousand traits on five thousand variants, and covariates beside twenty thousand genotypes."""
+    result = genetics.measure(traits, variants, say)
+    where = common.write_result("genetics", result, out)
+    common.present(result, genetics.tables, markdown)
+    say(f"written to {where.name}")
+
+
 @main.command("stopping")
 @click.option("--target", default=0.01, show_default=True, help="The Monte Carlo error at which runs stop.")
 @click.option("--runs", default=4, show_default=True, help="Runs per problem.")
@@ -327,10 +340,11 @@ def startup_command(
     out: Path | None,
     markdown: bool,
 ) -> None:
-    """What one waits for before anything is computed: import, --help, a second fit of a small problem; and the first answer of each
-    sampler, when nothing is compiled."""
+    """What one waits for before anything is computed: import, --help, a second fit of a small problem; the first answer of each
+    sampler, when nothing is compiled; and that of each further one, when the default sampler has run before."""
     result = startup.measure(repeats, say, baseline)
     result |= startup.first_answers(names, baseline, first_repeats, say, wheel)
+    result |= startup.further_answers(names, baseline, say)
     where = common.write_result("startup", result, out)
     common.present(result, startup.tables, markdown)
     say(f"written to {where.name}")

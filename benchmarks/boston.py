@@ -175,7 +175,7 @@ def size_for(problem: wv.Problem, sized: Sized, pilot: int, budget: float, rao_b
 def top_two(posteriors: list[wv.Posterior]) -> list[dict[str, Any]]:
     """The two best models, and the share of its iterations that each run spent there with its error.
 
-    Errors are by batch means of the thinned record. `agreement` is the mean square of (share − mean)/error:
+    Shares, and their errors by batch means, are those of the thinned record. `agreement` is the mean square of (share − mean)/error:
     about 1 where the runs agree within their Monte Carlo errors.
     """
     best: dict[tuple[int, ...], float] = {}
@@ -187,13 +187,12 @@ def top_two(posteriors: list[wv.Posterior]) -> list[dict[str, Any]]:
     for members in sorted(best, key=lambda m: -best[m])[:2]:
         shares, errors = [], []
         for posterior in posteriors:
-            found = dict(zip(map(tuple, posterior.models.members), posterior.models.frequency))
-            shares.append(float(found.get(members, 0.0)))
             batches: list[float] = []
             assert posterior.trace is not None
             for _, chain in posterior.trace.groupby("chain"):
                 there = np.abs(chain["log_posterior"].to_numpy() - best[members]) < 1e-6
                 batches += [float(b.mean()) for b in np.array_split(there, 16)]
+            shares.append(float(np.mean(batches)))
             errors.append(float(np.std(batches, ddof=1) / np.sqrt(len(batches))))
         spread = np.array(shares) - np.mean(shares)
         runs = len(shares)

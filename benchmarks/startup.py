@@ -8,6 +8,7 @@ time. Wall time depends on what else the machine does; CPU time, of the process 
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -134,6 +135,29 @@ def first_answers(
     return {"first_answers": rows}
 
 
+def further_answers(
+    names: tuple[str, ...], baseline: Path | None, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """CPU seconds of new processes that find what the default sampler has compiled, and nothing else; in turns with another checkout."""
+    who = {"": PACKAGE} | ({} if baseline is None else {"baseline_": baseline})
+    rows: list[dict[str, Any]] = [{"what": name} for name in names if name != "default"]
+    with tempfile.TemporaryDirectory() as directory:
+        for key, package in who.items():
+            compiled = Path(directory) / f"{key}default"
+            compiled.mkdir()
+            there = {"PYTHONPATH": str(package / "src")}
+            say(f"what the default sampler compiles: {key.removesuffix('_') or 'here'}")
+            times([sys.executable, "-c", FIRST_ANSWER, "default"], None, **there, WHICHVARS_CACHE_DIR=str(compiled))  # fmt: skip
+            for row in rows:
+                say(f"further answer, {row['what']}: {key.removesuffix('_') or 'here'}")
+                own = Path(directory) / f"{key}{row['what']}"
+                shutil.copytree(compiled, own)
+                took = times([sys.executable, "-c", FIRST_ANSWER, row["what"]], None, **there, WHICHVARS_CACHE_DIR=str(own))  # fmt: skip
+                row[f"{key}cpu_seconds"] = [took.cpu]
+                shutil.rmtree(own)
+    return {"further_answers": rows}
+
+
 def times(command: list[str], bytecode: Path | None, **more: str) -> Times:
     """Of a process that keeps its bytecode there, or where it is kept anyway (else the first process of a comparison would make it
     for all); one that fails for want of accuracy (exit code 3) is as good as any."""
@@ -173,7 +197,13 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for row in result.get("first_answers", []):
         wheel = [_median(row, "wheel_cpu_seconds"), _median(row, "wheel_seconds")]
         first.rows.append([row["what"], _median(row, "cpu_seconds"), *_ratio(row), *wheel])
-    return [table, first] if first.rows else [table]
+    further = Table(
+        "A further sampler, after the default one: CPU seconds of the whole process",
+        ["sampler", "checkout", "checkout, baseline", "ratio"],
+    )
+    for row in result.get("further_answers", []):
+        further.rows.append([row["what"], _median(row, "cpu_seconds"), *_ratio(row)])
+    return [one for one in (table, first, further) if one is table or one.rows]
 
 
 def _median(row: dict[str, Any], key: str) -> str:

@@ -253,9 +253,11 @@ def simple(data, rng, burn_in, draws, swap):
 
 
 @njit(nogil=True)
-def particles(data, rng, number, steps, tau, phi0, decay, ess, within):
-    """IA-SMC; returns mean inclusion over the particles, the number of temperatures and how many distinct particles are left.
-    `within`: whether A and D are learned within the K moves of a particle, as the paper prints it, or only between particles."""
+def particles(data, rng, number, steps, tau, phi0, decay, ess, within, levels):
+    """IA-SMC; returns mean inclusion over the particles, the number of temperatures, how many distinct particles are left, and for each
+    of the temperatures `levels` the effective number of particles there whose descendants are left: 1/Σ s², where s is the share of
+    the last particles that descend from one of them. `within`: whether A and D are learned within the K moves of a particle, as the
+    paper prints it, or only between particles."""
     p = len(data.xty)
     epsilon = 0.1 / p
     gamma = rng.random((number, p)) < SIZE / p
@@ -263,6 +265,8 @@ def particles(data, rng, number, steps, tau, phi0, decay, ess, within):
     add, delete = first_probabilities(p)
     flips = np.empty(p, np.int64)
     t, temperatures = 0.0, 0
+    ancestor = np.zeros((len(levels), number), np.int64)
+    since = np.zeros(len(levels), np.bool_)
     while t < 1:
         low, high = t, 1.0
         weights = np.exp((high - t) * (log_m - log_m.max()))
@@ -282,6 +286,12 @@ def particles(data, rng, number, steps, tau, phi0, decay, ess, within):
         place = (np.arange(number) + rng.random()) / number
         chosen = np.minimum(np.searchsorted(share, place), number - 1)
         gamma, log_m = gamma[chosen], log_m[chosen]
+        for k in range(len(levels)):
+            if since[k]:
+                ancestor[k] = ancestor[k][chosen]
+            elif t >= levels[k]:
+                ancestor[k] = np.arange(number)
+                since[k] = True
         for i in range(number):
             fixed_add, fixed_delete = (add, delete) if within else (add.copy(), delete.copy())
             for step in range(steps):
@@ -301,4 +311,7 @@ def particles(data, rng, number, steps, tau, phi0, decay, ess, within):
                     epsilon,
                     flips,
                 )
-    return gamma.sum(axis=0) / number, temperatures, len(np.unique(log_m))
+    left = np.empty(len(levels))
+    for k in range(len(levels)):
+        left[k] = number**2 / (np.bincount(ancestor[k]) ** 2).sum()
+    return gamma.sum(axis=0) / number, temperatures, len(np.unique(log_m)), left

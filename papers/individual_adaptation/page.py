@@ -7,19 +7,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ROOT, Table, measured_at, number
+from benchmarks.common import ROOT, Table, number
+from papers.individual_adaptation import published
 from papers.individual_adaptation.study import Claim
 
 DOCS = ROOT / "docs" / "paper"
+NUMBERS = "numbers"  # the folder of the sections and their tables beside the page in the documentation
 MOST_BYTES = 2_000_000
+HEADINGS = {
+    "wmse": "WMSE",
+    "wmse_se": "standard error",
+    "tau": "τ",
+    "worth_draws": "worth independent draws",
+    "cpu_seconds": "CPU seconds",
+}
+# tables that are not on the page but from which claims are judged
+JUDGED = ("pcr_agreement.csv", "pcr_default.csv")
 COLOURS = 64  # of a picture in the documentation
+NOT_IN_THE_PAPER = "This section is not in the paper. It is here to explain what differs above."
 
 HEAD = """# The paper, made again
 
-Griffin, Łatuszyński and Steel, *Individual adaptation: an adaptive MCMC scheme for variable selection problems*
-(arXiv 1412.6760). Each of its tables and figures, made with whichvars; for each claim the paper's number, ours, and whether they agree.
-This page is written by a program from the files beside it. Where the paper shows a figure and says no number, it says so
-here; where the paper's measure favours its method, a fairer one stands below.
+This page compares whichvars with the paper that it began with: J. E. Griffin, K. Łatuszyński and M. F. J. Steel (2014), *Individual
+adaptation: an adaptive MCMC scheme for variable selection problems*, [arXiv:1412.6760](https://arxiv.org/abs/1412.6760). Each of the
+paper's tables and figures was computed again. The first table lists every claim that can be checked, with what the paper says beside
+what we find. Then follow the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+
+Three things to know before reading:
+
+- Where the paper shows a figure and gives no number, none was read off it, and the table says so.
+- The gene expression data of the PCR example are not ours to distribute. A simulated design of the same size takes their place, so
+  that numbers of that example cannot be compared, only what the paper says about the sampler.
+- Whether a claim agrees is decided by rules that were written down in the program. The rule stands beside each claim.
 """
 
 
@@ -33,33 +52,46 @@ def read_sections(out: Path, order: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def kept_tables(section: dict[str, Any]) -> list[str]:
+    """The tables that are kept in the documentation: those on the page, and those from which claims are judged."""
+    return [file for file, caption in section["tables"] if caption or file in JUDGED]
+
+
 def claims_of(section: dict[str, Any]) -> list[Claim]:
     return [Claim(**claim) for claim in section["claims"]]
 
 
-def tally(claims: list[Claim]) -> list[str]:
-    """How many claims agree, differ, cannot be compared; then the same of the fairer measures."""
-    own, fairer = ([c for c in claims if c.fairer is kind] for kind in (False, True))
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A table of words in Markdown."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + ":--|" * len(columns)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
+    """The table of all claims of the paper, and how many of them agree."""
+    rows, every = [], []
+    for section in sections.values():
+        claims = claims_of(section)
+        every += claims
+        own = [c for c in claims if not c.fairer]
+        rows += [
+            ["" if k else section["title"], c.statement, c.paper, c.ours, c.verdict]
+            for k, c in enumerate(own)
+        ]
+    own, asked = ([c for c in every if c.fairer is kind] for kind in (False, True))
 
     def count(some: list[Claim], verdict: bool | None) -> int:
         return sum(c.agrees is verdict for c in some)
 
-    lines = [
-        f"Of the paper's {len(own)} claims {count(own, True)} agree, {count(own, False)} differ, and {count(own, None)} cannot be compared as numbers.",
-        f"Of {len(fairer)} questions that the paper does not ask, {count(fairer, True)} come out in favour of its method or of this "
-        f"program, {count(fairer, False)} do not, {count(fairer, None)} are left open.",
+    return [
+        "## Summary\n",
+        f"Of the paper's {len(own)} claims {count(own, True)} agree, {count(own, False)} differ, and {count(own, None)} cannot be compared. "
+        "Why a claim differs is said in its section.\n",
+        table(["figure or table", "claim", "the paper", "here", "verdict"], rows),
+        f"We asked {len(asked)} questions besides. {count(asked, True)} come out in favour of the paper's method or of this program, "
+        f"{count(asked, False)} do not, and {count(asked, None)} are left open.\n",
     ]
-    against = [c for c in fairer if c.agrees is False]
-    if against:
-        lines.append("What does **not** hold under a fairer measure:")
-    lines += [f"- {c.statement}: {c.ours} ({c.why})." for c in against]
-    return lines
-
-
-def claims_table(title: str, claims: list[Claim]) -> str:
-    table = Table(title, ["claim", "paper", "ours", "verdict", "why"])
-    table.rows = [[c.statement, c.paper, c.ours, c.verdict, c.why] for c in claims]
-    return table.markdown().replace("--:", ":--")
 
 
 def shown_table(path: Path, caption: str) -> str:
@@ -74,50 +106,88 @@ def shown_table(path: Path, caption: str) -> str:
 
     with path.open(newline="", encoding="utf-8") as file:
         columns, *rows = csv.reader(file)
+    columns = [HEADINGS.get(column, column.replace("_", " ")) for column in columns]
     return Table(caption, columns, [[cell(text) for text in row] for row in rows]).markdown()
+
+
+def claims_text(claims: list[Claim]) -> list[str]:
+    """What agrees; what differs, and why; what cannot be compared; what the paper does not ask."""
+    parts = []
+    for title, verdict in (("What agrees", True), ("What differs, and why", False), ("What cannot be compared", None)):  # fmt: skip
+        some = [c for c in claims if not c.fairer and c.agrees is verdict]
+        if some:
+            parts.append(f"**{title}**\n")
+            parts.append(
+                table(
+                    ["claim", "the paper", "here", "rule" if verdict is not None else "why not"],
+                    [[c.statement, c.paper, c.ours, c.why] for c in some],
+                )
+            )
+            if verdict is False:
+                parts += [
+                    f"*{c.statement}.* {c.reason or 'We do not know yet why this differs.'}\n" for c in some
+                ]
+    asked = [c for c in claims if c.fairer]
+    if asked:
+        parts.append("**What the paper does not ask**\n")
+        parts.append(
+            table(
+                ["question", "here", "verdict", "remarks"],
+                [[c.statement, c.ours, c.verdict, c.why] for c in asked],
+            )
+        )
+    return parts
+
+
+def section_text(out: Path, name: str, section: dict[str, Any]) -> list[str]:
+    """One figure or table: theirs, ours, and how they compare."""
+    shown = published.SHOWN[name]
+    parts = [
+        f"\n## {section['title']}\n",
+        f"**In the paper.** {shown}\n" if shown else f"{NOT_IN_THE_PAPER}\n",
+    ]
+    if section["text"]:
+        first, *rest = section["text"]
+        parts += [f"**Here.** {first}\n", *(f"{text}\n" for text in rest)]
+    parts += [f"![{caption}]({file})\n\n*{caption}*\n" for file, caption in section["figures"]]
+    parts += [shown_table(out / file, caption) for file, caption in section["tables"] if caption]
+    parts += claims_text(claims_of(section))
+    files = ", ".join(f"`{file}`" for file in [f"{name}.json", *kept_tables(section)])
+    about = section["environment"]
+    parts.append(
+        f"*Made by `{section['command']}` ({section['mode']} size) on {about['date']} at commit {about['commit']}; "
+        f"{number(section['seconds'], 2)} seconds on {about['cpus']} CPUs. Numbers beside this page, in `{NUMBERS}`: {files}.*\n"
+    )
+    return parts
 
 
 def write_page(out: Path, order: Sequence[str]) -> Path:
     """README.md of all sections in a folder."""
     sections = read_sections(out, order)
-    every = [claim for section in sections.values() for claim in claims_of(section)]
     parts = [HEAD]
-    commands = list(dict.fromkeys(s["command"] for s in sections.values()))
-    spent = sum(s["seconds"] for s in sections.values())
-    modes = ", ".join(dict.fromkeys(s["mode"] for s in sections.values()))
+    spent: dict[str, float] = {}
+    for section in sections.values():
+        spent[section["mode"]] = spent.get(section["mode"], 0.0) + section["seconds"]
+    times = " and ".join(
+        f"{number(seconds / 60, 2)} minutes for sections of {mode} size" for mode, seconds in spent.items()
+    )
     parts.append(
-        f"Made by {' and '.join(f'`{c}`' for c in commands)} ({modes} mode) in {number(spent / 60, 2)} minutes on "
-        f"{next((s['environment']['cpus'] for s in sections.values()), '–')} CPUs. "
-        + " ".join(dict.fromkeys(measured_at(s) for s in sections.values()))
+        f"`make paper` writes this page; it took {times}. Full size is that of the paper; quick size has fewer runs, and in the PCR example "
+        "a twentieth of the iterations. Each section ends with the command, the date and the commit.\n"
     )
     missing = [name for name in order if name not in sections]
     if missing:
-        parts.append(f"Not made: {', '.join(missing)}.")
-    parts.append("\n## In short\n")
-    lines = tally(every)
-    parts.append("\n".join(f"{line}\n" if not line.startswith("- ") else line for line in lines))
+        parts.append(f"Not made: {', '.join(missing)}.\n")
+    parts += summary(sections)
     for name, section in sections.items():
-        parts.append(f"\n## {section['title']}\n")
-        parts += [f"{text}\n" for text in section["text"]]
-        for title, fairer in (("Claims", False), ("By a fairer measure, or asked by us", True)):
-            claims = [c for c in claims_of(section) if c.fairer is fairer]
-            if claims:
-                parts.append(claims_table(title, claims))
-        parts += [f"![{caption}]({file})\n\n*{caption}*\n" for file, caption in section["figures"]]
-        parts += [shown_table(out / file, caption) for file, caption in section["tables"] if caption]
-        files = ", ".join(f"`{file}`" for file, _ in section["tables"])
-        about = section["environment"]
-        parts.append(
-            f"`python -m papers.individual_adaptation {name}`; {section['mode']} mode, {number(section['seconds'], 3)} s, {about['date']}, "
-            f"commit {about['commit']}, load at the end {number(about['load_at_start'], 2)}. Numbers: {files}.\n"
-        )
+        parts += section_text(out, name, section)
     path = out / "README.md"
     path.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
     return path
 
 
-def copy_to_docs(out: Path, docs: Path | None = None) -> int:
-    """The page and its pictures, made small, into the documentation; returns the bytes they take.
+def copy_to_docs(out: Path, order: Sequence[str], docs: Path | None = None) -> int:
+    """The page, its pictures, made small, and the numbers that it is written from, into the documentation; returns the bytes they take.
 
     Refused above 2 MB: then nothing is replaced.
     """
@@ -127,14 +197,17 @@ def copy_to_docs(out: Path, docs: Path | None = None) -> int:
     page = (out / "README.md").read_text(encoding="utf-8")
     new = docs.with_name(docs.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
+    (new / NUMBERS).mkdir(parents=True)
     (new / "index.md").write_text(page, encoding="utf-8")
-    for picture in sorted(out.glob("*.png")):
-        if f"]({picture.name})" in page:
-            with Image.open(picture) as image:
+    for name, section in read_sections(out, order).items():
+        shutil.copy(out / f"{name}.json", new / NUMBERS)
+        for file in kept_tables(section):
+            shutil.copy(out / file, new / NUMBERS)
+        for file, _ in section["figures"]:
+            with Image.open(out / file) as image:
                 small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-                small.save(new / picture.name, optimize=True)
-    size = sum(file.stat().st_size for file in new.iterdir())
+                small.save(new / file, optimize=True)
+    size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file())
     if size > MOST_BYTES:
         shutil.rmtree(new)
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -21,45 +22,166 @@ from whichvars.plots.drawing import BLUE, GREEN, GREY, ORANGE
 
 TITLE = "PCR: inclusion probabilities of three runs"
 CLOSE = 0.1
-ENOUGH = 0.5
+ENOUGH = 0.5  # in log posterior mass
+DRIFT = 0.3  # of the mean model size
+SAME = 1e-6  # log posteriors of one model, by factors in another order
+Row = dict[str, Any]
 
 
-def judge(
-    pips: dict[tuple[str, int], np.ndarray], default: dict[str, np.ndarray], part: float
-) -> list[Claim]:
-    """Do three runs agree with one another, and with another sampler? `pips` has shape (runs, p) for each prior and r;
-    `default` likewise for each prior."""
+def summarise(prior: str, chains: int, runs: Sequence[wv.Posterior], block: int | None, part: float) -> Row:
+    """How far runs are apart, and what may explain it. `block` is the number of neighbouring columns that can stand in for one another,
+    if that is known."""
+    pips = np.array([p.pip for p in runs])
+    trips = [p.adaptation[0]["round_trips"] for p in runs]
+    masses = np.array([exact_masses([p]) for p in runs])
+    by_block = None
+    if block is not None:
+        by_block = worst_difference(np.add.reduceat(pips, np.arange(0, pips.shape[1], block), axis=1))
+    worst = int(np.ptp(pips, axis=0).argmax())
+    quarters = np.array([mean_sizes_by_quarter(p) for p in runs])
+    return {
+        "prior": prior,
+        "chains": chains,
+        "runs": len(runs),
+        "part": part,
+        "largest_difference": worst_difference(pips),
+        "smallest_correlation": float(
+            min(np.corrcoef(pips[i], pips[j])[0, 1] for i, j in combinations(range(len(pips)), 2))
+        ),
+        "largest_difference_of_blocks": by_block,
+        "monte_carlo_error_there": float(np.mean([p.mcse[worst] for p in runs])),
+        "size_in_the_first_quarter": float(quarters[:, 0].mean()),
+        "size_in_the_last_quarter": float(quarters[:, -1].mean()),
+        "fewest_round_trips": int(min(trips)),
+        "most_round_trips": int(max(trips)),
+        "best_models_differ_by": float(np.ptp(masses[:, 0])),
+        "masses_differ_by": float(np.ptp(masses[:, 1])),
+    }
+
+
+def mean_sizes_by_quarter(posterior: wv.Posterior) -> list[float]:
+    """Mean model size in each quarter of the draws."""
+    assert posterior.trace is not None
+    sizes = posterior.trace.groupby("iteration")["size"].mean().to_numpy()
+    return [float(quarter.mean()) for quarter in np.array_split(sizes, 4)]
+
+
+def judge(rows: Sequence[Row]) -> list[Claim]:
+    """Do three runs agree with one another? `rows` are those of ``summarise``."""
     out = []
-    length = "as many iterations as the paper" if part >= 1 else f"{part:.3g} of the paper's iterations"
-    for (prior, chains), runs in pips.items():
-        apart = worst_difference(runs)
-        alike = float(min(np.corrcoef(runs[i], runs[j])[0, 1] for i, j in combinations(range(len(runs)), 2)))
+    for row in rows:
+        length = (
+            "as many iterations as the paper"
+            if row["part"] >= 1
+            else f"{row['part']:.3g} of the paper's iterations"
+        )
+        agrees = bool(row["largest_difference"] < CLOSE)
         out.append(
             Claim(
-                f"three runs agree, {prior}, r = {chains}",
+                f"three runs agree, {row['prior']}, r = {row['chains']}",
                 f"they agree; {published.NOT_GIVEN}",
-                f"largest difference of a PIP {number(apart, 2)}, smallest correlation {alike:.3f}",
-                bool(apart < CLOSE),
-                f"agrees if below {CLOSE:g}; {length}"
-                + ("" if apart < CLOSE or part >= 1 else ": too few, maybe; --full has them all"),
+                f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
+                agrees,
+                f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}",
+                reason="" if agrees else why_apart(row),
             )
         )
-    for prior, runs in default.items():
-        others = np.concatenate([found for (name, _), found in pips.items() if name == prior])
-        off = float(np.abs(others.mean(axis=0) - runs.mean(axis=0)).max())
-        spread = worst_difference(runs)
+    return out
+
+
+def why_apart(row: Row) -> str:
+    """What was measured of runs that do not agree, in sentences."""
+    said = []
+    factor = f"exp({row['masses_differ_by']:.2f})"
+    if row["best_models_differ_by"] >= SAME:
+        said.append(
+            f"The runs did not find the same best model, and the models that they kept differ in posterior mass by a factor of {factor}."
+        )
+    elif row["masses_differ_by"] < ENOUGH:
+        said.append(
+            "The runs found the same best model, and the models that each kept have the same posterior mass up to a factor of "
+            f"{factor}: none has missed what another has seen."
+        )
+    else:
+        said.append(
+            f"The runs found the same best model, but the models that they kept differ in posterior mass by a factor of {factor}."
+        )
+    first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
+    if abs(last - first) > DRIFT:
+        said.append(
+            f"They are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
+            "last, so that the chains are still on their way."
+        )
+    said.append(
+        f"By batch means, the inclusion probability that differs most has a Monte Carlo error of {number(row['monte_carlo_error_there'], 2)} in "
+        "each run."
+    )
+    if row["largest_difference_of_blocks"] is not None:
+        said.append(
+            f"In the simulated design {pcr_runs.BLOCK} neighbouring columns have a correlation of {pcr_runs.CORRELATION:g} and can take one "
+            "another's place; if the probabilities of such columns are added up, the largest difference is "
+            f"{number(row['largest_difference_of_blocks'], 2)}."
+        )
+    if row["part"] < 1:
+        said.append(f"The runs have {row['part']:.3g} of the paper's iterations; --full has them all.")
+    return " ".join(said)
+
+
+def compare(prior: str, ladders: Sequence[wv.Posterior], default: wv.Posterior) -> Row:
+    """IA-PT's runs beside our default's replicates: inclusion probabilities, and the exact posterior mass of the models that each kept."""
+    replicates = default.replicate_pips
+    assert replicates is not None
+    mean = np.mean([p.pip for p in ladders], axis=0)
+    (best, total), (their_best, their_total) = exact_masses(ladders), exact_masses([default])
+    return {
+        "prior": prior,
+        "runs": len(ladders),
+        "difference": float(np.abs(mean - default.pip).max()),
+        "replicates_differ_by": worst_difference(replicates),
+        "best_of_the_default": their_best - best,
+        "mass_of_the_default": their_total - total,
+    }
+
+
+def judge_default(rows: Sequence[Row]) -> list[Claim]:
+    """Are runs that agree also right? Where two samplers differ, the one whose models have more posterior mass has seen more of the
+    posterior: log posteriors are exact, up to a constant that all models share."""
+    out = []
+    for row in rows:
+        off, spread = row["difference"], row["replicates_differ_by"]
         out.append(
             Claim(
-                f"runs that agree are also right, {prior}: their mean is that of another sampler",
+                f"the inclusion probabilities of IA-PT are those of another sampler, {row['prior']}",
                 published.NOT_GIVEN,
-                f"largest difference of a PIP from our default's {number(off, 2)}",
+                f"the mean of {row['runs']} runs differs from our default by at most {number(off, 2)}",
                 bool(off < CLOSE) if spread < CLOSE else None,
                 f"holds if below {CLOSE:g}; the default's own two replicates differ by up to {number(spread, 2)}"
                 + ("" if spread < CLOSE else ", too much to judge by"),
                 fairer=True,
             )
         )
+        best, total = row["best_of_the_default"], row["mass_of_the_default"]
+        out.append(
+            Claim(
+                f"IA-PT found where the posterior is, {row['prior']}",
+                published.NOT_GIVEN,
+                f"the best model of our default is exp({signed(best)}) times as probable as the best one of {row['runs']} runs of IA-PT; all models "
+                f"that it kept have exp({signed(total)}) times the mass of all that these kept",
+                bool(total < ENOUGH),
+                f"holds if below exp({ENOUGH:g}); the ratios are exact, and say which of two samplers has missed something",
+                fairer=True,
+            )
+        )
     return out
+
+
+def signed(value: float) -> str:
+    """One digit after the point, and no minus before a zero.
+
+    >>> signed(-0.04), signed(2.25), signed(-1.3)
+    ('0.0', '2.2', '-1.3')
+    """
+    return f"{round(value, 1) + 0.0:.1f}"
 
 
 def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
@@ -73,29 +195,17 @@ def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
     return float(values.max()), float(np.logaddexp.reduce(values))
 
 
-def judge_masses(prior: str, ladders: tuple[float, float], default: tuple[float, float]) -> Claim:
-    """Where two samplers differ, the one whose models have more posterior mass has seen more of the posterior: log posteriors are
-    exact, up to a constant that all models share."""
-    best, total = (there - here for here, there in zip(ladders, default))
-    return Claim(
-        f"IA-PT found where the posterior is, {prior}",
-        published.NOT_GIVEN,
-        f"the best model of our default is exp({best:.1f}) times as probable as the best one of the six IA-PT runs; all models that it "
-        f"kept have exp({total:.1f}) times the mass of all that these kept",
-        bool(total < ENOUGH),
-        f"holds if below exp({ENOUGH:g}); the ratios are exact, and say which of two samplers that differ has missed something",
-        fairer=True,
-    )
+def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
+    """How long the runs are, and what they cost."""
+    minutes = sum(p.cpu_seconds for some in runs.values() for p in some) / 60
+    return f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
 
 
 def make(study: Study) -> Section:
-    pips = {key: np.array([p.pip for p in runs]) for key, runs in pcr_runs.all_runs(study).items()}
-    default = {}
-    for prior in PRIORS:
-        replicates = pcr_runs.by_default(study, prior).replicate_pips
-        assert replicates is not None
-        default[prior] = replicates
-    section = Section(TITLE, [pcr_runs.about(study)])
+    found = pcr_runs.all_runs(study)
+    pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
+    default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
+    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):
@@ -126,14 +236,19 @@ def make(study: Study) -> Section:
     names = list(pcr_runs.data(study).X.columns)
     rows = []
     for (prior, chains), runs in pips.items():
-        other = default[prior].mean(axis=0)
+        other = default[prior].pip
         for v in np.flatnonzero((runs.max(axis=0) > 0.01) | (other > 0.01)):
             rows.append({"prior": prior, "chains": chains, "variable": names[v], "default": other[v],
                          **{f"run_{k + 1}": run[v] for k, run in enumerate(runs)}})  # fmt: skip
     study.table(section, "pcr_pips", rows)
-    section.claims = judge(pips, default, study.effort.pcr_part)
-    for prior in PRIORS:
-        ladders = [p for (name, _), runs in pcr_runs.all_runs(study).items() if name == prior for p in runs]
-        masses = exact_masses(ladders), exact_masses([pcr_runs.by_default(study, prior)])
-        section.claims.append(judge_masses(prior, *masses))
+    block = None if pcr_runs.real(study) else pcr_runs.BLOCK
+    parts = pcr_runs.parts(study)
+    rows = [summarise(*key, runs, block, parts[key]) for key, runs in found.items()]
+    study.table(section, "pcr_agreement", rows)
+    ladders = {
+        prior: [p for (name, _), runs in found.items() if name == prior for p in runs] for prior in PRIORS
+    }
+    others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
+    study.table(section, "pcr_default", others)
+    section.claims = judge(rows) + judge_default(others)
     return section

@@ -13,7 +13,7 @@ import numpy as np
 import whichvars as wv
 from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation import published
-from papers.individual_adaptation.study import Study
+from papers.individual_adaptation.study import FULL, Study
 from whichvars.datasets import Dataset, simulate_blocks
 
 BLOCK, CORRELATION, DECAY, EFFECTS, WEAK, NOISE = 20, 0.9, 0.75, 20, 30, 0.05
@@ -59,32 +59,46 @@ def sampler(chains: int) -> wv.ParallelTempering:
 
 
 def iterations(study: Study) -> int:
+    """Of a run of this study."""
     return max(1000, round(published.PCR_ITERATIONS * study.effort.pcr_part))
 
 
-def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> list[wv.Posterior]:
-    """Three runs with other seeds: an eleventh of the iterations is warm-up. They are kept under `name`."""
+def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tuple[list[wv.Posterior], float]:
+    """Three runs with other seeds, and their length as a part of the paper's: an eleventh of the iterations is warm-up. They are kept
+    under `name`. Where runs of the paper's length were finished earlier, they are taken, whatever the size of this study."""
+    names = [f"{name}_{run + 1}" for run in range(published.PCR_RUNS)]
+    if study.gene_data is None and (finished := study.finished(names)):
+        study.say(f"{name}: runs of the paper's length, read from an earlier study")
+        return finished, FULL.pcr_part
     draws = iterations(study) * 10 // 11
     jobs = [
         partial(
             study.kept_run,
-            f"{name}_{run + 1}",
+            names[run],
             partial(once, target, sampler(chains), SEED + run, False, draws=draws, warmup=draws // 10),
         )
         for run in range(published.PCR_RUNS)
     ]
-    return side_by_side(jobs, study.effort.threads)
+    return side_by_side(jobs, study.effort.threads), study.effort.pcr_part
 
 
 def all_runs(study: Study) -> Runs:
     """Both model priors, both numbers of chains, three runs each."""
+    return {key: runs for key, (runs, _) in _runs_and_parts(study).items()}
 
-    def compute() -> Runs:
+
+def parts(study: Study) -> dict[tuple[str, int], float]:
+    """How long the runs of ``all_runs`` are, as parts of the paper's."""
+    return {key: part for key, (_, part) in _runs_and_parts(study).items()}
+
+
+def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[wv.Posterior], float]]:
+    def compute() -> dict[tuple[str, int], tuple[list[wv.Posterior], float]]:
         found = {}
         for prior in PRIORS:
             target = problem(study, prior)
             for chains in published.PCR_CHAINS:
-                study.say(f"PCR: {prior}, r = {chains}, {published.PCR_RUNS} runs of {iterations(study):,}")
+                study.say(f"PCR: {prior}, r = {chains}, {published.PCR_RUNS} runs")
                 found[prior, chains] = three_runs(study, target, chains, f"pcr_{NAMES[prior]}_{chains}")
         return found
 
@@ -96,21 +110,60 @@ def by_default(study: Study, prior: str) -> wv.Posterior:
 
     def compute() -> wv.Posterior:
         study.say(f"PCR: {prior}, our default")
+        name = f"pcr_{NAMES[prior]}_default"
+        if study.gene_data is None and (finished := study.finished([name])):
+            return finished[0]
         target = problem(study, prior)
         draws = max(1000, iterations(study) // 2)
-        run = partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED)
-        return study.kept_run(f"pcr_{NAMES[prior]}_default", run)
+        return study.kept_run(
+            name, partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED)
+        )
 
     return study.once(f"pcr default {prior}", compute)
 
 
-def about(study: Study) -> str:
-    """What the data are, and how long the runs were."""
-    source = "The real matrix: " if study.gene_data is not None else "Not the paper's data: "
+def length_in_words(part: float) -> str:
+    """The length of runs, beside that of the paper's.
+
+    >>> print(length_in_words(0.05))
+    1,200,000 iterations, 0.05 of the paper's
+    """
+    count = max(1000, round(published.PCR_ITERATIONS * part))
+    return f"{count:,} iterations, " + (
+        "as many as in the paper" if part >= 1 else f"{part:.3g} of the paper's"
+    )
+
+
+def lengths(parts: dict[tuple[str, int], float]) -> str:
+    """How long runs are, by prior and number of chains."""
+    by_part: dict[float, list[str]] = {}
+    for (prior, chains), part in parts.items():
+        by_part.setdefault(part, []).append(f"{prior}, r = {chains}")
+    sizes = "; ".join(
+        length_in_words(part) + (f" ({' and '.join(which)})" if len(by_part) > 1 else "")
+        for part, which in by_part.items()
+    )
+    return f"Length of the runs: {sizes}; one eleventh of the iterations is warm-up."
+
+
+def about(study: Study, parts: dict[tuple[str, int], float]) -> str:
+    """On which data the runs were made, and how long they are."""
+    return f"{which_data(study)} {lengths(parts)}"
+
+
+def which_data(study: Study) -> str:
+    """In one sentence."""
+    if real(study):
+        return "The real matrix."
+    return "The simulated design that is described in the section on inclusion probabilities."
+
+
+def about_data(study: Study) -> str:
+    """What the data are, and the settings that all figures share."""
+    source = "The real matrix: " if real(study) else "Not the paper's data, but a design of the same size. "
     return (
-        f"{source}{data(study).note} Independent slab with g = {SLAB:g}, columns standardised, m = {published.PCR_RUNGS} temperatures, "
-        f"τ = {published.PCR_TAU:g}; {iterations(study):,} iterations a run, {study.effort.pcr_part:.3g} of the paper's, "
-        "one eleventh of them warm-up."
+        f"{source}{data(study).note} The slab is independent normal with g = {SLAB:g}, columns are standardised, and the sampler is "
+        f"MCA-IA-PT with {published.PCR_RUNGS} temperatures and τ = {published.PCR_TAU:g}."
     )
 
 

@@ -52,6 +52,9 @@ def judge(
                 bool(gone[level] > 0) if above[level] > 0 else None,
                 ("agrees if any is lost" if above[level] > 0 else "no variable is above that level here")
                 + ("" if real else "; other data, so only the direction is compared"),
+                reason="Whether a screen loses variables depends on the data: these have other correlations. At lower levels it loses some here, too."
+                if above[level] > 0 and gone[level] == 0
+                else "",
             )
         )
     larger = sizes[1] > sizes[0]
@@ -73,12 +76,18 @@ def make(study: Study) -> Section:
     kept = best_marginal(X.to_numpy(float), y.to_numpy(float), screen)
     whole = pcr_runs.all_runs(study)[HIERARCHICAL, CHAINS]
     study.say(f"PCR: screened to {screen:,} variables")
-    part = pcr_runs.three_runs(study, pcr_runs.problem(study, HIERARCHICAL, kept), CHAINS, "pcr_screened")
+    part, length = pcr_runs.three_runs(
+        study, pcr_runs.problem(study, HIERARCHICAL, kept), CHAINS, "pcr_screened"
+    )
     pip = np.mean([p.pip for p in whole], axis=0)
     screened = np.zeros(len(pip))
     screened[kept] = np.mean([p.pip for p in part], axis=0)
     sizes = (float(np.mean([p.mean_size for p in whole])), float(np.mean([p.mean_size for p in part])))
-    section = Section(TITLE, [pcr_runs.about(study)])
+    lengths = {
+        (HIERARCHICAL, CHAINS): pcr_runs.parts(study)[HIERARCHICAL, CHAINS],
+        ("after the screen", CHAINS): length,
+    }
+    section = Section(TITLE, [pcr_runs.about(study, lengths)])
     figure, axes = new_figure(width=4.6, height=4.2)
     ax = axes[0, 0]
     stays = np.zeros(len(pip), bool)

@@ -34,7 +34,7 @@ def judge(means: dict[tuple[str, int], list[float]], default: dict[str, float], 
 
 def make(study: Study) -> Section:
     runs = pcr_runs.all_runs(study)
-    section = Section(TITLE, [pcr_runs.about(study)])
+    section = Section(TITLE, [pcr_runs.about(study, pcr_runs.parts(study))])
     shown = [p for found in runs.values() for p in found] + [
         pcr_runs.by_default(study, prior) for prior in PRIORS
     ]

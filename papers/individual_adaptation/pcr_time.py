@@ -51,7 +51,7 @@ def judge(rows: list[Row], threads: int, load: float) -> list[Claim]:
 
 
 def make(study: Study) -> Section:
-    section = Section(TITLE, [pcr_runs.about(study)])
+    section = Section(TITLE, [pcr_runs.which_data(study)])
     load = environment()["load_at_start"]
     rows: list[Row] = []
     for prior in PRIORS:

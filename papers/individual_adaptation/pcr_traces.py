@@ -35,7 +35,7 @@ def judge(drifts: list[float]) -> list[Claim]:
 
 def make(study: Study) -> Section:
     runs = pcr_runs.all_runs(study)
-    section = Section(TITLE, [pcr_runs.about(study)])
+    section = Section(TITLE, [pcr_runs.about(study, pcr_runs.parts(study))])
     figure, axes = new_figure(2, 2, width=5.6, height=2.4, sharex="col")
     rows, drifts = [], []
     for ax, ((prior, chains), found) in zip(axes.flat, runs.items()):

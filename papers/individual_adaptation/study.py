@@ -65,7 +65,8 @@ class Claim:
     """One statement: the paper's number and ours.
 
     `agrees` is None where the two cannot be compared; `why` says what was asked of ours, or why not. `fairer` marks what
-    the paper does not claim: the same question under another measure.
+    the paper does not claim: the same question under another measure. `reason` says why the two differ, and which
+    measurement shows it.
     """
 
     statement: str
@@ -74,6 +75,7 @@ class Claim:
     agrees: bool | None
     why: str
     fairer: bool = False
+    reason: str = ""
 
     @property
     def verdict(self) -> str:
@@ -119,6 +121,13 @@ class Study:
         path.parent.mkdir(parents=True, exist_ok=True)
         posterior.save(path)
         return posterior
+
+    def finished(self, names: Sequence[str]) -> list[wv.Posterior] | None:
+        """Runs of the paper's own size, if an earlier study has finished all that are named."""
+        paths = [self.out / "runs" / FULL.name / f"{name}.npz" for name in names]
+        if not all(path.exists() for path in paths):
+            return None
+        return [wv.Posterior.load(path) for path in paths]
 
     def problem(self, name: str) -> wv.Problem:
         """One of the benchmarks' problems."""

@@ -25,9 +25,12 @@ _HOME = {
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
+    "problem.moment_priors": ["ProductMoment", "ExponentialMoment"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial", "Student"],
+    "problem.dilution": ["Dilution"],
     "problem.graph_prior": ["MarkovRandomField"],
     "problem.model_priors": ["FixedInclusion", "BetaBinomial", "PoissonSize", "Complexity", "SizeDistribution"],
+    "problem.allele_frequency": ["slab_by_frequency"],
     "problem.annotations": ["annotated_prior"],
     "sampling.exact": ["exact"],
     "sampling.sample": ["sample"],
@@ -98,7 +101,9 @@ if TYPE_CHECKING:
     )
     from whichvars.posterior.pooling import PooledPosterior, pool
     from whichvars.posterior.posterior import Posterior
+    from whichvars.problem.allele_frequency import slab_by_frequency
     from whichvars.problem.annotations import annotated_prior
+    from whichvars.problem.dilution import Dilution
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField
     from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
@@ -109,6 +114,7 @@ if TYPE_CHECKING:
         PoissonSize,
         SizeDistribution,
     )
+    from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
     from whichvars.problem.priors import (
         BIC,
         CCH,

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -346,6 +346,23 @@ def test_first_answers_take_turns_with_a_baseline_and_a_wheel(tmp_path, monkeypa
     assert alone == {"what": "exact", "cpu_seconds": [10.0], "seconds": [0.0]}
 
 
+def test_further_answers_find_what_the_default_has_compiled(tmp_path, monkeypatch):
+    found: list[tuple[str, list[str]]] = []
+
+    def instead(command: list[str], _, **there: str) -> startup.Times:
+        cache = Path(there["WHICHVARS_CACHE_DIR"])
+        cache.mkdir(exist_ok=True)
+        found.append((command[-1], [file.name for file in cache.iterdir()]))
+        (cache / command[-1]).touch()
+        return startup.Times(0.0, 20.0 if str(tmp_path) in there["PYTHONPATH"] else 4.0)
+
+    monkeypatch.setattr(startup, "times", instead)
+    result = startup.further_answers(("default", "ASI", "exact"), tmp_path, lambda text: None)
+    assert found == [("default", []), ("ASI", ["default"]), ("exact", ["default"])] * 2
+    _, table = startup.tables({"rows": [], **result})
+    assert table.rows == [[name, "4.00", "20.0", "0.200"] for name in ("ASI", "exact")]
+
+
 def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch):
     path = tmp_path / "g.bed"
     wide.write_bed(path, 130, n=90)
@@ -360,6 +377,26 @@ def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch)
     text = page.section("wide", {"environment": common.environment(), "sizes": sizes, "rows": 90})
     assert "**Iterations per CPU second**" in text
     assert text.count("| 130 |") == 2
+
+
+def test_genetics_compares_errors_with_those_claimed(monkeypatch):
+    for name, value in {
+        "VARIANTS": 60,
+        "PEOPLE": 120,
+        "CHECKED": 2,
+        "LONG": 2000,
+        "COHORT": 150,
+        "COVARIATES": 2,
+        "DRAWS": 500,
+    }.items():
+        monkeypatch.setattr(genetics, name, value)
+    result = genetics.measure(4, 80, lambda text: None)
+    first, second = genetics.tables(result)
+    assert first.rows[0][0] == "4"
+    assert result["traits"]["largest_difference"] < 0.2
+    # the same posterior, whichever way covariates are given
+    assert result["covariates"]["largest_difference"] < 1e-6
+    assert len(second.rows) == 2
 
 
 # --- reliability

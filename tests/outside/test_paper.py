@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,11 @@ TINY = Effort(
     screen=40,
     threads=2,
 )
-SLOW = ("boston_wmse", "boston_tempering")  # sequential Monte Carlo and the second program compile for long
+SLOW = (
+    "boston_wmse",
+    "boston_tempering",
+    "boston_bottlenecks",
+)  # sequential Monte Carlo and the second program compile for long
 
 
 def files_of(out: Path, name: str) -> dict[str, Any]:
@@ -129,14 +134,18 @@ def test_the_documentation_gets_a_small_copy(
     docs = tmp_path / "paper"
     docs.mkdir()
     (docs / "old.png").write_text("from before")
-    size = page.copy_to_docs(tiny, docs)
+    size = page.copy_to_docs(tiny, FIGURES, docs)
     assert size < 2_000_000
     assert (docs / "index.md").read_text() == (tiny / "README.md").read_text()
     shown = set(re.findall(r"\]\((\w+\.png)\)", (docs / "index.md").read_text()))
-    assert {file.name for file in docs.iterdir()} == shown | {"index.md"}
+    assert {file.name for file in docs.iterdir()} == shown | {"index.md", page.NUMBERS}
+    sections = page.read_sections(docs / page.NUMBERS, FIGURES)
+    assert sections == page.read_sections(tiny, FIGURES)
+    for table in ("pcr_agreement.csv", "pcr_default.csv", "boston_models.csv"):
+        assert (docs / page.NUMBERS / table).read_text() == (tiny / table).read_text()
     monkeypatch.setattr(page, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="more than 1,000"):
-        page.copy_to_docs(tiny, docs)
+        page.copy_to_docs(tiny, FIGURES, docs)
     assert (docs / "index.md").exists()
 
 
@@ -160,6 +169,22 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
             assert one.trace is not None
             assert other.trace is not None
             assert one.trace.equals(other.trace)
+
+
+def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
+    """Only where all runs of a setting were finished, and the page says which these are."""
+    whole = pcr_runs.all_runs(Study(replace(TINY, name=FULL.name), tmp_path))
+    (tmp_path / "runs" / FULL.name / f"pcr_{pcr_runs.NAMES[pcr_runs.FIXED]}_25_2.npz").unlink()
+    study = Study(replace(TINY, pcr_part=1 / 10_000), tmp_path)
+    found, parts = pcr_runs.all_runs(study), pcr_runs.parts(study)
+    lacking = (pcr_runs.FIXED, 25)
+    for key, runs in whole.items():
+        taken = all((one.pip == other.pip).all() for one, other in zip(runs, found[key]))
+        assert taken is (key != lacking)
+        assert parts[key] == (1 / 10_000 if key == lacking else 1.0)
+    words = pcr_runs.about(study, parts)
+    assert "24,000,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
+    assert "2,400 iterations, 0.0001 of the paper's (h = 5/p, r = 25)" in words
 
 
 def test_exact_masses_count_every_model_once() -> None:
@@ -221,20 +246,38 @@ def test_verdicts_in_words() -> None:
     assert [words(a, True) for a in (True, False, None)] == ["holds", "**does not hold**", "not judged"]
 
 
-def test_the_page_counts_and_lists_what_does_not_hold() -> None:
+def test_the_page_begins_with_a_table_of_all_claims() -> None:
     claims = [
         Claim("one", "1", "1", True, "x"),
-        Claim("two", "1", "2", False, "x"),
+        Claim("two", "1", "2", False, "x", reason="Because."),
         Claim("three", "1", "2", None, "x"),
         Claim("four", "-", "5 s", False, "slow", fairer=True),
         Claim("five", "-", "1 s", True, "fast", fairer=True),
     ]
-    text = "\n".join(page.tally(claims))
+    sections = {"a": {"title": "Here", "claims": [vars(c) for c in claims[:2]]}, "b": {"title": "There", "claims": [vars(c) for c in claims[2:]]}}  # fmt: skip
+    text = "\n".join(page.summary(sections))
     assert "3 claims 1 agree, 1 differ, and 1 cannot" in text
-    assert "Of 2 questions" in text
-    assert "- four: 5 s (slow)." in text
-    assert "five" not in text
-    assert "not** hold" not in "\n".join(page.tally(claims[:3] + claims[4:]))
+    assert "We asked 2 questions besides. 1 come out in favour" in text
+    assert "| Here | one | 1 | 1 | agrees |\n|  | two | 1 | 2 | **differs** |\n| There | three |" in text
+    assert "four" not in text
+
+
+def test_a_section_says_what_agrees_then_what_differs_and_why() -> None:
+    claims = [
+        Claim("asked", "-", "5 s", False, "slow", fairer=True),
+        Claim("other data", "1", "2", None, "not ours"),
+        Claim("wrong", "1", "2", False, "rule", reason="Because it is."),
+        Claim("unknown", "1", "2", False, "rule"),
+        Claim("right", "1", "1", True, "rule"),
+    ]
+    text = "\n".join(page.claims_text(claims))
+    wanted = ["What agrees", "| right |", "What differs, and why", "| wrong |", "*wrong.* Because it is.", "*unknown.* We do not know yet",
+              "What cannot be compared", "| other data |", "What the paper does not ask", "| asked |"]  # fmt: skip
+    places = [text.index(words) for words in wanted]
+    assert places == sorted(places)
+    assert "Because" not in "\n".join(
+        page.claims_text([Claim("fine", "1", "1", True, "rule", reason="Because.")])
+    )
 
 
 def ess_rows(
@@ -388,10 +431,10 @@ def tempering_rows(printed: float, second: float, other: float, within: float) -
     names, program = boston_tempering, boston_tempering.SECOND
     return [
         line(names.SIMPLE, 1e-4),
-        line(names.AS_PRINTED, printed, round_trips=60.0),
+        line(names.TEMPERED, printed, round_trips=60.0),
         line("another", other, round_trips=90.0),
         line(program + names.SIMPLE, 1.1e-4),
-        line(program + names.AS_PRINTED, second),
+        line(program + names.TEMPERED, second),
         line(program + names.BETWEEN, 0.01),
         line(program + names.WITHIN, within),
     ]
@@ -446,30 +489,93 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
     for run in (
         lambda rng: independent.simple(data, rng, 1000, 50_000, 1 / 3),
         lambda rng: independent.tempering(data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234)[0],
-        lambda rng: independent.particles(data, rng, 500, 20, 0.45, 1.0, 0.55, 0.9, False)[0],
+        lambda rng: independent.particles(data, rng, 500, 20, 0.45, 1.0, 0.55, 0.9, False, np.empty(0))[0],
     ):
         pips = np.array([run(np.random.default_rng(s)) for s in range(12)])
         error = pips.std(axis=0, ddof=1) / np.sqrt(len(pips))
         assert (np.abs(pips.mean(axis=0) - exact) < 5 * error + 1e-3).all()
 
 
-def test_pcr_claims_both_ways() -> None:
-    same = np.tile([0.9, 0.1, 0.0, 0.5], (3, 1))
-    apart = same.copy()
-    apart[0, 0] = 0.3
+def agreement_row(**changes: Any) -> dict[str, Any]:
+    row = {
+        "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
+        "largest_difference_of_blocks": 0.01, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
+        "size_in_the_last_quarter": 9.1, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
+        "masses_differ_by": 0.1,
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+def test_pcr_agreement_both_ways() -> None:
+    (same,) = pcr_pips.judge([agreement_row()])
+    assert (same.agrees, same.reason) == (True, "")
+    (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
+    assert apart.agrees is False
+    for words in (
+        "the same best model",
+        "exp(0.10)",
+        "error of 0.040 in each",
+        "the largest difference is 0.050",
+    ):
+        assert words in apart.reason
+    assert "too short" not in apart.reason
+    assert "--full" not in apart.reason
+    short = agreement_row(
+        largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
+    )  # fmt: skip
+    reason = pcr_pips.judge([short])[0].reason
+    assert "did not find the same best model" in reason
+    (lighter,) = pcr_pips.judge([agreement_row(largest_difference=0.2, masses_differ_by=0.7)])
+    assert "same best model, but the models that they kept differ" in lighter.reason
+    assert "is 9.0 in the first quarter of the draws and 9.8 in the last" in reason
+    assert "--full" in reason
+    assert "take one another's place" not in reason
+
+
+def test_pcr_default_both_ways() -> None:
+    def row(difference: float, spread: float, best: float, mass: float) -> dict[str, Any]:
+        return {"prior": pcr_runs.FIXED, "runs": 6, "difference": difference, "replicates_differ_by": spread,
+                "best_of_the_default": best, "mass_of_the_default": mass}  # fmt: skip
+
+    assert verdicts(pcr_pips.judge_default([row(0.05, 0.02, 0.0, 0.3)])) == [True, True]
+    assert verdicts(pcr_pips.judge_default([row(0.5, 0.02, 3.0, 4.0)])) == [False, False]
+    unsure = pcr_pips.judge_default([row(0.05, 0.2, -1.0, -1.2)])  # the judge does not agree with itself
+    assert verdicts(unsure) == [None, True]
+    assert "exp(-1.0) times as probable" in unsure[1].ours
+
+
+def test_pcr_summaries_of_runs() -> None:
+    """Two short runs of a small problem, beside what is known about them."""
+    data = wv.datasets.load_uscrime()
+    problem = wv.Problem(data.X.iloc[:, :6], data.y)
+    runs = [
+        wv.sample(problem, wv.ParallelTempering(rungs=3), draws=2000, replicates=1, seed=s, progress=False)
+        for s in range(2)
+    ]
+    row = pcr_pips.summarise("a prior", 1, runs, 3, 1.0)
+    pips = np.array([p.pip for p in runs])
+    assert row["largest_difference"] == pytest.approx(np.abs(pips[0] - pips[1]).max())
+    sums = pips.reshape(2, 2, 3).sum(axis=2)
+    assert row["largest_difference_of_blocks"] == pytest.approx(np.abs(sums[0] - sums[1]).max())
+    assert row["smallest_correlation"] == pytest.approx(np.corrcoef(pips)[0, 1])
+    assert row["best_models_differ_by"] == pytest.approx(0, abs=1e-9)
+    assert 0 < row["fewest_round_trips"] <= row["most_round_trips"]
+    worst = int(np.abs(pips[0] - pips[1]).argmax())
+    assert row["monte_carlo_error_there"] == pytest.approx(np.mean([p.mcse[worst] for p in runs]))
+    quarters = np.array([pcr_pips.mean_sizes_by_quarter(p) for p in runs])
+    assert quarters.shape == (2, 4)
+    assert row["size_in_the_last_quarter"] == pytest.approx(quarters[:, -1].mean())
+    assert quarters.mean() == pytest.approx(np.mean([p.mean_size for p in runs]), abs=0.5)
+    default = wv.sample(problem, wv.Hybrid(), draws=2000, replicates=2, seed=0, progress=False)
+    beside = pcr_pips.compare("a prior", runs, default)
+    assert beside["difference"] == pytest.approx(np.abs(pips.mean(axis=0) - default.pip).max())
+    assert beside["best_of_the_default"] == pytest.approx(0, abs=1e-9)
+    one, other = (pcr_pips.exact_masses(some)[1] for some in (runs, [default]))
+    assert beside["mass_of_the_default"] == pytest.approx(other - one, abs=1e-9)
+
+
+def test_other_pcr_claims_both_ways() -> None:
     key = pcr_runs.HIERARCHICAL
-    assert verdicts(pcr_pips.judge({(key, 5): same}, {key: same[:2]}, 1.0)) == [True, True]
-    assert verdicts(pcr_pips.judge({(key, 5): apart}, {key: same[:2]}, 1.0)) == [False, False]
-    unsure = pcr_pips.judge({(key, 5): same}, {key: apart[:2]}, 0.05)  # the judge does not agree with itself
-    assert verdicts(unsure) == [True, None]
-    assert "too few" in pcr_pips.judge({(key, 5): apart}, {key: same[:2]}, 0.05)[0].why
-
-    assert pcr_pips.judge_masses(key, (1.0, 2.0), (1.0, 2.3)).agrees is True
-    missed = pcr_pips.judge_masses(key, (1.0, 2.0), (4.0, 6.0))
-    assert missed.agrees is False
-    assert "exp(3.0) times as probable" in missed.ours
-    assert "exp(4.0) times the mass" in missed.ours
-
     means = {(pcr_runs.HIERARCHICAL, 5): [19.6, 20.5], (pcr_runs.FIXED, 5): [4.0, 8.5]}
     default = dict.fromkeys(pcr_runs.PRIORS, 5.0)
     assert verdicts(pcr_sizes.judge(means, default, real=True)) == [True, False]
@@ -611,7 +717,7 @@ def test_the_real_matrix_takes_the_place_of_the_simulated_one(tmp_path: Path) ->
     data = geo.load_geo(matrix(tmp_path), "scd1")
     study = Study(TINY, tmp_path, gene_data=data)
     assert pcr_runs.data(study) is data
-    assert "The real matrix: GEO series matrix m.txt: n = 4, p = 2." in pcr_runs.about(study)
+    assert "The real matrix: GEO series matrix m.txt: n = 4, p = 2." in pcr_runs.about_data(study)
 
 
 def test_a_section_without_claims_makes_a_page(tmp_path: Path) -> None:

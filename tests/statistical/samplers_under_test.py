@@ -46,8 +46,8 @@ class UnderTest:
         learned quantities to values that are not symmetric.
     strong: which cases of strong evidence ``make test`` has: "all" of the quick ones, "few" or "one"; the others are
         in ``make test-slow``.
-    jumps: whether it moves by rates. Then it meets every structure with every slab at every strength, else every slab
-        at every strength and the structures in turn.
+    jumps: whether it moves by rates. Then it meets every structure with every slab, strengths in turn; all samplers meet every slab
+        at every strength, structures in turn.
     swaps: whether it exchanges one variable for another in one step, or goes through models of no mass. If not it
         cannot move where strong variables leave no room below the maximal size, and is not asked to. ASI can, but learns with which
         variables from conditional probabilities, and those say nothing of variables for which there is no room.

@@ -15,8 +15,8 @@ from support.once import once
 from support.scores import Scores, scores
 from support.strong import IN_ROWS, STRENGTHS, STRUCTURES, is_strong
 
-# ``make test`` has short runs of the cases called "few", half as many of them; the others have variables that hardly ever move, and
-# need long ones. ``make test-slow`` has long runs of every case.
+# ``make test`` and ``make test-rest`` have short runs of the cases called "few", half as many of them; the others have variables that
+# hardly ever move, and need long ones. ``make test-slow`` has long runs of every case, and short ones of all cases of strong evidence.
 DRAWS = {"quick": 10_000, "long": 30_000}
 HARD = [
     Case("duplicate", "independent", "fixed"),
@@ -102,8 +102,8 @@ CASES = {
     ],
 }
 
-# Strong evidence, see support/strong.py: every structure at every strength with every slab, the priors in turn; or every
-# slab at every strength, the structures in turn. Duplicates have no mass together but under the independent slab
+# Strong evidence, see support/strong.py: every structure with every slab, strengths and priors in turn; and every slab at every
+# strength, the structures in turn. Duplicates have no mass together but under the independent slab
 ROOMY = [prior for prior in PRIORS if "max-size" not in prior]
 STRONG_GRID = [
     (structure, strength, slab)
@@ -124,7 +124,13 @@ def in_turn(i: int, strength: str, slab: str) -> tuple[str, str, str]:
     return possible[i % len(possible)], strength, slab
 
 
-STRONG = [strong_case(i, *where) for i, where in enumerate(STRONG_GRID)]
+STRONG = [
+    strong_case(i, structure, strengths[(j + k) % len(strengths)], slab)
+    for i, (j, structure, k, slab) in enumerate(
+        (j, structure, k, slab) for j, structure in enumerate(STRUCTURES) for k, slab in enumerate(SLABS)
+    )
+    if (strengths := [s for s in STRENGTHS if (structure, s, slab) in STRONG_GRID])
+]
 STRONG_IN_TURN = [
     strong_case(i + 2 * k, *in_turn(2 + 3 * i + k, strength, slab))
     for i, strength in enumerate(STRENGTHS)
@@ -169,7 +175,7 @@ def strong_cases_of(sampler: str, length: str) -> list[Case]:
     if length == "quick":
         cases = QUICK_STRONG[tested.strong]
     else:
-        cases = (STRONG if tested.jumps else STRONG_IN_TURN) + TIGHT
+        cases = list(dict.fromkeys((STRONG if tested.jumps else []) + STRONG_IN_TURN + TIGHT))
     return [c for c in cases if tested.swaps or "max-size" not in c.prior]
 
 
@@ -230,6 +236,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def compute(sampler: str, case: Case, length: str) -> Scores:
     tested = SAMPLERS[sampler]
+    if is_strong(case.data):  # they are many, and short runs show what is wrong with them
+        length = "quick"
     own = (tested.quick_draws if length == "quick" else None) or tested.draws
     return scores(
         problem(case),
@@ -303,13 +311,13 @@ def check(found: Scores) -> None:
 
 POOLED = [
     *(
-        pytest.param(s, quick_cases_of(s), "quick", id=s)
+        pytest.param(s, quick_cases_of(s), "quick", id=s, marks=pytest.mark.rest)
         for s in SAMPLERS
         if SAMPLERS[s].quick not in ("few", "some")
     ),
     *(pytest.param(s, cases_of(s), "long", id=f"{s}-all", marks=pytest.mark.slow) for s in SAMPLERS),
     *(
-        pytest.param(s, strong_cases_of(s, "quick"), "quick", id=f"{s}-strong")
+        pytest.param(s, strong_cases_of(s, "quick"), "quick", id=f"{s}-strong", marks=pytest.mark.rest)
         for s in SAMPLERS
         if SAMPLERS[s].strong == "all"
     ),

@@ -148,7 +148,10 @@ def test_no_bias_over_all_cases_of_strong_evidence(result: Result) -> None:
 
 @pytest.mark.parametrize(
     "tested",
-    [pytest.param(QUICK, id="some"), pytest.param(QUICK + SLOW, id="all", marks=pytest.mark.slow)],
+    [
+        pytest.param(QUICK, id="some", marks=pytest.mark.rest),
+        pytest.param(QUICK + SLOW, id="all", marks=pytest.mark.slow),
+    ],
 )
 def test_no_bias_over_all_cases(tested: list[tuple[Case, str]], result: Result) -> None:
     """What is too small to show in one case shows in all of them together."""

@@ -20,6 +20,7 @@ from support.scores import _between
 from support.two_modes import FIRST, SECOND, STRONG, bimodal
 from whichvars.errors import ConvergenceWarning
 from whichvars.samplers import tempering
+from whichvars.samplers.ladders import give_temperatures
 from whichvars.sampling.advance import advance_run
 
 MOVES: dict[str, Any] = {
@@ -145,8 +146,7 @@ def test_every_rung_has_its_own_target(case: Case, move: str, monkeypatch: pytes
     run = sampler.init(target, np.random.SeedSequence(8, spawn_key=(0,)), [np.zeros(0, np.int64)])
     unit = run.units[0]
     unit.ladder.rho[:] = -0.2, 0.4
-    run.shared.rho = unit.ladder.rho.copy()
-    tempering._plain(tempering.set_temperatures)(unit.stack, unit.ladder)
+    give_temperatures(unit.stack, unit.ladder)
     temperatures = unit.ladder.temperature.copy()
     np.testing.assert_allclose(temperatures[::-1], np.exp(-np.cumsum([0, np.exp(0.4), np.exp(-0.2)])))
     seen = np.zeros((batches, rungs, 1 << target.p))

@@ -124,7 +124,9 @@ def test_report_of_probit_has_coefficients():
 
 def test_report_of_gaussian_has_nothing_of_this():
     X = data()[0]
-    page = report.render(wv.exact(wv.Problem(X, X["age"] + X["dose"] ** 2), progress=False))
+    page = report.render(
+        wv.exact(wv.Problem(X, X["age"] + X["dose"] ** 2, slab=wv.GPrior(100)), progress=False)
+    )
     assert "R²" in page
     assert "ROC" not in page
     assert 'class="remark' not in page

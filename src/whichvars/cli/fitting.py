@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from whichvars.cli.annotations import annotation_options, check_annotations, with_annotations
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
 from whichvars.cli.options import SAMPLERS, SLABS, chosen_sampler, executor_at, parse_slab, sample_arguments
@@ -90,6 +91,7 @@ dask_option = click.option(
 @data_options
 @family_options
 @genotype_options
+@annotation_options
 @click.option(
     "--responses",
     multiple=True,
@@ -178,6 +180,7 @@ def resume(
 @data_options
 @family_options
 @genotype_options
+@annotation_options
 def exact(**options: Any) -> None:
     """Enumerate all models: up to about 20 columns (16 if the response is not gaussian), or more with --max-size."""
     _run(options, sampled=False)
@@ -213,6 +216,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             f"name the response with --response{', or several with --responses' if sampled else ''}"
         )
     arguments = sample_arguments(options) if sampled else {}
+    check_annotations(options)
     check_directory(out, options["overwrite"])
     if options["missing"] == "impute":
         from whichvars.cli.imputing import run_imputed
@@ -319,6 +323,7 @@ def _finish(
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
     """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
+    from whichvars.problem.genetics import wide_enough
 
     size, beside = options["prior_size"], check_options(options)
     if are_genotypes(options):
@@ -337,6 +342,15 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         always_include=table.always or None,
         max_size=options["max_size"],
     )
+    if table.variants is not None and options["slab"] is None:
+        problem = wide_enough(problem)
+    annotations = None
+    if options["annotations"] is not None:
+        expected = (1.0 if table.variants is not None else min(5.0, problem.p / 2)) if size is None else size
+        problem, more, annotations = with_annotations(
+            problem, options["annotations"], options["enrichment"], expected
+        )
+        table = table._replace(notes=[*table.notes, *more])
     asked = {
         name: options[name]
         for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")
@@ -353,6 +367,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "encoding": table.encoding,
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
+        "annotations": annotations,
         "transform": "log" if options["log"] else None,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip

@@ -32,6 +32,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "dask": (None, "leave it out"),
     "watch": (False, "leave it out, as a bar shows how many responses are done"),
     "title": (None, "leave it out, as no report is written"),
+    "annotations": (None, "fit the responses one by one with --response"),
 }
 
 
@@ -71,7 +72,9 @@ def run_many(options: dict[str, Any], out: Path) -> bool:
         table = load_genotypes(options, {}) if are_genotypes(options) else _load_table(options)
     for note in table.notes:
         say(f"Note: {note}", quiet)
-    slab = (table.slab or IndependentNormal()) if options["slab"] is None else parse_slab(options["slab"])
+    slab = parse_slab(options["slab"]) if options["slab"] is not None else None
+    if slab is None and table.slab is None:
+        slab = IndependentNormal()
     prior = table.model_prior or default_model_prior
     if options["prior_size"] is not None:
         prior = wv.BetaBinomial(size=options["prior_size"])
@@ -146,7 +149,10 @@ def _settings(
         "asked": {name: options[name] for name in asked},
         "notes": said,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "problem": {"rows": len(table.y), "slab": repr(slab)},
+        "problem": {
+            "rows": len(table.y),
+            "slab": f"{table.slab}, wider for responses with a large effect" if slab is None else repr(slab),
+        },
         "result": {
             "cpu_seconds": float(many.summary["cpu_seconds"].sum()),
             "not_fitted": int((many.summary["not_fitted"] != "").sum()),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SLABS = {
     "independent": "IndependentNormal",
+    "pmom": "ProductMoment",
+    "pemom": "ExponentialMoment",
     "g-prior": "GPrior",
     "hyper-g": "HyperG",
     "hyper-g-n": "HyperGN",
@@ -33,6 +35,8 @@ def parse_slab(text: str) -> "Slab":
     (GPrior(g='bric'), IndependentNormal(g=100.0), BIC())
     >>> parse_slab("independent:estimate")
     IndependentNormal(g='estimate')
+    >>> parse_slab("pmom:0.5")
+    ProductMoment(tau=0.5)
     >>> parse_slab("cch:1,266,0")
     CCH(a=1.0, b=266.0, s=0.0)
     """

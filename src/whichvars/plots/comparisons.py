@@ -35,7 +35,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     """Plot how inclusion probabilities depend on the priors: a row for each variable, a point for each combination of priors.
 
     Colours are priors on models, and marks are slabs. The priors of the posterior that others are compared with have a ring and a line. Hollow
-    points are not reliable.
+    points are not reliable. Priors under which nothing is known, as no run was allowed, are left out.
 
     Parameters
     ----------
@@ -61,6 +61,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     names = [name for name in table.columns if name not in OTHERS]
     if not names:
         raise NothingToDrawError("the table has no variables to draw")
+    table = table[table["how"] != "not known"]
     slabs = list(dict.fromkeys(table.index.get_level_values("slab")))
     priors = list(dict.fromkeys(table.index.get_level_values("model_prior")))
     ax = new_axes(ax, 8.5, 2.6 + 0.32 * len(names))

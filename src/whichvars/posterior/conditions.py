@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import log_sizes_given
@@ -66,10 +67,10 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def log_prior_sizes(problem: Problem, condition: Condition) -> np.ndarray | None:
-    """log prior probability of the models of each size that satisfy the condition, (p + 1,); None under heredity and for
-    graphs, where it is not known in closed form."""
+    """log prior probability of the models of each size that satisfy the condition, (p + 1,); None under heredity, for
+    graphs and for diluted priors, where it is not known in closed form."""
     prior, names = problem.model_prior, problem.names
-    if isinstance(prior, (ConditionalPrior, MarkovRandomField)):
+    if isinstance(prior, (ConditionalPrior, MarkovRandomField, Dilution)):
         return None
     place = {name: j for j, name in enumerate(names)}
     inside = [place[name] for name in condition.include]

@@ -64,7 +64,7 @@ def find_sets(posterior: "Posterior", level: float, purity: float, least: float)
         near = np.concatenate([[lead], near[np.argsort(-pip[near], kind="stable")][:MOST_CANDIDATES]])
         if pip[near].sum() < least:
             continue
-        size = _correlations_of(problem, near)
+        size = absolute_correlations(problem, near)
         grown = _grow(by_variable, kept.weight, by_models, pip, near, size, purity, level)
         members, reached = near[grown.order], grown.probabilities
         if reached[-1] < least:
@@ -149,7 +149,7 @@ def _stands_in(by_set: float, gain: np.ndarray | float, together: np.ndarray | f
     return np.asarray(together * neither < STAND_IN * np.maximum(by_set - together, 0.0) * gain)
 
 
-def _correlations_of(problem: Problem, variables: np.ndarray) -> np.ndarray:
+def absolute_correlations(problem: Problem, variables: np.ndarray) -> np.ndarray:
     """Absolute correlations between variables, (c, c); for variables of several columns, the largest between any two of them."""
     gram = np.abs(gram_of(problem.target(0).design, columns_of(problem, variables)))
     length = np.sqrt(np.diagonal(gram))

@@ -18,6 +18,7 @@ from whichvars.posterior.diagnostics import (
     renormalised_pips,
 )
 from whichvars.posterior.family_words import about_fits, about_noise, effects, overdispersion
+from whichvars.problem.prior_width import narrow_prior
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -46,7 +47,12 @@ def trust(posterior: "Posterior") -> list[str]:
     else:
         lines = [_verdict(posterior), *_how(posterior), *_unseen(posterior), *_agree(posterior)]
     lines += [*about_fits(posterior), *about_noise(posterior)]
-    remarks = (*posterior.warnings, *lost_arithmetic(posterior), *overdispersion(posterior))
+    remarks = (
+        *posterior.warnings,
+        *lost_arithmetic(posterior),
+        *overdispersion(posterior),
+        *narrow_prior(posterior.problem),
+    )
     return lines + [f"Note: {remark}." for remark in remarks]
 
 

@@ -10,6 +10,7 @@ slab                  V                       b            q, t         s       
 ===================== ======================= ============ ============ ======================== ======
 independent           (G + diag(1/g))⁻¹       V c          1, 1         (S₀ − bᵀc)/d             ν
 its g unknown         the same for each value of g, averaged over p(g | y, γ)
+non-local             means and covariances of the posterior itself (``problem/moment_factors.py``)
 g-prior               G⁻¹                     V c          g/(1 + g)    (S₀ − q bᵀc)/d           ν
 local empirical Bayes the g-prior's at ĝ, as if it were known
 mixtures of g         the g-prior's, averaged over p(g | y, γ) by quadrature
@@ -45,6 +46,8 @@ from whichvars.posterior.models import KeptModels, batches, columns_of, full_ran
 from whichvars.problem.evaluating import averages_over_g
 from whichvars.problem.fitting import candidates_at
 from whichvars.problem.mixtures import Parameters, nodes_between, where_large
+from whichvars.problem.moment_factors import moments_of_coefficients, normal_posteriors
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.priors import BIC, GPrior, LocalEmpiricalBayes
 from whichvars.problem.problem import Problem
 from whichvars.problem.target import MIXTURES, mixture_law
@@ -69,6 +72,8 @@ STEP_IN_SDS = 3.4
 FEW_MODELS, WASTE = 64, 1.1
 # posterior probability of a value of an unknown g below which it is left out
 NEGLIGIBLE_SHARE = 1e-12
+# degrees of freedom above which a t distribution has a variance that says something
+FEWEST_DEGREES = 2.5
 # number of values of R² for which the ends of the rule are computed, if there are many more models
 SPAN_POINTS = 65
 
@@ -169,6 +174,9 @@ def fits(
     if problem.unknown_g:
         yield from _fits_by_value_of_g(problem, kept)
         return
+    if isinstance(problem.slab, MomentPrior):
+        yield from _fits_of_moment_prior(problem, kept)
+        return
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
         yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
@@ -184,6 +192,21 @@ def _fits_by_value_of_g(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
             share, ridge = shares[:, value], slab.ridge * slab.grid[value, RIDGE_FACTOR]
             (fit,) = _fit(problem, index, columns, kept.weight[index] * share, None, ridge)
             yield fit._replace(share=share, value=value)
+
+
+def _fits_of_moment_prior(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
+    """The posteriors of all kept models under a non-local slab: t distributions with its means and covariances, and a noise variance with its
+    mean."""
+    target = problem.formula(0)
+    assert isinstance(problem.slab, MomentPrior)
+    for index, columns in batches(problem, kept):
+        normal = normal_posteriors(target, columns)
+        mean, covariance, noise = moments_of_coefficients(normal, problem.slab)
+        degrees = normal.degrees if normal.degrees > FEWEST_DEGREES else np.inf
+        share = 1.0 if degrees == np.inf else (degrees - 2) / degrees
+        s, one = (noise * share)[:, None], np.ones((len(index), 1))
+        V = covariance / noise[:, None, None]
+        yield Fits(index, columns, kept.weight[index], mean, V, one, one, one, s, float(degrees))
 
 
 def shares_of_values(problem: Problem, kept: KeptModels) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars.posterior.models import KeptModels
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.evaluating import log_marginals_of, log_priors_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
@@ -37,16 +38,20 @@ def with_noise(problem: Problem, kept: KeptModels) -> KeptModels:
 
 
 def noise_of_evidence(problem: Problem, kept: KeptModels) -> float:
-    r"""Standard error of log Σ_γ m(γ) p(γ) − log m(null) that comes from importance sampling.
+    r"""Standard error of log Σ_γ m(γ) p(γ) − log m(null) that comes from importance sampling, and from the normalising constant of a prior if that is
+    simulated.
 
     With weights π(γ) and the noise c_γ of each model it is to first order the root of Σ_γ (π(γ) − [γ is the null model])² c_γ².
     """
+    prior = problem.model_prior
+    of_constant = prior.known().error if isinstance(prior, Dilution) else 0.0
     if kept.noise is None:
-        return 0.0
+        return of_constant
     own = answers(problem, np.zeros(0, np.int32), np.zeros(2, np.int64))[0][0, SAMPLING_ERROR]
     null = np.diff(kept.start) == 0
     share = float(kept.weight[null].sum())
-    return float(np.sqrt(((kept.weight * kept.noise)[~null] ** 2).sum() + ((1 - share) * own) ** 2))
+    sampled = ((kept.weight * kept.noise)[~null] ** 2).sum() + ((1 - share) * own) ** 2
+    return float(np.sqrt(sampled + of_constant**2))
 
 
 def carried_error(

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.families import Gaussian, NegativeBinomial, Student
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
@@ -42,6 +44,10 @@ LI_ZHANG = (
 CASTILLO = (
     "Castillo, I., Schmidt-Hieber, J. and van der Vaart, A. (2015). Bayesian linear regression with sparse priors. Annals of Statistics 43, "
     "1986–2018."
+)
+DILUTED = (
+    "George, E. I. (2010). Dilution priors: compensating for model space redundancy. In Borrowing Strength: Theory Powering Applications, "
+    "158–165."
 )
 CHIPMAN = "Chipman, H. (1996). Bayesian variable selection with related predictors. Canadian Journal of Statistics 24, 17–36."
 
@@ -111,7 +117,7 @@ def data_words(problem: Problem) -> str:
         else ""
     )
     most = f", of at most {problem.max_size} variables each" if problem.max_size < problem.p else ""
-    scaled = problem.scale == "unit" and isinstance(problem.slab, IndependentNormal)
+    scaled = problem.scale == "unit" and problem.slab.code == INDEPENDENT
     family = problem.family
     kinds = {
         "gaussian": "normal linear", "logistic": "logistic", "probit": "probit", "poisson": "Poisson",
@@ -195,6 +201,14 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             "Each variable was in the model with a common probability that had a "
             f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {expected:.3g} variables.",
             [SIZE],
+        )
+    if isinstance(prior, Dilution):
+        text, references = _inclusion_words(prior.base, p, float(prior.base.inclusion(p).sum()))
+        power = "" if prior.power == 1 else f" to the power of {prior.power:g}"
+        return (
+            f"{text} This prior was multiplied by the determinant of the correlation matrix of the variables in the model{power} (dilution), "
+            f"after which the expected model size is {expected:.3g} variables.",
+            [DILUTED, *references],
         )
     equally = "and all models with the same number of variables were equally probable"
     if isinstance(prior, PoissonSize):

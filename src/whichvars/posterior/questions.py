@@ -13,6 +13,7 @@ from whichvars.errors import ConvergenceWarning, DataError
 from whichvars.posterior.clusters import cluster_table
 from whichvars.posterior.credible_sets import find_sets, member_table, set_table
 from whichvars.posterior.diagnostics import ENOUGH
+from whichvars.posterior.discoveries import discovery_table
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import (
@@ -454,3 +455,38 @@ class Questions:
         posterior = cast("Posterior", self)
         sets = find_sets(posterior, level, purity, least)
         return (member_table if long else set_table)(posterior, sets, level)
+
+    def discoveries(self, fdr: float = 0.05, largest: int = 25) -> pd.DataFrame:
+        """Disjoint sets of variables, each as small as the data allow, of which an expected share of at most `fdr` is false.
+
+        A set is false if none of its variables is in the model. Unlike ``credible_sets``, whose sets each reach the same level, this limits the
+        share of false ones among all of them: certain discoveries make room for others. The module ``discoveries`` has the integer program.
+
+        Parameters
+        ----------
+        fdr : float
+            Largest expected share of false discoveries, given the data.
+        largest : int
+            Largest number of variables in a set.
+
+        Returns
+        -------
+        DataFrame, one row for each set, the most probable first
+            `size`; `probability` that at least one member is in, and its Monte Carlo error `mcse`; `purity`, the smallest absolute
+            correlation between two members; `variables`, most probable first, and their inclusion probabilities `pips`.
+
+        Examples
+        --------
+        >>> import numpy as np, whichvars as wv
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 6))
+        >>> X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=500)
+        >>> y = 0.3 * X[:, 0] + 0.2 * X[:, 4] + rng.normal(size=500)
+        >>> posterior = wv.exact(wv.Problem(X, y, slab=wv.IndependentNormal(0.01), model_prior=wv.BetaBinomial(size=1)))
+        >>> posterior.discoveries()[["size", "variables"]].to_numpy().tolist()
+        [[2, ['x0', 'x1']], [1, ['x4']]]
+        """
+        check_share(fdr, "fdr")
+        if isinstance(largest, bool) or not isinstance(largest, (int, np.integer)) or largest < 1:
+            raise DataError(f"largest must be a whole number of at least 1, not {largest!r}")
+        return discovery_table(cast("Posterior", self), fdr, int(largest))

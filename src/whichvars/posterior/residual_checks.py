@@ -21,6 +21,7 @@ from whichvars.posterior.prediction import read_new
 from whichvars.posterior.predictive_checks import Bands, bands_of, draw_responses
 from whichvars.posterior.scores import leave_one_out
 from whichvars.problem.families import Student
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
@@ -109,7 +110,9 @@ def check_residuals(
     r_squared = _explained(observed, fitted, observed.mean())
     influential: tuple[Any, ...] = ()
     loo_r_squared = None
-    if influence and n * len(posterior.kept) <= MOST_LEFT_OUT and n > 3:
+    # there is no formula for leaving rows out under non-local slabs
+    possible = n > 3 and not isinstance(posterior.problem.slab, MomentPrior)
+    if influence and possible and n * len(posterior.kept) <= MOST_LEFT_OUT:
         if isinstance(family, Student):
             left = posterior.loo()
         else:

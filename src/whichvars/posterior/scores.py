@@ -33,6 +33,7 @@ from whichvars.posterior.fits import Functionals, along, fits, functionals
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.t_mixture import log_t_constant, t_cdf_by_share
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.problem import Problem
 
 # bytes of what is computed together
@@ -113,6 +114,10 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
 
 def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.DataFrame:
     """What ``Posterior.loo`` returns."""
+    if isinstance(problem.slab, MomentPrior):
+        raise DataError(
+            f"leaving rows out has no formula under {problem.slab}; make posteriors without some of the rows, and use log_score"
+        )
     z, x, columns = read_new(problem, kept, X)
     check_same_rows(len(x), X, y=y, weights=weights)
     y = read_vector(y, len(x), "y")

@@ -11,6 +11,7 @@ from whichvars.errors import DataError
 from whichvars.posterior.marginals import log_priors, marginals_with_noise
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.reweighting import Draws, change_weights, inclusion, log_posteriors
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.model_priors import Complexity, FixedInclusion, PoissonSize, SizeDistribution
@@ -52,7 +53,7 @@ def _model_priors(problem: Problem, values: Any) -> list[tuple[float, Any]]:
         if values is not None:
             raise DataError("prior_size: the prior has one inclusion probability per variable, not one size")
         return [(own, None)]
-    if isinstance(prior, (Complexity, SizeDistribution, MarkovRandomField)):
+    if isinstance(prior, (Complexity, SizeDistribution, MarkovRandomField, Dilution)):
         if values is not None:
             raise DataError(f"prior_size: {prior} is not given by a size")
         return [(own, None)]

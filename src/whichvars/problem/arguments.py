@@ -1,7 +1,7 @@
 """Checks of the arguments of a ``Problem``, its weights, and the variable that each column belongs to."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,10 @@ import numpy as np
 from whichvars.data.encoding import Encoded, remarks_on_numbers
 from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
-from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.graph_prior import MarkovRandomField
+from whichvars.problem.model_priors import ModelPrior, default_model_prior
 from whichvars.problem.priors import Slab
 
 # least ratio of the smallest positive weight to the largest; below, rows of small weight are lost in rounding
@@ -164,6 +166,24 @@ def without_excluded(prior: Any, kept: list[int], count: int) -> Any:
         value = getattr(prior, name, None)
         if isinstance(value, tuple) and len(value) == count > len(kept):
             return replace(prior, **{name: [value[i] for i in kept]})
+    return prior
+
+
+def prior_of_kept(
+    prior: ModelPrior, names: Sequence[str], kept: list[int], count: int, left_out: Iterable[str]
+) -> ModelPrior:
+    """The prior on models for the variables that were kept, which have these names, of `count`."""
+    prior = without_excluded(prior, kept, count)
+    if isinstance(prior, MarkovRandomField):
+        prior = prior.resolved(names, kept, count, left_out)
+        prior.log_constant(len(names))  # an error if it cannot be computed
+    if isinstance(prior, Dilution):
+        base = (
+            default_model_prior(len(names))
+            if prior.base is None
+            else prior_of_kept(prior.base, names, kept, count, left_out)
+        )
+        prior = Dilution(base, prior.power)
     return prior
 
 

@@ -293,3 +293,18 @@ def products_with_all(design: Design, vectors: np.ndarray) -> np.ndarray:
     for vector, row in zip(vectors, out):
         times_vector(held, vector * root, vector @ held.basis, row)
     return out
+
+
+class ColumnsOfModels(NamedTuple):
+    """The columns of models, which are given by their variables one after the other."""
+
+    columns: np.ndarray  # all columns, those of a model one after the other
+    start: np.ndarray  # (models + 1,): where each model's begin
+
+    @classmethod
+    def of(cls, offsets: np.ndarray, members: np.ndarray, start: np.ndarray) -> "ColumnsOfModels":
+        members = np.asarray(members, np.int64)
+        widths = (offsets[1:] - offsets[:-1])[members]
+        ends = np.concatenate([[0], np.cumsum(widths)])
+        index = np.arange(ends[-1]) + np.repeat(offsets[members] - ends[:-1], widths)
+        return cls(index, ends[start])

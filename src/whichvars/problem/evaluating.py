@@ -11,11 +11,14 @@ from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
+from whichvars.problem.dilution import Dilution, log_dilutions
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers, widest
 from whichvars.problem.for_kernels import ForKernels
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.moment_factors import log_moment_factors
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.data.encoding import Encoding
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 # size of the cache for products of columns
 CACHE_BYTES = 64 << 20
+# what it costs to ask Python what one model is worth, and each of many, in nanoseconds, roughly
+WORTH_COST, WORTH_COST_OF_MANY = 2e5, 4e4
 
 
 def find_model(problem: "Problem", variables: Any, what: str = "variables") -> tuple[int, ...]:
@@ -54,12 +59,29 @@ def log_priors_of(problem: "Problem", members: np.ndarray, start: np.ndarray) ->
     of all models are one after the other in `members`, and `start` says where each begins, (models + 1,)."""
     prior, terms = problem.model_prior, problem.target(0).prior
     sizes = np.diff(start)
+    constant = prior.log_constant(problem.p, problem.max_size)
+    extra = log_dilutions_of(problem, members, start)
+    prior = prior.base if isinstance(prior, Dilution) else prior
     if isinstance(prior, (ConditionalPrior, MarkovRandomField)):
         value = prior.log_priors(members, start, problem.p)
     else:
         owner = np.repeat(np.arange(len(sizes)), sizes)
         value = np.bincount(owner, terms.log_odds[members], len(sizes)) + terms.log_size[sizes]
-    return np.where(sizes <= terms.max_size, value + prior.log_constant(problem.p, problem.max_size), -np.inf)
+    return np.where(sizes <= terms.max_size, value + constant + extra, -np.inf)
+
+
+def log_dilutions_of(problem: "Problem", members: np.ndarray, start: np.ndarray) -> np.ndarray | float:
+    """What the correlations of the columns of each model add to its log prior, (models,); 0 if they add nothing."""
+    prior = problem.model_prior
+    if not isinstance(prior, Dilution):
+        return 0.0
+    return log_dilutions(problem.formula(0).design, problem.offsets, members, start, prior.power)
+
+
+def log_worths_of(problem: "Problem", members: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """What kernels are told that models are worth, beside the prior that they know, if the problem is `corrected`, (models,)."""
+    extra = log_dilutions_of(problem, members, start)
+    return log_marginals_of(problem, members, start) + extra
 
 
 def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -72,7 +94,7 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
     most = int(np.diff(start).max(initial=0))
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[members])])[start]
     depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)
-    target = problem.target(depth)
+    target = problem.formula(depth)
     out = np.zeros(len(start) - 1)
     evaluate_models(
         target,
@@ -86,6 +108,8 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
         np.zeros((2, most + 1)),
         out,
     )
+    if isinstance(problem.slab, MomentPrior):
+        out += log_moment_factors(target, problem.offsets, members, start, problem.slab)
     return out
 
 

@@ -17,6 +17,7 @@ from whichvars.data.frames import read_vector
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.priors import (
     BIC,
     CCH,
@@ -408,6 +409,8 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
                 f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"
             )
         return
+    if isinstance(slab, MomentPrior):
+        raise DataError(f"{slab} is for Gaussian responses; with family={family} use IndependentNormal")
     if isinstance(slab, (BetaPrime, Robust, Intrinsic)):
         raise DataError(
             f"{slab} is for Gaussian responses, as its distribution of g depends on the model; with family={family} use HyperG, HyperGN, "

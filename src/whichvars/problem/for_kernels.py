@@ -2,15 +2,17 @@
 
 import copy
 import threading
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.likelihood import Likelihood
 from whichvars._kernels.target import Target
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.families import Family, Gaussian
 from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answer
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.priors import Slab
 from whichvars.problem.target import as_compiled, with_known_g, with_mixture_rows
 
@@ -27,6 +29,7 @@ class ForKernels:
     family: Family
     evidence: str
     slab: Slab
+    model_prior: Any
     offsets: np.ndarray
     fit_data: FitData | None
     works: Works
@@ -39,6 +42,8 @@ class ForKernels:
     _likelihood: Likelihood | None
     _null_log_marginal: float | None
     _lock: threading.Lock
+    # how a sampler sees a problem whose models are not worth what the formulas of the kernels say; see `seen`
+    _seen: Literal["whole", "by fits", "by scans"] = "whole"
 
     def with_surrogate(self, surrogate: Target, reference: np.ndarray) -> Self:
         """The same problem for samplers that need scans: ``target`` is this Gaussian surrogate, and fits start at its modes."""
@@ -53,6 +58,27 @@ class ForKernels:
         new._surrogate = with_known_g(self._target, g, surrogate=True)
         return new
 
+    def with_surrogate_terms(self, half_log_g: np.ndarray) -> Self:
+        """The same for a slab that is not normal: the surrogate is normal with these terms of its columns, (P,)."""
+        new, target = copy.copy(self), self.formula(0)
+        slab = target.slab._replace(half_log_g=half_log_g, ridge=target.slab.ridge[: len(half_log_g)])
+        new._surrogate = as_compiled(target._replace(slab=slab), self.offsets)
+        return new
+
+    @property
+    def corrected(self) -> bool:
+        """Whether models are worth something else than the formulas of the kernels say: the prior on models depends on correlations,
+        or the slab is not normal."""
+        return isinstance(self.model_prior, Dilution) or isinstance(self.slab, MomentPrior)
+
+    def seen(self, how: Literal["whole", "by fits", "by scans"]) -> Self:
+        """A problem that is `corrected` as samplers see it. "by fits": kernels ask Python what each model is worth (``BY_FIT``). "by scans": what
+        the kernels' formulas say is a surrogate, and they ask in the second stage."""
+        new = copy.copy(self)
+        new._seen, new._surrogate, new.works = how, self._surrogate, self.works
+        new._likelihood, new._null_log_marginal = self._likelihood, self._null_log_marginal
+        return new
+
     @property
     def unknown_g(self) -> bool:
         """Whether marginal likelihoods of a Gaussian response are averages over the g of the independent slab."""
@@ -60,8 +86,9 @@ class ForKernels:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether there is no formula by which kernels scan neighbouring models: the response is not Gaussian, or g is unknown."""
-        return self._target.slab.code == BY_FIT
+        """Whether there is no formula by which kernels scan neighbouring models: the response is not Gaussian, g is unknown, or the problem is
+        `corrected`."""
+        return self.corrected or self._target.slab.code == BY_FIT
 
     def without_row(self, i: int) -> Self:
         """The same problem without the i-th row of positive weight, if the response is not Gaussian. Scales of columns and priors stay
@@ -77,8 +104,16 @@ class ForKernels:
 
     def target(self, capacity: int) -> Target:
         """The target distribution for the kernels, valid for models of up to `capacity` columns."""
-        if self._surrogate is not None:
-            return self._surrogate
+        target = self.formula(capacity) if self._surrogate is None else self._surrogate
+        if self._seen == "whole":
+            return target
+        # an average over g is a part of what Python is asked for
+        slab = target.slab._replace(grid=np.zeros((0, 3)))
+        slab = slab._replace(code=BY_FIT) if self._seen == "by fits" else slab._replace(surrogate=True)
+        return target._replace(slab=slab)
+
+    def formula(self, capacity: int) -> Target:
+        """The target without a correction and without a surrogate, for models of up to `capacity` columns."""
         widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
         with self._lock:
             self._target = with_mixture_rows(self._target, self.slab, capacity + widest, self.n - self.nu)
@@ -110,7 +145,7 @@ class ForKernels:
         return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
 
     def __getstate__(self) -> dict[str, Any]:
-        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate")
+        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate", "_seen")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -4,26 +4,52 @@ Effects of single variants are small. With a column in units of its standard dev
 g\sigma^2)` expects a variant that matters to explain a share of about g/(1 + g) of the variance. ``g = 1`` would mean one half,
 which single variants of complex traits never do: it is so wide that it turns moderate effects away (Lindley's paradox). ``g = 0.01``
 means one per cent. It lies between the default of FINEMAP, 0.05² = 0.0025, and the value at which susieR starts to
-estimate it, 0.2, and an effect that is several times larger or smaller is found nearly as well. Every entry point for genotypes
-and summary statistics asks ``default_slab``, so that there is one place to change it.
+estimate it, 0.2, and an effect that is several times larger or smaller is found nearly as well. If a variant alone has an effect of
+more than two prior standard deviations, the prior is made so wide that it is two: under a prior that is much narrower than an effect,
+all copies of a variant would be in. Every entry point for genotypes and summary statistics asks this module, so that there is one
+place to change it.
 
 A region that is fine-mapped is expected to have one causal variant; the number has a prior that is wide, P(k) ≈ 2⁻ᵏ⁻¹.
 """
 
+import numpy as np
+
 from whichvars.problem.model_priors import BetaBinomial, ModelPrior
-from whichvars.problem.priors import IndependentNormal, Slab
+from whichvars.problem.prior_width import distances
+from whichvars.problem.priors import IndependentNormal
+from whichvars.problem.problem import Problem
 
 # prior variance of an effect, in units of the noise variance, per standard deviation of the genotype
 EFFECT_VARIANCE = 0.01
+# prior standard deviations that the largest effect is away from 0 at most
+MOST_DISTANT = 2.0
 
 
-def default_slab() -> Slab:
-    """The slab of problems of genotypes, if none is given.
+def default_slab() -> IndependentNormal:
+    """The slab of problems of genotypes if none is given, unless an effect is large.
 
     >>> default_slab()
     IndependentNormal(g=0.01)
     """
     return IndependentNormal(EFFECT_VARIANCE)
+
+
+def wide_enough(problem: Problem) -> Problem:
+    """The same problem under a slab that is wide enough for its largest effect; the problem itself if its slab is.
+
+    >>> import numpy as np, whichvars as wv
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 6))
+    >>> wide_enough(wv.Problem(X, X[:, 2] + 0.5 * rng.normal(size=200), slab=default_slab())).slab
+    IndependentNormal(g=0.94)
+    """
+    far = distances(problem)
+    if not len(far) or not MOST_DISTANT < far.max() < np.inf:
+        return problem
+    j = int(far.argmax())
+    g = (far[j] / MOST_DISTANT) ** 2 / problem.target(0).slab.ridge[j]
+    # two digits, so that it can be written down
+    return problem.with_priors(slab=IndependentNormal(float(f"{g:.2g}")))
 
 
 def default_region_prior(p: int) -> ModelPrior:

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from whichvars.data.frames import suggest
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.problem.priors import numbers, per_variable, written
+from whichvars.problem.prior_numbers import numbers, per_variable, written
 
 # most variables in a table
 MOST_NEIGHBOURS = 16

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.graph_prior import MarkovRandomField
-from whichvars.problem.priors import numbers, per_variable, positive, written
+from whichvars.problem.prior_numbers import numbers, per_variable, positive, written
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,7 +281,9 @@ class SizeDistribution(BySize):
         return np.concatenate([np.log(self.weights), np.full(p + 1 - len(self.weights), -np.inf)])
 
 
-ModelPrior = FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution | MarkovRandomField
+ModelPrior = (
+    FixedInclusion | BetaBinomial | PoissonSize | Complexity | SizeDistribution | MarkovRandomField | Dilution
+)
 
 
 def _running_sums(steps: np.ndarray) -> np.ndarray:
@@ -402,11 +405,14 @@ def check_model_prior(prior: object) -> ModelPrior:
             f"model_prior must be one of {', '.join(kind.__name__ for kind in ModelPrior.__args__)}; got {prior!r}. "
             "Write for example model_prior=BetaBinomial(size=5)"
         )
+    if isinstance(prior, Dilution) and prior.base is not None:
+        check_model_prior(prior.base)
     return prior
 
 
 def check_sizes(prior: object, p: int, max_size: int) -> None:
     """DataError if a prior gives no probability to sizes that are possible, or cannot be cut off at a size."""
+    prior = prior.base if isinstance(prior, Dilution) else prior
     if isinstance(prior, MarkovRandomField) and max_size < p:
         raise DataError(
             "MarkovRandomField cannot be combined with max_size, as its normalising constant would not be known"

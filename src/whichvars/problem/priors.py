@@ -4,60 +4,19 @@ Each is a frozen dataclass that does not depend on a data set: whatever depends 
 is made.
 """
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
+from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
+from whichvars.problem.prior_numbers import numbers, positive
 
 # An unknown g: its least value times the number of rows, about its largest value, and the fewest steps from one to the other
 LEAST_G_TIMES_ROWS, LARGEST_G, FEWEST_DOUBLINGS = 10.0, 100.0, 7
-# outside this range a sum or a reciprocal may overflow
-SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300
-
-
-def positive(value: Any, name: str, owner: object, below_one: bool = False) -> float:
-    """`value` as a float, if it is a positive number (and with `below_one` below 1); otherwise an error."""
-    label = f"{type(owner).__name__}: {name}"
-    if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
-        raise ArgumentTypeError(f"{label} must be a number, not {value!r}")
-    if below_one and not 0 < value < 1:
-        raise DataError(
-            f"{label} must lie strictly between 0 and 1, not {value}; "
-            "use always_include for a variable that is in every model"
-        )
-    if not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
-        raise DataError(f"{label} must be positive and finite (1e-300 to 1e300), not {value}")
-    return float(value)
-
-
-def numbers(value: Any, name: str, owner: object, below_one: bool = False) -> float | tuple[float, ...]:
-    """A number, or a tuple with one number for each variable (so that priors are hashable)."""
-    ordered = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set, Mapping))
-    if not ordered or getattr(value, "ndim", 1) == 0:
-        return positive(value, name, owner, below_one)
-    return tuple(positive(v, f"{name}[{i}]", owner, below_one) for i, v in enumerate(value))
-
-
-def written(prior: object) -> str:
-    """The expression that makes a prior, with only the arguments that were given."""
-    given = [(f.name, getattr(prior, f.name)) for f in fields(prior)]  # type: ignore[arg-type]
-    return f"{type(prior).__name__}({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
-
-
-def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndarray:
-    """`value` as p numbers; an error if a list has another length."""
-    if isinstance(value, tuple) and len(value) != p:
-        raise DataError(
-            f"{what} has {len(value)} values but there are {p} variables; give one number, or one per variable"
-        )
-    return np.full(p, value) if isinstance(value, float) else np.array(value)
 
 
 # --- references for the slabs, for the methods section of a paper
@@ -389,6 +348,7 @@ class BIC:
 
 Slab = (
     IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | BetaPrime | Robust | Intrinsic | LocalEmpiricalBayes | BIC
+    | ProductMoment | ExponentialMoment
 )  # fmt: skip
 
 # --- noise: p(σ²)
@@ -430,7 +390,7 @@ class KnownVariance:
     r"""The noise variance :math:`\sigma^2` is known, from repeated measurements or from an instrument's specification.
 
     With weights w the variance of observation i is :math:`\sigma^2 / w_i`. A slab must be ``IndependentNormal``,
-    ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
+    ``ProductMoment``, ``ExponentialMoment``, ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
 
     Parameters
     ----------

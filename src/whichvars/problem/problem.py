@@ -32,6 +32,7 @@ from whichvars.problem.arguments import (
     check_rows,
     count,
     listed,
+    prior_of_kept,
     read_covariates,
     read_root_weights,
     refuse_covariates_of_moments,
@@ -42,6 +43,7 @@ from whichvars.problem.arguments import (
     without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
+from whichvars.problem.dilution import on_columns
 from whichvars.problem.evaluating import NamedModels
 from whichvars.problem.families import (
     Gaussian,
@@ -63,7 +65,6 @@ from whichvars.problem.from_moments import (
     moments_for_problem,
     reduce_moments,
 )
-from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.missing import Rows, drop_missing
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
@@ -111,16 +112,16 @@ class Problem(NamedModels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself (of Student responses, in units of their squared scale), and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
-    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution or MarkovRandomField
+        σ⁻²XᵀX. ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
+    model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution, MarkovRandomField or Dilution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
     scale : "unit" or "none"
-        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For the independent slab.
+        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For ``IndependentNormal`` and non-local slabs.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
     covariates : array or DataFrame, shape (n, q)
@@ -394,11 +395,7 @@ class Problem(NamedModels):
 
     def _prior_of_kept(self, prior: ModelPrior) -> ModelPrior:
         """The prior on models, for the variables that were not left out."""
-        prior = without_excluded(prior, self._variable_index, self._all_variables)
-        if isinstance(prior, MarkovRandomField):
-            prior = prior.resolved(self.names, self._variable_index, self._all_variables, self.excluded)
-            prior.log_constant(self.p)  # an error if it cannot be computed
-        return prior
+        return prior_of_kept(prior, self.names, self._variable_index, self._all_variables, self.excluded)
 
     def _leave_out(self, measured: Measured, candidates: np.ndarray, names: list[str]) -> np.ndarray:
         """The positions of the candidates that are not combinations of the always-included columns."""
@@ -418,7 +415,7 @@ class Problem(NamedModels):
         with np.errstate(over="ignore"):
             self._units = np.array([lengths * power * top, spread * power, np.ones(len(kept))])
             self.column_units = self._units[self._unit_kind()]
-            if not isinstance(self.slab, IndependentNormal):
+            if self.slab.code != codes.INDEPENDENT:
                 squares = reader.scale(lengths, 1.0, divide=True)
             elif self.scale == "unit":
                 squares = reader.scale(spread, top, divide=True)
@@ -433,7 +430,7 @@ class Problem(NamedModels):
 
     def _unit_kind(self) -> int:
         """The row of `_units` to use: lengths if only the span matters, else standard deviations or the given units."""
-        return (1 if self.scale == "unit" else 2) if isinstance(self.slab, IndependentNormal) else 0
+        return (1 if self.scale == "unit" else 2) if self.slab.code == codes.INDEPENDENT else 0
 
     def _read_variables(self, kept: list[int], candidates: np.ndarray, labels: list[str]) -> np.ndarray:
         """Set the names and offsets of the variables; returns the order in which columns of a variable are adjacent."""
@@ -465,6 +462,7 @@ class Problem(NamedModels):
                 code=codes.BY_FIT, max_columns=min(len(self.columns_used), most), grid=np.zeros((0, 3))
             )
         self._target = make_target(products, slab, prior, self.offsets)
+        self.model_prior = on_columns(self.model_prior, self._target.design, self.offsets, self.max_size)
         self._lock = threading.Lock()
 
     def with_priors(self, slab: Slab | None = None, model_prior: ModelPrior | None = None) -> "Problem":

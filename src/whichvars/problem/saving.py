@@ -14,7 +14,15 @@ from whichvars.data.archives import Damaged
 from whichvars.data.encoding import Encoding
 from whichvars.data.expanding import DateParts, NaturalSpline
 from whichvars.data.records import Record
-from whichvars.problem import families, graph_prior, mixture_priors, model_priors, priors
+from whichvars.problem import (
+    dilution,
+    families,
+    graph_prior,
+    mixture_priors,
+    model_priors,
+    moment_priors,
+    priors,
+)
 from whichvars.problem.fitting import FitData
 from whichvars.problem.flat import FlatPart
 from whichvars.problem.heredity import ConditionalPrior
@@ -22,7 +30,7 @@ from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
     cls
-    for module in (priors, mixture_priors, graph_prior, model_priors, families)
+    for module in (priors, mixture_priors, moment_priors, graph_prior, dilution, model_priors, families)
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )
@@ -67,6 +75,10 @@ def check_arrays(problem: Problem) -> None:
 def _heredity_fits(problem: Problem, prior: KernelPrior) -> bool:
     """Whether what kernels are told of parents and children is what the prior says."""
     own = problem.model_prior
+    if isinstance(own, dilution.Dilution):
+        if own.of_columns is None or own.of_columns.inclusion.shape != (problem.p,):
+            return False
+        own = own.base
     if isinstance(own, graph_prior.MarkovRandomField):
         links, terms = own.kernel_terms(problem.p)[2:]
     elif isinstance(own, ConditionalPrior):

@@ -19,10 +19,10 @@ from threadpoolctl import threadpool_limits
 from whichvars.data.frames import check_unique, read_columns, read_vector
 from whichvars.data.statistics import SufficientStatistics
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
-from whichvars.problem.genetics import default_region_prior, default_slab
+from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
 from whichvars.problem.ld_consistency import OUTLIER, Consistency, Spectrum, consistency
 from whichvars.problem.model_priors import ModelPrior
-from whichvars.problem.priors import IndependentNormal, KnownVariance, Noise, Slab
+from whichvars.problem.priors import IndependentNormal, KnownVariance, Slab
 from whichvars.problem.problem import Problem
 
 # rows of a problem whose number is not known, and the least prior variance of expected scores then
@@ -92,15 +92,16 @@ def from_summary(
         in standard deviations of y per unit of the variant.
     n : int
         Number of people; with q covariates in the regressions, n − q. Without it the noise variance counts as known, the slab must be
-        ``IndependentNormal(g)``, and g is the prior variance of the expected z-score of a causal variant. If no slab is given, g is 50 or
-        the largest z², whichever is larger: a prior that is much too narrow for an effect would share it among copies of a variant that
-        need it only once. Give n if you can: without it, strong effects are overstated.
+        ``IndependentNormal(g)``, and g is the prior variance of the expected z-score of a causal variant, by default 50. Give n if you
+        can: without it, strong effects are overstated.
     y_sd : float
         Standard deviation of y.
     names : sequence of str
         Names of the variants; they replace those of R.
     slab : Slab
-        Prior on effects. The default with n is ``IndependentNormal(0.01)``: a causal variant explains about 1 % of the variance.
+        Prior on effects. The default with n is ``IndependentNormal(0.01)``: a causal variant explains about 1 % of the variance. With and without n, the
+        default is wider if an effect is large, so that no variant alone has an effect of more than two prior standard deviations: a
+        prior that is much too narrow for an effect would share it among copies of a variant.
     model_prior
         Prior on which variants matter. The default is ``BetaBinomial(size=1)``: one is expected.
     max_size : int
@@ -130,6 +131,7 @@ def from_summary(
     if check not in ("refuse", "warn", "none"):
         raise DataError(f"check must be 'refuse', 'warn' or 'none', not {check!r}")
     rows = _read_n(n)
+    _check_slab(slab, n)
     with threadpool_limits(limits=1, user_api="blas"):
         spectrum = Spectrum(*np.linalg.eigh(correlations))
         y_correlations = scores / np.sqrt(scores**2 + rows - 2)
@@ -142,7 +144,6 @@ def from_summary(
             _check_possible(spectrum, y_correlations, s)
         mixed = (1 - s) * correlations + s * np.eye(len(labels))
         np.fill_diagonal(mixed, 1.0)
-        slab, noise, scale = _priors(slab, n, scores)
         spread: Any = None
         if n is None:
             spread = 1 / np.sqrt(rows - 1)
@@ -154,7 +155,13 @@ def from_summary(
             mixed, y_correlations, rows, sd=spread, y_sd=1.0 if y_sd is None else y_sd, names=labels
         )
     prior = default_region_prior(len(labels)) if model_prior is None else model_prior
-    return Problem(statistics, slab=slab, noise=noise, scale=scale, model_prior=prior, max_size=max_size)
+    settings: dict[str, Any] = {"model_prior": prior, "max_size": max_size}
+    if n is None:
+        settings |= {"noise": KnownVariance(1.0), "scale": "none"}
+    if slab is not None:
+        return Problem(statistics, slab=slab, **settings)
+    usual = default_slab() if n is not None else IndependentNormal(SCORE_VARIANCE)
+    return wide_enough(Problem(statistics, slab=usual, **settings))
 
 
 def check_summary(
@@ -308,18 +315,11 @@ def _read_share(value: Any) -> float:
     return float(value)
 
 
-def _priors(
-    slab: Slab | None, n: int | None, z: np.ndarray
-) -> tuple[Slab, Noise | None, Literal["unit", "none"]]:
-    if n is not None:
-        return default_slab() if slab is None else slab, None, "unit"
-    if slab is None:
-        slab = IndependentNormal(max(SCORE_VARIANCE, float(np.max(z**2))))
-    if not isinstance(slab, IndependentNormal):
+def _check_slab(slab: Slab | None, n: int | None) -> None:
+    if n is None and slab is not None and not isinstance(slab, IndependentNormal):
         raise DataError(
             f"without n the slab must be IndependentNormal, whose g is the prior variance of an expected z-score, not {slab!r}; give n"
         )
-    return slab, KnownVariance(1.0), "none"
 
 
 # --- is it possible, and is it likely?

@@ -11,12 +11,15 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.mixtures import Parameters, mixture_table
 from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.moment_priors import MomentPrior, log_factor_without_effect
+from whichvars.problem.prior_numbers import per_variable
 from whichvars.problem.priors import (
     CCH,
     GPrior,
@@ -28,7 +31,6 @@ from whichvars.problem.priors import (
     Noise,
     Slab,
     ZellnerSiow,
-    per_variable,
     values_of_g,
 )
 
@@ -74,6 +76,10 @@ def kernel_slab(
         # what the values are factors of: they are those of g = 1 divided by the mean variance of the columns
         ridge, half_log_g = np.full(n_columns, spread), np.full(n_columns, -0.5 * np.log(spread))
         grid = np.column_stack([1 / values, np.log(probabilities), 0.5 * np.log(values)])
+    elif isinstance(slab, MomentPrior):
+        half = 0.5 * np.log(slab.tau) - log_factor_without_effect(slab, n * spread)
+        ridge, half_log_g = np.full(n_columns, 1 / slab.tau), np.full(n_columns, half)
+        max_columns = n_columns
     elif isinstance(slab, IndependentNormal):
         assert not isinstance(slab.g, str)
         by_variable = per_variable(slab.g, p, "IndependentNormal: g")
@@ -127,7 +133,9 @@ def with_known_g(target: Target, g: float, surrogate: bool) -> Target:
 
 
 def kernel_prior(prior: ModelPrior | ConditionalPrior, p: int, max_size: int) -> KernelPrior:
-    """The prior on models."""
+    """The prior on models; of one that is diluted, its base."""
+    if isinstance(prior, Dilution):
+        return kernel_prior(prior.base, p, max_size)
     links, terms = np.zeros(0, np.int64), np.zeros((0, 3))
     if isinstance(prior, ConditionalPrior):
         log_odds, log_size, links, terms = prior.kernel_terms()

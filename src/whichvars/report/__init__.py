@@ -21,6 +21,7 @@ from whichvars.posterior.posterior import Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
+from whichvars.problem.prior_width import narrow_prior
 from whichvars.report import chart, figures, pooled, table, words
 from whichvars.sampling.checkpoint import version
 
@@ -166,7 +167,10 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
     return {
         "title": title or TITLE,
         "answer": words.answer(posterior),
-        "remarks": [remark[0].upper() + remark[1:] for remark in overdispersion(posterior)],
+        "remarks": [
+            remark[0].upper() + remark[1:]
+            for remark in (*overdispersion(posterior), *narrow_prior(posterior.problem))
+        ],
         "levels": [
             (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
             for level, names in words.by_level(posterior)

@@ -77,9 +77,9 @@ def columns(posterior: Posterior) -> list[Column]:
     place = problem.offsets[:-1][order]
     ratio = getattr(problem.family, "ratio", None)
     if ratio is not None:
-        effects = standard_effects(posterior, 0.95).iloc[place].copy()
-        effects[~single[order]] = np.nan
-        return [*out, *ratio_columns(problem, ratio, effects)]
+        effects = standard_effects(posterior, 0.95).iloc[place]
+        shown = np.broadcast_to(single[order][:, None], effects.shape)
+        return [*out, *ratio_columns(problem, ratio, effects.where(shown))]
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
     for label, key, errors, about in (
         ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),

@@ -29,11 +29,15 @@ from whichvars._kernels.chain import (
     ADDED,
     BREAKDOWNS,
     COLUMNS,
+    DELETED,
+    EVALUATIONS,
     FITS,
+    FITTED,
     JUDGED,
     NEEDED,
     PERFECT,
     SCANNED,
+    SIZE,
     UPHELD,
     Chain,
     grow,
@@ -46,6 +50,7 @@ from whichvars._kernels.evaluate import set_model
 from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.fits import Fits, fit_proposal
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.evaluating import log_worths_of
 from whichvars.samplers.seeding import stream
 
 if TYPE_CHECKING:
@@ -291,7 +296,7 @@ class Entries:
     @contextmanager
     def for_problem(self, problem: "Problem") -> Iterator[Callable[..., Any]]:
         """The one for this problem, with the memory that it needs."""
-        if problem.fit_data is None:
+        if problem.fit_data is None or problem.corrected:
             yield self.gaussian
             return
         likelihood = problem.likelihood()
@@ -301,14 +306,31 @@ class Entries:
 
 
 def fit_if_asked(problem: "Problem", chain: Chain) -> bool:
-    """Fit the proposed model, if the chain waits for that (the response is not Gaussian, and the memo does not know the model)."""
+    """Fit the proposed model, if the chain waits for that (the memo does not know the model, and the response is not Gaussian
+    or the problem is corrected)."""
     ints = chain.ints
     if ints[NEEDED] != A_FIT:
         return False
+    if problem.corrected:
+        _ask_what_it_is_worth(problem, chain)
+        return True
     likelihood, columns = problem.likelihood(), int(ints[COLUMNS]) + _columns_added(problem, chain)
     with problem.works.borrow(likelihood, columns) as work:
         fit_proposal(likelihood, work, chain, problem.null_log_marginal)
     return True
+
+
+def _ask_what_it_is_worth(problem: "Problem", chain: Chain) -> None:
+    """What kernels do for a response that is not Gaussian (``_kernels/fits.py``), in Python."""
+    ints = chain.ints
+    deleted = chain.deleted[: ints[DELETED]].tolist()
+    stays = [j for j in chain.order[: ints[SIZE]].tolist() if j not in deleted]
+    # in ascending order, so that the value is the same to the last bit however the chain came there
+    members = np.array(sorted([*stays, *chain.added[: ints[ADDED]].tolist()]), np.int32)
+    chain.floats[FITTED] = log_worths_of(problem, members, np.array([0, len(members)]))[0]
+    chain.keys[2] = chain.keys[1]
+    ints[EVALUATIONS] += 1
+    ints[NEEDED] = 0
 
 
 def _columns_added(problem: "Problem", chain: Chain) -> int:

@@ -58,6 +58,7 @@ from whichvars._kernels.propose.informed import (
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
+from whichvars.problem.evaluating import WORTH_COST
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
@@ -291,10 +292,12 @@ class Hybrid:
         return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
 
     def _costs(self, problem: Problem, unit: JumpUnit[HybridState]) -> tuple[float, float]:
-        """What a scan and a fit (or an average over g) cost, in nanoseconds; 0 where there is nothing of the kind."""
+        """What a scan and a fit (or an average over g, or a question to Python) cost, in nanoseconds; 0 where there is nothing of the kind."""
         taking_part = unit.chains[: unit.taking_part]
         k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
         scan = scan_cost(problem.target(0), k, 0.5 * k + 1)
+        if problem.corrected:
+            return scan, WORTH_COST
         if problem.unknown_g:
             return scan, average_cost(len(problem.target(0).slab.grid), k)
         return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0

@@ -38,7 +38,6 @@ from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import Tally, new_tally
 from whichvars._kernels.evaluate import go_to_model, set_model
-from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import ITERATION, describe_changes
@@ -372,9 +371,7 @@ class SequentialMonteCarlo:
             ),
             iterations=self.particles * self.steps * len(run.shared.temperatures),
             log_evidence=run.shared.log_evidence,
-            rao_blackwell=None
-            if problem.target(0).slab.code == BY_FIT
-            else self._rao_blackwell(problem, run),
+            rao_blackwell=None if problem.one_by_one else self._rao_blackwell(problem, run),
             troubles=run.troubles(),
             warnings=message if few else (),
         )

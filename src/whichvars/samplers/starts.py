@@ -16,6 +16,8 @@ from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evaluate import set_model
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.dilution import Dilution
+from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import fit_if_asked
@@ -46,7 +48,7 @@ def starting_models(
         if start == "null":
             return [np.zeros(0, np.int64)] * chains
         if start == "forward":
-            return [forward_selection(scanned(problem))] * chains
+            return [_make_allowed(problem, forward_selection(scanned(problem)))] * chains
         modes = leading_modes(problem) if start in ("modes", "mixed") else []
         return [_start(problem, start, seed, chain, chains, modes) for chain in range(chains)]
     if not isinstance(start, Sequence) and not isinstance(start, np.ndarray):
@@ -66,6 +68,8 @@ def starting_models(
 def leading_modes(problem: Problem) -> list[np.ndarray]:
     """The modes that have more than a hundredth of the best one's mass, best first."""
     modes = find_modes(scanned(problem))
+    if problem.corrected:  # the surrogate's modes may have no mass
+        modes = [mode for mode in modes if len(_make_allowed(problem, mode.members)) == len(mode.members)]
     mass = [max(mode.log_mass, mode.log_cluster) for mode in modes]
     return [mode.members for mode, value in zip(modes, mass) if value > max(mass) + np.log(LEAST_MASS)]
 
@@ -96,18 +100,24 @@ def _start(
 
 
 def prior_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """A draw from the model prior; under heredity, one that ``_make_allowed`` may still have to cut to max_size."""
+    """A draw from the model prior, or from the base of one that is diluted; under heredity, one that ``_make_allowed`` may still have to cut to max_size."""
     if isinstance(problem.model_prior, ConditionalPrior):
         return problem.model_prior.draw(rng, problem.p)
-    return problem.model_prior.draw(rng, problem.p, problem.max_size)
+    return _base(problem).draw(rng, problem.p, problem.max_size)
+
+
+def _base(problem: Problem) -> Any:
+    """The prior on models as kernels know it."""
+    prior = problem.model_prior
+    return prior.base if isinstance(prior, Dilution) else prior
 
 
 def prior_draws(problem: Problem, rng: np.random.Generator, n: int) -> list[np.ndarray]:
-    """n draws from the model prior."""
-    prior, p = problem.model_prior, problem.p
+    """n draws from the model prior, or from its base."""
+    prior, p = _base(problem), problem.p
     if isinstance(prior, ConditionalPrior):
         return prior.draws(rng, n, problem.max_size)
-    if isinstance(getattr(prior, "h", None), tuple):
+    if isinstance(prior, MarkovRandomField) or isinstance(getattr(prior, "h", None), tuple):
         return [prior_draw(problem, rng) for _ in range(n)]
     sizes = rng.choice(p + 1, size=n, p=prior.size_distribution(p, problem.max_size))
     return [rng.choice(p, size=size, replace=False, shuffle=False) for size in sizes]

@@ -5,7 +5,9 @@ fitted, and its linear predictor is the next reference, until the mode stays the
 linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion
 or scale, or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
 
-Where the response is Gaussian and the g of the independent slab is unknown, the surrogate has a known g (``_surrogate_of_unknown_g``).
+Where the response is Gaussian and the g of the independent slab is unknown, the surrogate has a known g (``_surrogate_of_unknown_g``). Where a problem
+is `corrected` (``problem/for_kernels.py``), it is what there would be without the correction, or a normal slab if the slab is non-local
+(``_surrogate_of_moment_prior``).
 
 All this depends on the problem alone, and is done once for each. So a surrogate is fixed while a sampler runs, and is the same in
 every replicate, thread and process.
@@ -23,8 +25,11 @@ from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.evidence import BY_FIT, MIXTURE
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
+from whichvars.problem.columns import ColumnsOfModels
 from whichvars.problem.evaluating import averages_over_g
 from whichvars.problem.fitting import candidates_at, widest
+from whichvars.problem.moment_factors import log_factors_near
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.problem import Problem
 from whichvars.problem.surrogate import bounded_reference, null_predictor, with_surrogate_at
 from whichvars.samplers.contract import place_chain
@@ -33,17 +38,26 @@ from whichvars.samplers.finding import find_modes, forward_selection
 ROUNDS = 5
 
 _known: "WeakKeyDictionary[Problem, Problem]" = WeakKeyDictionary()
+_by_fits: "WeakKeyDictionary[Problem, Problem]" = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def problem_for(problem: Problem, sampler: object) -> Problem:
-    """The problem as this sampler sees it: with a surrogate, if the response is not Gaussian and the sampler needs scans."""
-    return problem if getattr(sampler, "for_families", False) else scanned(problem)
+    """The problem as this sampler sees it: with a surrogate, if the response is not Gaussian (or the problem is `corrected`) and the sampler needs
+    scans."""
+    if not getattr(sampler, "for_families", False):
+        return scanned(problem)
+    if not problem.corrected:
+        return problem
+    with _lock:
+        if problem not in _by_fits:
+            _by_fits[problem] = problem.seen("by fits")
+        return _by_fits[problem]
 
 
 def scanned(problem: Problem) -> Problem:
-    """The problem, with a surrogate where the response is not Gaussian and it has none."""
-    if problem.target(0).slab.code != BY_FIT:
+    """The problem, with a surrogate where it needs one and has none."""
+    if not problem.one_by_one or problem.target(0).slab.surrogate:
         return problem
     with _lock:
         if problem not in _known:
@@ -53,6 +67,15 @@ def scanned(problem: Problem) -> Problem:
 
 def find_surrogate(problem: Problem) -> Problem:
     """The problem with a surrogate at a good reference."""
+    if problem.corrected:
+        whole = problem.seen("whole")
+        if isinstance(problem.slab, MomentPrior):
+            return _surrogate_of_moment_prior(whole)
+        return (_find_surrogate(whole) if whole.target(0).slab.code == BY_FIT else whole).seen("by scans")
+    return _find_surrogate(problem)
+
+
+def _find_surrogate(problem: Problem) -> Problem:
     if problem.unknown_g:
         return _surrogate_of_unknown_g(problem)
     new = with_surrogate_at(problem, null_predictor(problem))
@@ -91,6 +114,23 @@ def _surrogate_of_unknown_g(problem: Problem) -> Problem:
         seen.append(tuple(members))
         _, shares = averages_over_g(problem, np.sort(members), np.array([0, len(members)]))
         new = problem.with_surrogate_g(typical(values, shares[0]))
+    return new
+
+
+def _surrogate_of_moment_prior(problem: Problem) -> Problem:
+    """The problem with a normal slab as a surrogate, and for each column the factor that it has at the best mode (``problem/moment_factors.py``)."""
+    slab, new = problem.slab, problem.seen("by scans")
+    assert isinstance(slab, MomentPrior)
+    seen: list[tuple[int, ...]] = []
+    for _ in range(ROUNDS):
+        members = _best_mode(new)
+        if tuple(members) in seen:
+            break
+        seen.append(tuple(members))
+        target = problem.formula(0)
+        columns = ColumnsOfModels.of(problem.offsets, np.sort(members), np.array([0, len(members)])).columns
+        terms = 0.5 * np.log(slab.tau) - log_factors_near(target, columns, slab)
+        new = problem.with_surrogate_terms(terms).seen("by scans")
     return new
 
 

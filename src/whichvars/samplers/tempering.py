@@ -7,36 +7,26 @@ A *ladder* has m rungs; rung k is a chain with target :math:`\pi_k \propto p(y \
 1. one move (or `steps`) on every rung, each with its own adding and deleting probabilities;
 2. a random pair of neighbours k, k + 1 exchanges its models with probability
    :math:`a = \min\{1, \exp[(t_k - t_{k+1})(\ell_{k+1} - \ell_k)]\}`, ℓ the log marginal likelihoods;
-3. the gap between the two learns: :math:`t_k = t_{k+1} \exp(-e^{\rho_k})`, :math:`\rho_k` moves by :math:`\zeta_i (a - \hat a)`,
-   :math:`\hat a` = .234. ρ is bounded, so neighbours can neither meet nor cross.
+3. the gap between the two learns, so that exchanges are accepted with probability :math:`\hat a` = .234 in the long run; see
+   ``samplers/ladders.py``.
 
-(The paper builds its ladder from t_1 up, which does not keep t_m at 1; this is the parametrisation of the
-work it adopts.) Several ladders learn probabilities and temperatures together (MCA-IA-PT). Only the top rung,
+Several ladders learn probabilities and temperatures together (MCA-IA-PT). Only the top rung,
 t = 1, is counted.
 
 An exchange moves no model: the two chains exchange their temperatures, probabilities and counts.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    INVERSE_TEMPERATURE,
-    LOG_MARGINAL,
-    NEEDED,
-    SCANNED,
-    Chain,
-    grow,
-    new_chain,
-)
+from whichvars._kernels.chain import NEEDED, SCANNED, Chain, grow, new_chain
 from whichvars._kernels.count.model_table import Memo
-from whichvars._kernels.count.tally import COUNTING, Tally, change_chain, end_iteration, grow_tally, new_tally
+from whichvars._kernels.count.tally import COUNTING, Tally, end_iteration, grow_tally, new_tally
 from whichvars._kernels.inverse import OF_ONE_MODEL, Inverse
-from whichvars._kernels.jit import Several, by_reference, entry, inlined, kernel
+from whichvars._kernels.jit import Several, entry, kernel
 from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import describe_changes
 from whichvars.errors import DataError
@@ -53,6 +43,20 @@ from whichvars.samplers.contract import (
     place_chain,
 )
 from whichvars.samplers.individual import IndividualAdaptation
+from whichvars.samplers.ladders import (
+    DIFFERENCES,
+    LADDER_ITERATION,
+    RATIOS,
+    RUNG,
+    RUNG_MOVES,
+    TRIPS,
+    WIDEST,
+    Ladder,
+    exchange,
+    give_temperatures,
+    log_gaps,
+    new_ladder,
+)
 from whichvars.samplers.moves import (
     MoveState,
     move_state_of_rung,
@@ -64,18 +68,8 @@ from whichvars.samplers.moves import (
 from whichvars.samplers.references import GRIFFIN_2014, MIASOJEDOW_2013
 from whichvars.samplers.seeding import stream
 
-# bounds of ρ: neighbouring temperatures differ by a factor of .9991 at most, .011 at least
-NARROWEST, WIDEST = -7.0, 1.5
 SURPLUS = 0.5  # a pair that exchanges more often than this, its gap at the bound, has a rung too many
 HISTORY = 256  # temperatures kept along the run
-
-# places in Ladder.ints
-RUNG = 0  # the next rung to move, m when all have
-LADDER_ITERATION = 1
-TRIPS = 2  # round trips: top, bottom, top again
-RUNG_MOVES = 3  # moves already made on that rung
-LADDERS = 4  # how many learn together
-N_INTS = 5
 
 SHARED_FIELDS = (
     "tail",
@@ -88,21 +82,6 @@ SHARED_FIELDS = (
     "deleted",
     "averaging",
 )
-
-
-@by_reference
-class Ladder(NamedTuple):
-    """Where each rung's chain stands, and what the ladder learns."""
-
-    ints: np.ndarray
-    slot: np.ndarray  # (m,) int64: which of the stacked chains is at each rung
-    temperature: np.ndarray  # (m,) t_k
-    rho: np.ndarray  # (m − 1,)
-    tried: np.ndarray  # (m − 1,) int64: exchanges tried, after warm-up
-    exchanged: np.ndarray  # (m − 1,): sum of their acceptance probabilities
-    # (m,) int64, by slot: the end of the ladder at which the chain was last. 1 is the bottom, −1 the top; 0 where it has not
-    # been at the top yet
-    last_end: np.ndarray
 
 
 def chain_of_slot(stack: Chain, s: int) -> Chain:
@@ -150,11 +129,6 @@ def chain_of_slot(stack: Chain, s: int) -> Chain:
         ),
         stack.averaging,
     )
-
-
-def _plain(function: Any) -> Any:
-    """The Python version of a kernel."""
-    return getattr(function, "py_func", function)
 
 
 def stack_chains(chains: list[Chain]) -> Chain:
@@ -214,7 +188,6 @@ class SharedLadder:
     """What ladders had in common at the last barrier."""
 
     rungs: list[Shared]  # empty where nothing is learned by variable
-    rho: np.ndarray
     times: list[int] = field(default_factory=list)
     temperatures: list[np.ndarray] = field(default_factory=list)
 
@@ -242,6 +215,9 @@ class ParallelTempering:
     memo_slots : int
         Models whose marginal likelihood is remembered, per ladder (16 bytes each); a power of two, or 0 for
         none.
+    ladder : "ratios" or "differences"
+        What is learned of two neighbouring temperatures: their ratio, as in Miasojedow, Moulines and Vihola, or their difference, as in
+        Griffin, Łatuszyński and Steel. Both come to the same temperatures, "ratios" sooner at the hot end.
 
     Notes
     -----
@@ -266,6 +242,7 @@ class ParallelTempering:
     chains: int = 1
     merge_every: int = 10_000
     memo_slots: int = 1 << 18
+    ladder: str = RATIOS
 
     words = "parallel tempering with a ladder of temperatures that adapts"
     references = (GRIFFIN_2014, MIASOJEDOW_2013)
@@ -277,6 +254,10 @@ class ParallelTempering:
             object.__setattr__(self, "move", IndividualAdaptation(tau=0.35))
         read_move(self.move, "ParallelTempering")
         check_between(self, "target_swap", 0, 1)
+        if self.ladder not in (RATIOS, DIFFERENCES):
+            raise DataError(
+                f'ParallelTempering: ladder must be "{RATIOS}" or "{DIFFERENCES}", not {self.ladder!r}'
+            )
         for name in ("rungs", "steps", "chains", "merge_every"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -292,7 +273,6 @@ class ParallelTempering:
         units = [self._new_unit(problem, seed, index, start) for index, start in enumerate(starts)]
         shared = SharedLadder(
             [new_shared(self._rung(units[0], k).adaptation) for k in range(self.rungs)],
-            units[0].ladder.rho.copy(),
         )
         return Run(units, shared, barrier=self._next_barrier(0))
 
@@ -308,11 +288,7 @@ class ParallelTempering:
             capacity = len(chain.slot)
             chains.append(chain)
         chains = [grow(c, capacity) if len(c.slot) < capacity else c for c in chains]
-        ladder = Ladder(
-            np.zeros(N_INTS, np.int64), np.arange(m), np.ones(m), np.zeros(m - 1), np.zeros(m - 1, np.int64),
-            np.zeros(m - 1), np.zeros(m, np.int64),
-        )  # fmt: skip
-        ladder.ints[LADDERS] = self.chains
+        ladder = new_ladder(m, self.ladder)
         unit = LadderUnit(
             stack=stack_chains(chains),
             memo=memo,
@@ -323,7 +299,7 @@ class ParallelTempering:
             ladder=ladder,
             moves=stack_move_states([new_move_state(problem, self.move) for _ in range(m)]),
         )
-        _plain(set_temperatures)(unit.stack, ladder)
+        give_temperatures(unit.stack, ladder)
         return unit
 
     def _rung(self, unit: LadderUnit, k: int) -> MoveState:
@@ -358,13 +334,11 @@ class ParallelTempering:
         for k in range(self.rungs):
             merge_adaptations(shared.rungs[k], [self._rung(unit, k).adaptation for unit in units])
         logit = np.mean([unit.moves.logit for unit in units], axis=0)
-        shared.rho = np.clip(
-            shared.rho + sum(unit.ladder.rho - shared.rho for unit in units), NARROWEST, WIDEST
-        )
+        rho = np.mean([unit.ladder.rho for unit in units], axis=0)
         for unit in units:
-            unit.ladder.rho[:] = shared.rho
+            unit.ladder.rho[:] = rho
             unit.moves.logit[:] = logit
-            _plain(set_temperatures)(unit.stack, unit.ladder)
+            give_temperatures(unit.stack, unit.ladder)
         shared.times.append(run.iterations)
         shared.temperatures.append(units[0].ladder.temperature.copy())
         if len(shared.times) > HISTORY:
@@ -376,62 +350,20 @@ class ParallelTempering:
         tried = np.sum([u.ladder.tried for u in units], axis=0)
         rates = np.sum([u.ladder.exchanged for u in units], axis=0) / np.maximum(tried, 1)
         by_rung = [describe_changes([self._rung(u, k).changes for u in units]) for k in range(self.rungs)]
-        rho = units[0].ladder.rho
+        gaps = log_gaps(units[0].ladder.temperature)
         out = {
             **by_rung[-1],
             "temperatures": units[0].ladder.temperature.copy(),
             "temperatures_along_run": (np.array(run.shared.times), np.array(run.shared.temperatures)),
             "swap_rates": rates,
             "round_trips": int(sum(u.ladder.ints[TRIPS] for u in units)),
-            "surplus_rungs": int(((rates > SURPLUS) & (rho > WIDEST - 0.1)).sum()),
+            "surplus_rungs": int(((rates > SURPLUS) & (gaps > WIDEST - 0.1)).sum()),
             "mutation_rate_by_rung": [d["mutation_rate"] for d in by_rung],
         }
         if isinstance(self.move, IndividualAdaptation):
             out["add_probability"] = units[0].moves.adaptation.values[:, :, ADD].copy()
             out["delete_probability"] = units[0].moves.adaptation.values[:, :, DELETE].copy()
         return out
-
-
-@inlined
-def set_temperatures(stack, ladder):
-    """t_m = 1, t_k = t_{k+1} exp(−e^{ρ_k}), given to the chains that stand there."""
-    t = 1.0
-    m = ladder.slot.shape[0]
-    for k in range(m - 1, -1, -1):
-        if k < m - 1:
-            t *= math.exp(-math.exp(ladder.rho[k]))
-        ladder.temperature[k] = t
-        stack.floats[ladder.slot[k], INVERSE_TEMPERATURE] = t
-
-
-@inlined
-def exchange(stack, chains, tally, rng, ladder, iteration, aim, decay, freeze, counting):
-    """Steps 2 and 3."""
-    m = ladder.slot.shape[0]
-    k = int(rng.random() * (m - 1))
-    low, high = ladder.slot[k], ladder.slot[k + 1]
-    difference = ladder.temperature[k] - ladder.temperature[k + 1]
-    log_ratio = difference * (stack.floats[high, LOG_MARGINAL] - stack.floats[low, LOG_MARGINAL])
-    acceptance = math.exp(min(log_ratio, 0.0))
-    if counting:
-        ladder.tried[k] += 1
-        ladder.exchanged[k] += acceptance
-    if rng.random() < acceptance:
-        if k + 1 == m - 1 and counting:
-            change_chain(chains[high], chains[low], tally)
-        ladder.slot[k] = high
-        ladder.slot[k + 1] = low
-        if k == 0:
-            ladder.last_end[high] = 1 if ladder.last_end[high] == -1 else ladder.last_end[high]
-        if k + 1 == m - 1:
-            if ladder.last_end[low] == 1 and counting:
-                ladder.ints[TRIPS] += 1
-            ladder.last_end[low] = -1
-    if iteration <= freeze:
-        rate = math.pow(ladder.ints[LADDERS] * iteration, -decay)
-        rho = ladder.rho[k] + rate * (acceptance - aim)
-        ladder.rho[k] = min(max(rho, NARROWEST), WIDEST)
-    set_temperatures(stack, ladder)
 
 
 @entry

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars import samplers
 from whichvars.errors import ArgumentTypeError
+from whichvars.problem.evaluating import WORTH_COST_OF_MANY
+from whichvars.problem.families import Gaussian
+from whichvars.problem.moment_factors import factor_cost
+from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.problem.problem import Problem
@@ -37,6 +41,11 @@ def fits_a_second(problem: "Problem") -> float:
         from whichvars._kernels.averaging import average_cost
 
         return 1e9 / (5_000 + average_cost(len(problem.target(0).slab.grid), len(problem.columns_used) / 2))
+    if isinstance(problem.family, Gaussian):
+        extra = 0.0
+        if isinstance(problem.slab, MomentPrior):
+            extra = factor_cost(problem.slab, len(problem.columns_used) // 2)
+        return 1e9 / (WORTH_COST_OF_MANY + extra)
     d = 1 + len(problem.columns_used) / 2
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 
@@ -74,7 +83,7 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
     if problem.one_by_one:
         most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * fits_a_second(problem)), MAX_FITS)
-        done = "enumerated" if problem.unknown_g else "fitted"
+        done = "enumerated" if isinstance(problem.family, Gaussian) else "fitted"
     elif seconds is not None:
         most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars.data.frames import find_columns
 from whichvars.errors import ConvergenceWarning, DataError, WhichvarsError
 from whichvars.posterior.diagnostics import ACCEPTABLE
@@ -39,6 +40,8 @@ SLABS: tuple[Slab, ...] = (
 MOST_FOR_UNIFORM = 40
 # most variables that are shown unless some are named, and their least probability
 SHOWN, LEAST = 20, 0.1
+# a posterior if there is one, how it was found, and whether it can be trusted
+Answer = tuple[Posterior | None, str, bool]
 
 
 def compare_priors(
@@ -74,7 +77,8 @@ def compare_priors(
     Returns
     -------
     DataFrame, one row for each combination, by slab and model prior
-        `base`, True for the priors of `posterior`; `how`, "given" for these, "reweighted", "exact" or "new run"; `reliable`, False where too few
+        `base`, True for the priors of `posterior`; `how`, "given" for these, "reweighted", "exact", "new run", or "not known" where none of the
+        models of `posterior` is possible and no new run may be made, so that the numbers are NaN; `reliable`, False where too few
         draws are left or a run should not be trusted; `ess`, the effective draws left by reweighting; `mcse`, the largest Monte Carlo error of the
         probabilities shown; `log_evidence`, relative to the null model; `mean_size`; and the inclusion probability of each variable.
         The base row comes first. ``plot_priors`` draws the table.
@@ -97,15 +101,20 @@ def compare_priors(
             "compare_priors takes a posterior without a condition; compare first, then use given()"
         )
     check_choice(runs, ("needed", "none"), "runs")
-    answers = {_key(posterior.problem): (posterior, "given", posterior.converged)}
+    answers: dict[tuple[str, str], Answer] = {
+        _key(posterior.problem): (posterior, "given", posterior.converged)
+    }
     done = {_identity(posterior.problem)}
     for problem in _problems(posterior.problem, slabs, model_priors):
         if _identity(problem) not in done:
             done.add(_identity(problem))
             answers[_key(problem)] = _answer(posterior, problem, runs == "needed", sampling)
-    chosen = _choose([answer for answer, *_ in answers.values()], variables)
-    rows = []
+    chosen = _choose([answer for answer, *_ in answers.values() if answer is not None], variables)
+    rows: list[dict[str, Any]] = []
     for answer, how, reliable in answers.values():
+        if answer is None:
+            rows.append({"base": False, "how": how, "reliable": False})
+            continue
         errors = answer.mcse[chosen]
         evidence = answer.log_evidence
         row = {
@@ -159,15 +168,11 @@ def _default_model_priors(p: int) -> list[ModelPrior]:
     return [*uniform, BetaBinomial(1, 1), BetaBinomial(size=min(5.0, p / 2))]
 
 
-def _answer(
-    posterior: Posterior, problem: Problem, may_run: bool, sampling: dict[str, Any]
-) -> tuple[Posterior, str, bool]:
+def _answer(posterior: Posterior, problem: Problem, may_run: bool, sampling: dict[str, Any]) -> Answer:
     """The posterior of another problem, how it was found, and whether it can be trusted."""
     # models of deficient rank have no weight under the other slabs, and cannot be given any
-    complete = isinstance(posterior.problem.slab, IndependentNormal) or not isinstance(
-        problem.slab, IndependentNormal
-    )
-    found: tuple[Posterior, str, bool] | None = None
+    complete = posterior.problem.slab.code == INDEPENDENT or problem.slab.code != INDEPENDENT
+    found: Answer = None, "not known", False
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", ConvergenceWarning)
@@ -175,10 +180,9 @@ def _answer(
         thin = any(issubclass(one.category, ConvergenceWarning) for one in said)
         accurate = new.models.exact or not np.nanmax(new.mcse, initial=0.0) > ACCEPTABLE
         found = new, "reweighted", bool(posterior.converged and complete and accurate and not thin)
-    except DataError:  # no kept model has any weight left
-        if not may_run:
-            raise
-    if found is not None and (found[2] or not may_run):
+    except DataError:
+        pass  # no kept model has any weight left
+    if found[2] or not may_run:
         return found
     if posterior.models.exact:
         return exact(problem, progress=False), "exact", True

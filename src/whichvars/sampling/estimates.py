@@ -30,6 +30,8 @@ from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.marginals import noise_of_evidence, with_noise
 from whichvars.posterior.models import KeptModels, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
+from whichvars.problem.dilution import Dilution
+from whichvars.problem.evaluating import log_dilutions_of
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Estimate, RaoBlackwell, Run, Sampler, as_rows
 from whichvars.samplers.surrogates import found_neighbourhoods
@@ -87,7 +89,12 @@ def rao_blackwell(run: Run) -> RaoBlackwell | None:
 def estimate_of(problem: Problem, sampler: Sampler, run: Run, replicate: int) -> Estimate:
     """What a replicate says."""
     if hasattr(sampler, "estimate"):
-        return sampler.estimate(problem, run, replicate)
+        estimate = sampler.estimate(problem, run, replicate)
+        if isinstance(problem.model_prior, Dilution) and estimate.log_evidence is not None:
+            # it started from draws of the base prior
+            log_mean = problem.model_prior.known().log_mean
+            estimate = replace(estimate, log_evidence=estimate.log_evidence - log_mean)
+        return estimate
     return estimate_from_tallies(problem, run, replicate, look_at(sampler, run), sampler.chains)
 
 
@@ -248,6 +255,15 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     return models, kept
 
 
+def _with_own_priors(problem: Problem, models: Models) -> Models:
+    """The models, with what kernels take for a part of the marginal likelihood of a diluted prior in its place."""
+    if not isinstance(problem.model_prior, Dilution):
+        return models
+    listed = KeptModels.listed(models.members)
+    extra = log_dilutions_of(problem, listed.members, listed.start)
+    return replace(models, log_marginal=models.log_marginal - extra, log_prior=models.log_prior + extra)
+
+
 def combine_evidence(values: list[float]) -> tuple[float, float]:
     """log of the mean of exp(values), and its standard error on the log scale; NaN with a single value."""
     logs = np.array(values)
@@ -380,6 +396,7 @@ def combine(
     evidence, evidence_mcse = combine_evidence(evidences) if known else (None, None)
     shares = [0.0 if e.known_share is None else e.known_share for e in estimates]
     models, kept = weigh_models(estimates)
+    models = _with_own_priors(problem, models)
     kept = with_noise(problem, kept)
     if evidence_mcse is not None:
         evidence_mcse = float(np.hypot(evidence_mcse, noise_of_evidence(problem, kept)))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from whichvars._kernels.enumerate import enumerate_models, trie_marginals
+from whichvars._kernels.evidence import INDEPENDENT
 from whichvars._kernels.likelihood import LOG_MARGINAL, SAMPLING_ERROR
 from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
@@ -22,6 +23,7 @@ from whichvars.problem.evaluating import log_marginals_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
 from whichvars.problem.heredity import ConditionalPrior
+from whichvars.problem.prior_width import narrow_prior
 from whichvars.problem.problem import Problem
 from whichvars.sampling.advance import cpu_clock
 from whichvars.sampling.announcing import Announcer
@@ -72,7 +74,7 @@ def exact(
         Number of best models that the result keeps.
     max_models : int
         Refuse to visit more models than this. The default is 2²⁵ models, which take about a minute and 1 GB, and 2²⁰ if the family
-        is not Gaussian or g is unknown: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
+        is not Gaussian, g is unknown, the slab is not normal or the prior is a ``Dilution``: every model is then evaluated on its own, which takes from 20 microseconds (100 rows) to a millisecond
         (several thousand rows).
     progress : bool
         Display a line in a terminal or notebook while the enumeration is being compiled, once per version.
@@ -109,7 +111,7 @@ def exact(
     if problem.one_by_one:
         with Announcer(progress, "exact"):
             posterior = _fit_all(problem, keep)
-        for message in (*lost_arithmetic(posterior), *overdispersion(posterior)):
+        for message in (*lost_arithmetic(posterior), *overdispersion(posterior), *narrow_prior(problem)):
             warnings.warn(message, DataWarning, stacklevel=2)
         return posterior
     started = cpu_clock()
@@ -176,7 +178,7 @@ def exact(
         cpu_seconds=cpu_clock() - started,
         troubles={"breakdowns": int(troubles[0]), "perfect_fits": int(troubles[1])},
     )
-    for message in lost_arithmetic(posterior):
+    for message in (*lost_arithmetic(posterior), *narrow_prior(problem)):
         warnings.warn(message, DataWarning, stacklevel=2)
     return posterior
 
@@ -193,8 +195,8 @@ def _all_models(problem: Problem) -> KeptModels:
 
 
 def _fit_all(problem: Problem, keep: int) -> Posterior:
-    """What ``exact`` returns if the family is not Gaussian, or g of the independent slab is unknown: every model is evaluated on its own."""
-    started = cpu_clock()
+    """What ``exact`` returns if the family is not Gaussian, g of the independent slab is unknown, or the problem is `corrected`: every model is evaluated on its own."""
+    started, gaussian = cpu_clock(), isinstance(problem.family, Gaussian)
     everything = _all_models(problem)
     constant = problem.model_prior.log_constant(problem.p, problem.max_size)
     prior = log_priors(problem, everything) - constant
@@ -202,9 +204,10 @@ def _fit_all(problem: Problem, keep: int) -> Posterior:
     for first in range(0, len(prior), FITS_AT_ONCE):
         start = everything.start[first : first + FITS_AT_ONCE + 1]
         here, variables = slice(first, first + FITS_AT_ONCE), everything.members[start[0] : start[-1]]
-        if problem.unknown_g:
+        if gaussian:
             marginal[here] = log_marginals_of(problem, variables, start - start[0])
-            troubles["breakdowns"] += int(np.isinf(marginal[here]).sum())
+            if problem.slab.code == INDEPENDENT:  # the others need full rank
+                troubles["breakdowns"] += int((np.isinf(marginal[here]) & np.isfinite(prior[here])).sum())
             continue
         some, trouble = answers(problem, variables, start - start[0])
         marginal[here], errors[here] = some[:, LOG_MARGINAL], some[:, SAMPLING_ERROR]

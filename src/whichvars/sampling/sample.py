@@ -17,6 +17,7 @@ from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.posterior import Posterior
+from whichvars.problem.prior_width import narrow_prior
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Sampler
 from whichvars.samplers.seeding import plain_entropy, plain_seed, replicate_seeds
@@ -359,7 +360,7 @@ def _warn_of_trouble(posterior: Posterior) -> None:
         )
     for message in lost_arithmetic(posterior):
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
-    for message in overdispersion(posterior):
+    for message in (*overdispersion(posterior), *narrow_prior(posterior.problem)):
         warnings.warn(message, DataWarning, stacklevel=5)
 
 

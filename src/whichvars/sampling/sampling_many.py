@@ -18,9 +18,10 @@ from whichvars.errors import DataError, DataWarning, WhichvarsError
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.arguments import listed
 from whichvars.problem.families import Gaussian
-from whichvars.problem.genetics import default_region_prior, default_slab
+from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
 from whichvars.problem.many_responses import ManyResponses
 from whichvars.problem.model_priors import ModelPrior
+from whichvars.problem.prior_width import FAR, narrow_prior
 from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
 from whichvars.sampling.choosing import choose
@@ -107,6 +108,7 @@ class _Summary(NamedTuple):
     sets: pd.DataFrame | None = None
     variables: pd.DataFrame | None = None
     error: WhichvarsError | None = None  # why there is no posterior
+    narrow: bool = False  # whether the prior is too narrow for an effect
 
 
 def sample_many(
@@ -145,8 +147,9 @@ def sample_many(
     covariates : array or DataFrame, shape (n, q)
         Columns that are in every model.
     slab, model_prior
-        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)`` and ``BetaBinomial(size=1)``. `model_prior` may
-        also be a function that returns a prior for p variables: p differs between responses if columns are constant in the rows of one.
+        Priors. The defaults are those of ``from_summary``: ``IndependentNormal(0.01)``, wider for responses with a large effect,
+        and ``BetaBinomial(size=1)``. `model_prior` may also be a function that returns a prior for p variables: p differs between responses
+        if columns are constant in the rows of one.
     max_size, names
         As in ``Problem``.
     level : float
@@ -219,6 +222,8 @@ def sample_many(
         rows = int(sharing.observed[:, i].sum())
         try:
             problem = sharing.prepare(i).problem(table.values[:, i], responses[i])
+            if slab is None:
+                problem = wide_enough(problem)
             posterior = _accurate(problem, draws, target_mcse, replicates, seed)
             return _summary(posterior, responses[i], level)
         except WhichvarsError as error:
@@ -342,7 +347,7 @@ def _summary(posterior: Posterior, name: str, level: float) -> _Summary:
     table = table.loc[table["pip"] >= LEAST, ["variable", "pip", "mcse", "mean", "sd"]]
     sets.insert(0, "response", name)
     table.insert(0, "response", name)
-    return _Summary(row, sets, table)
+    return _Summary(row, sets, table, narrow=bool(narrow_prior(problem)))
 
 
 def _not_fitted(name: str, rows: int, error: WhichvarsError) -> _Summary:
@@ -365,6 +370,13 @@ def _tables(found: list[_Summary]) -> ManyPosteriors:
         names = listed([repr(item.row["response"]) for item in failed], 5, ", ")
         warnings.warn(
             f"{len(failed):,} of {len(found):,} responses could not be fitted, {names}; the column not_fitted of the summary says why",
+            DataWarning,
+            stacklevel=3,
+        )
+    if narrow := [repr(item.row["response"]) for item in found if item.narrow]:
+        warnings.warn(
+            f"the prior on effects is too narrow for the largest effect on {listed(narrow, 5, ', ')}: it is more than {FAR:g} prior standard "
+            "deviations, so that copies of one variable may all seem certain. Leave out slab, or choose a larger g",
             DataWarning,
             stacklevel=3,
         )

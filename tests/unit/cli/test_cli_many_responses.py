@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 import whichvars as wv
 from whichvars.cli import main
+from whichvars.problem.genetics import wide_enough
 
 Call = Callable[..., Result]
 RNG = np.random.default_rng(6)
@@ -77,10 +78,10 @@ def test_each_phenotype_of_a_bed_file_has_the_posterior_that_it_has_alone(call: 
     for name in Y.columns:
         there = (GAPS[name].notna() & (GAPS[name] != -9)).to_numpy()
         alone = wv.exact(
-            wv.Problem(
+            wide_enough(wv.Problem(
                 wv.Genotypes(COUNTS[there], names=[f"rs{j}" for j in range(P)]), Y.loc[there, name].to_numpy(), covariates=AGE[there, None],
                 slab=wv.IndependentNormal(0.01), model_prior=wv.BetaBinomial(size=1.0),
-            )
+            ))
         ).inclusion_probabilities  # fmt: skip
         assert own_pips("cohort-run", name) == pytest.approx(alone[alone >= 0.01].to_dict(), abs=1e-9)
     sets = pd.read_csv("cohort-run/credible_sets.csv", dtype={"chromosome": str})

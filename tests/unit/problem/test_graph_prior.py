@@ -54,6 +54,16 @@ def test_samplers(sampler, slab):
     assert abs(run.log_evidence - reference.log_evidence) < 5 * run.log_evidence_mcse + 1e-3
 
 
+def test_particles_start_from_the_prior_with_one_probability_for_all():
+    graph = wv.MarkovRandomField(EDGES, STRENGTHS, 0.3)
+    case = make_paired("g-prior", columns=P, n=25)
+    reference = case.posterior(("graph", (0.3,) * P, EDGES, STRENGTHS))
+    sampler = wv.SequentialMonteCarlo(particles=3000)
+    run = wv.sample(case.problem(model_prior=graph), sampler, replicates=8, seed=2, progress=False)
+    assert abs(run.log_evidence - reference.log_evidence) < 5 * run.log_evidence_mcse
+    assert run.log_evidence_mcse < 0.02
+
+
 def test_a_response_that_is_not_gaussian():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, P))

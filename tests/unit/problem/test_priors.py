@@ -16,7 +16,8 @@ import whichvars as wv
 from support.oracle import all_masks, log_model_prior
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.model_priors import check_model_prior, default_model_prior
-from whichvars.problem.priors import check_noise, check_slab, per_variable
+from whichvars.problem.prior_numbers import per_variable
+from whichvars.problem.priors import check_noise, check_slab
 
 P = 6
 H = (0.1, 0.5, 0.03, 0.9, 0.4, 0.25)

@@ -11,6 +11,7 @@ from scipy import stats
 
 import whichvars as wv
 from whichvars.errors import DataError, DataWarning
+from whichvars.problem.genetics import wide_enough
 
 RNG = np.random.default_rng(3)
 N, P = 200, 8
@@ -60,9 +61,10 @@ def test_in_sample_ld_gives_the_posterior_of_the_individual_data(slab: Any) -> N
 
 def test_z_is_beta_divided_by_se_and_the_default_slab_is_that_of_genotypes() -> None:
     problem = wv.from_summary(z=BETA / SE, R=LD, n=N)
-    assert problem.slab == wv.IndependentNormal(0.01)
+    alone = wide_enough(wv.Problem(X, Y, slab=wv.IndependentNormal(0.01), model_prior=PRIOR))
+    assert problem.slab == alone.slab
     assert problem.model_prior == PRIOR
-    want = wv.exact(wv.Problem(X, Y, slab=wv.IndependentNormal(0.01), model_prior=PRIOR))
+    want = wv.exact(alone)
     assert wv.exact(problem).pip == pytest.approx(want.pip, abs=1e-10)
 
 
@@ -136,7 +138,7 @@ def test_perfect_ld_shares_the_probability() -> None:
     with pytest.warns(DataWarning, match="perfectly correlated"):
         problem = wv.from_summary(z=np.round(beta / se, 3), R=np.corrcoef(copies.T), n=N)
     with pytest.warns(DataWarning, match="perfectly correlated"):
-        want = wv.exact(wv.Problem(copies, Y, slab=wv.IndependentNormal(0.01), model_prior=PRIOR))
+        want = wv.exact(wv.Problem(copies, Y, slab=problem.slab, model_prior=PRIOR))
     assert wv.exact(problem).pip == pytest.approx(want.pip, abs=1e-3)
 
 

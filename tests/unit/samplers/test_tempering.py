@@ -14,9 +14,8 @@ from support.cases import Case, problem
 from whichvars._kernels.chain import LOG_MARGINAL, NEEDED
 from whichvars._kernels.count.tally import count_up_to_now
 from whichvars.errors import ArgumentTypeError, DataError
-from whichvars.samplers import tempering
 from whichvars.samplers.contract import begin_counting
-from whichvars.samplers.tempering import NARROWEST, TRIPS, WIDEST
+from whichvars.samplers.ladders import NARROWEST, TRIPS, WIDEST, give_temperatures, log_gaps
 from whichvars.sampling.advance import advance_run
 
 MOVES: dict[str, Any] = {
@@ -42,12 +41,12 @@ def mask(position: np.ndarray) -> int:
 # --- the ladder
 
 
-def temperatures_at(rho: Any) -> np.ndarray:
-    run = start_run(problem(PLAIN), wv.ParallelTempering(rungs=len(rho) + 1))
+def ladder_at(rho: Any, kind: str = "ratios") -> Any:
+    run = start_run(problem(PLAIN), wv.ParallelTempering(rungs=len(rho) + 1, ladder=kind))
     unit = run.units[0]
     unit.ladder.rho[:] = rho
-    tempering._plain(tempering.set_temperatures)(unit.stack, unit.ladder)
-    return unit.ladder.temperature
+    give_temperatures(unit.stack, unit.ladder)
+    return unit.ladder
 
 
 @pytest.mark.parametrize("rungs", [1, 2, 4, 9])
@@ -55,18 +54,62 @@ def test_ladder_ends_at_one_and_increases(rungs: int) -> None:
     rng = np.random.default_rng(rungs)
     for _ in range(20):
         rho = rng.uniform(NARROWEST, WIDEST, rungs - 1)
-        t = temperatures_at(rho)
+        t = ladder_at(rho).temperature
         assert t[-1] == 1.0
         assert np.all(np.diff(t) > 0)
         assert np.all(t > 0)
         np.testing.assert_allclose(t[:-1] / t[1:], np.exp(-np.exp(rho)), rtol=1e-12)
 
 
+def test_a_ladder_by_differences_is_built_up_from_its_lowest_temperature() -> None:
+    rho = np.array([0.01, 0.05, 0.2, 0.3])
+    ladder = ladder_at(rho, "differences")
+    lowest = 1 - rho.sum()
+    np.testing.assert_allclose(ladder.temperature, lowest + np.cumsum([0, *rho]), rtol=1e-12)
+    np.testing.assert_array_equal(ladder.rho, rho)
+    assert ladder.temperature[-1] == 1.0
+
+
+def test_differences_that_leave_no_room_are_cut() -> None:
+    """Printed as they are, differences may add up to more than 1 or turn negative: temperatures below 0, or out of order."""
+    ladder = ladder_at([0.3, -0.1, 0.9, 0.4], "differences")
+    t, ratios = ladder.temperature, np.exp(-np.exp([WIDEST, NARROWEST, WIDEST]))
+    np.testing.assert_allclose(t[:-1] / t[1:], [*ratios, 0.6], rtol=1e-12)
+    np.testing.assert_allclose(ladder.rho, np.diff(t), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ratios", "differences"])
+def test_a_new_ladder_can_be_used(kind: str) -> None:
+    t = start_run(problem(PLAIN), wv.ParallelTempering(rungs=4, ladder=kind)).units[0].ladder.temperature
+    np.testing.assert_allclose(t, np.exp([-3, -2, -1, 0]) if kind == "ratios" else [0.25, 0.5, 0.75, 1])
+
+
+@pytest.mark.parametrize("chains", [1, 3])
+def test_both_ladders_come_to_the_same_temperatures(chains: int) -> None:
+    """Every pair exchanges at the target rate on one ladder only, whichever way it is written: by the spread between replicates, the
+    temperatures of the two are the same."""
+    found = []
+    for kind in ("ratios", "differences"):
+        sampler = wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, chains=chains, ladder=kind)
+        learned = wv.sample(
+            sharp_problem(), sampler, draws=60_000, warmup=30_000, replicates=8, seed=3, progress=False
+        ).adaptation
+        np.testing.assert_allclose(np.mean([one["swap_rates"] for one in learned], axis=0), 0.234, atol=0.03)
+        found.append(np.log([one["temperatures"][:-1] for one in learned]))
+    difference = found[0].mean(axis=0) - found[1].mean(axis=0)
+    error = np.sqrt(sum(one.var(axis=0, ddof=1) / len(one) for one in found))
+    assert np.all(np.abs(difference) < 4 * error)
+    assert np.all(error < 0.2)
+    # at the hot end a difference learns in steps that are large for it
+    assert found[0][:, 0].std() < 0.5 * found[1][:, 0].std()
+
+
+@pytest.mark.parametrize("kind", ["ratios", "differences"])
 @pytest.mark.parametrize("aim", [1e-6, 1 - 1e-6])
-def test_ladder_cannot_collapse_or_cross(aim: float) -> None:
+def test_ladder_cannot_collapse_or_cross(aim: float, kind: str) -> None:
     """Towards an acceptance rate that no ladder has, ρ goes to its bounds and stays there."""
     target = problem(Case("plain", "g", "fixed"))
-    sampler = wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, target_swap=aim, chains=2)
+    sampler = wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, target_swap=aim, chains=2, ladder=kind)
     run = start_run(target, sampler)
     for _ in range(20):
         advance_run(target, sampler, run, 1000, None, 1)
@@ -76,8 +119,7 @@ def test_ladder_cannot_collapse_or_cross(aim: float) -> None:
             gaps = t[:-1] / t[1:]
             assert np.all(gaps <= math.exp(-math.exp(NARROWEST)) * (1 + 1e-12))
             assert np.all(gaps >= math.exp(-math.exp(WIDEST)) * (1 - 1e-12))
-            assert np.all(np.abs(np.clip(unit.ladder.rho, NARROWEST, WIDEST) - unit.ladder.rho) == 0)
-    rho = run.units[0].ladder.rho
+    rho = log_gaps(run.units[0].ladder.temperature)
     assert np.all(rho > WIDEST - 0.01 if aim < 0.5 else rho < -2.0)
 
 
@@ -110,6 +152,19 @@ def test_exchanges_reach_their_target_rate(move: str) -> None:
             assert learned["add_probability"].shape == (3, 10)
 
 
+@pytest.mark.parametrize("chains", [5, 25])
+def test_temperatures_of_many_ladders_settle(chains: int) -> None:
+    """If what the ladders learn between barriers were added up, temperatures would go from one bound to the other at every barrier."""
+    sampler = wv.ParallelTempering(wv.AddDeleteSwap(), rungs=3, chains=chains)
+    posterior = wv.sample(
+        sharp_problem(), sampler, draws=100_000, warmup=50_000, replicates=1, seed=1, progress=False
+    )
+    learned = posterior.adaptation[0]
+    np.testing.assert_allclose(learned["swap_rates"], 0.234, atol=0.03)
+    _, along = learned["temperatures_along_run"]
+    assert np.abs(np.diff(np.log(along[-6:]), axis=0)).max() < 0.5
+
+
 def test_surplus_rungs_are_reported() -> None:
     target = problem(PLAIN)
     few = wv.sample(target, wv.ParallelTempering(rungs=2), draws=4000, replicates=1, seed=0, progress=False)
@@ -120,9 +175,10 @@ def test_surplus_rungs_are_reported() -> None:
     assert few.adaptation[0]["surplus_rungs"] <= 1
 
 
-def test_freezing_holds_temperatures_and_probabilities() -> None:
+@pytest.mark.parametrize("kind", ["ratios", "differences"])
+def test_freezing_holds_temperatures_and_probabilities(kind: str) -> None:
     target = problem(PLAIN)
-    sampler = wv.ParallelTempering(wv.IndividualAdaptation(freeze_after=0), rungs=4, chains=2)
+    sampler = wv.ParallelTempering(wv.IndividualAdaptation(freeze_after=0), rungs=4, chains=2, ladder=kind)
     run = start_run(target, sampler)
     before = run.units[0].ladder.temperature.copy()
     probabilities = run.units[0].moves.adaptation.values.copy()
@@ -364,6 +420,7 @@ def test_a_move_that_does_not_fit_is_refused_with_the_reason(owner: Any) -> None
         {"target_swap": 0},
         {"target_swap": 1.0},
         {"target_swap": "a"},
+        {"ladder": "sums"},
     ],
 )
 def test_wrong_arguments(wrong: dict[str, Any]) -> None:

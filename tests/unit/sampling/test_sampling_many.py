@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import whichvars as wv
+from whichvars.problem.genetics import wide_enough
 from whichvars.problem.many_responses import ManyResponses
 
 RNG = np.random.default_rng(8)
@@ -60,7 +61,7 @@ def test_tables_have_what_single_runs_have() -> None:
     assert many.summary.index.tolist() == ["a", "b", "c"]
     for name in Y.columns:
         alone = wv.sample(
-            wv.Problem(COUNTS.astype(float), Y[name], covariates=PEOPLE, **PRIORS),
+            wide_enough(wv.Problem(COUNTS.astype(float), Y[name], covariates=PEOPLE, **PRIORS)),
             draws=2000,
             seed=0,
             progress=False,
@@ -134,6 +135,7 @@ def test_each_response_is_fitted_to_the_rows_in_which_it_is_observed(
         rows = gaps[name].notna().to_numpy()
         covariates = PEOPLE[rows] if beside else None
         problem = wv.Problem(COUNTS[rows].astype(float), gaps.loc[rows, name].to_numpy(), covariates=covariates, engine=engine, **PRIORS)  # fmt: skip
+        problem = wide_enough(problem)
         alone = wv.sample(problem, draws=2000, seed=0, progress=False)
         own = many.variables[many.variables["response"] == name].set_index("variable")
         expected = alone.summary().loc[lambda table: table["pip"] >= 0.01]
@@ -224,7 +226,7 @@ def test_a_prior_may_be_a_function_of_the_number_of_variables() -> None:
     rows = np.arange(60)
     problem = wv.Problem(np.delete(X[rows], 2, axis=1), Y["c"][:60], slab=PRIORS["slab"], model_prior=wv.FixedInclusion(h=0.2))  # fmt: skip
     own = many.variables[many.variables["response"] == "half"]["pip"].to_numpy()
-    pips = np.sort(wv.exact(problem).pip)[::-1]
+    pips = np.sort(wv.exact(wide_enough(problem)).pip)[::-1]
     assert own == pytest.approx(pips[pips >= 0.01], abs=1e-9)
 
 

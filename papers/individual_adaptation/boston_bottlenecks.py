@@ -1,0 +1,232 @@
+"""Boston: what holds tempering and SMC back. Tempering: how often models travel the whole ladder, beside how often they would if each
+exchange were independent of the last. SMC: how many particles of a high temperature have descendants at the end."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import whichvars as wv
+from benchmarks import boston
+from benchmarks.common import number
+from benchmarks.runs import once, side_by_side
+from papers.individual_adaptation import independent
+from papers.individual_adaptation.boston_wmse import of_one_draw
+from papers.individual_adaptation.published import NOT_GIVEN, RUNGS_BOSTON
+from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from whichvars.plots.drawing import BLUE, GREEN, GREY, INK, ORANGE, SKY
+
+TITLE = "Boston: what holds tempering and SMC back"
+SEED = 1300
+TAU = 0.45
+RATIOS, DIFFERENCES, HELD = (
+    "temperatures by ratios",
+    "temperatures by differences",
+    "by ratios, all learning ends with the burn-in",
+)
+LEVELS = (0.01, 0.03, 0.1, 0.3, 0.6)
+STEPS = (25, 50)
+FEW = 0.1  # of the round trips or of the particles
+Row = dict[str, Any]
+
+
+def independent_trips(rates: np.ndarray, draws: int) -> float:
+    """Round trips to expect in a run if exchanges between neighbours succeed at these rates whatever happened before; shape (m − 1,).
+
+    In an iteration one of the m − 1 pairs is tried. A chain then walks up and down the ladder at random, with probability r_k/(m − 1)
+    between rungs k and k + 1; its round trips take m Σ_k (m − 1)/r_k iterations on average, and there are m chains.
+
+    >>> independent_trips(np.array([0.5]), 100)  # with two rungs, every exchange ends a round trip
+    50.0
+    """
+    rates = np.asarray(rates, float)
+    return float(draws / (len(rates) * np.sum(1 / rates)))
+
+
+def samplers(burn_in: int) -> dict[str, wv.ParallelTempering]:
+    """IA-PT with the ladder written in two ways, and one that learns in the burn-in only."""
+    move = wv.IndividualAdaptation(tau=TAU)
+    held = wv.IndividualAdaptation(tau=TAU, freeze_after=burn_in)
+    return {
+        RATIOS: wv.ParallelTempering(move, rungs=RUNGS_BOSTON),
+        DIFFERENCES: wv.ParallelTempering(move, rungs=RUNGS_BOSTON, ladder="differences"),
+        HELD: wv.ParallelTempering(held, rungs=RUNGS_BOSTON),
+    }
+
+
+def describe_ladders(
+    name: str, runs: list[wv.Posterior], truth: np.ndarray, one_draw: float, draws: int
+) -> tuple[Row, list[Row]]:
+    """One row for a ladder, and one for each of its rungs; means over runs."""
+    learned = [p.adaptation[0] for p in runs]
+    errors = boston.wmse(np.array([p.pip for p in runs]), truth)
+    rates = np.array([a["swap_rates"] for a in learned])
+    total = {
+        "method": f"IA-PT, {name}",
+        "runs": len(runs),
+        "wmse": float(errors.mean()),
+        "wmse_se": float(errors.std(ddof=1) / np.sqrt(len(errors))),
+        "worth_draws": one_draw / float(errors.mean()),
+        "round_trips": float(np.mean([a["round_trips"] for a in learned])),
+        "independent_round_trips": float(np.mean([independent_trips(r, draws) for r in rates])),
+    }
+    temperatures = np.array([a["temperatures"] for a in learned])
+    moves = np.array([a["mutation_rate_by_rung"] for a in learned])
+    rungs = [
+        {
+            "ladder": name,
+            "rung": k + 1,
+            "temperature": float(temperatures[:, k].mean()),
+            "spread_of_its_log": float(np.log(temperatures[:, k]).std(ddof=1)),
+            "exchanges_with_the_next": float(rates[:, k].mean()) if k < rates.shape[1] else None,
+            "mutation_rate": float(moves[:, k].mean()),
+        }
+        for k in range(temperatures.shape[1])
+    ]
+    return total, rungs
+
+
+def describe_particles(
+    steps: int, particles: int, results: list[Any], truth: np.ndarray, one_draw: float
+) -> Row:
+    """Means over runs of the second program."""
+    errors = boston.wmse(np.array([pip for pip, *_ in results]), truth)
+    left = np.mean([families for *_, families in results], axis=0)
+    return {
+        "method": f"IA-SMC, K = {steps}",
+        "runs": len(results),
+        "wmse": float(errors.mean()),
+        "wmse_se": float(errors.std(ddof=1) / np.sqrt(len(errors))),
+        "worth_draws": one_draw / float(errors.mean()),
+        "particles": particles,
+        **{f"ancestors_at_{level:g}": float(value) for level, value in zip(LEVELS, left)},
+    }
+
+
+def judge(rows: list[Row]) -> list[Claim]:
+    by_method = {r["method"]: r for r in rows}
+    usual, other, held = (by_method[f"IA-PT, {name}"] for name in (RATIOS, DIFFERENCES, HELD))
+    share = usual["round_trips"] / usual["independent_round_trips"]
+    out = [
+        Claim(
+            "models travel the ladder as fast as the exchange rates allow",
+            NOT_GIVEN,
+            f"{number(usual['round_trips'], 2)} round trips in a run; {number(usual['independent_round_trips'], 2)} if exchanges were independent",
+            bool(share >= FEW),
+            f"holds if at least {FEW:g} of the second number. Neighbours exchange as often as they should, but mostly the same models "
+            "back and forth: those of the lower rungs hardly ever reach the top",
+            fairer=True,
+        )
+    ]
+    error = float(np.hypot(usual["wmse_se"], other["wmse_se"]))
+    out.append(
+        Claim(
+            "a ladder built up from its lowest temperature by differences does better than one by ratios",
+            NOT_GIVEN,
+            f"WMSE {number(other['wmse'], 2)} ± {number(other['wmse_se'], 2)} and {number(usual['wmse'], 2)} ± {number(usual['wmse_se'], 2)}; "
+            f"{number(other['round_trips'], 2)} and {number(usual['round_trips'], 2)} round trips",
+            bool(other["wmse"] < usual["wmse"] - 2 * error),
+            "holds if better by two standard errors; both ladders have one resting place, where each pair exchanges at the rate .234; "
+            f"if learning ends with the burn-in, WMSE is {number(held['wmse'], 2)} ± {number(held['wmse_se'], 2)}",
+            fairer=True,
+        )
+    )
+    for steps in STEPS:
+        row = by_method[f"IA-SMC, K = {steps}"]
+        left = {level: row[f"ancestors_at_{level:g}"] for level in LEVELS}
+        out.append(
+            Claim(
+                f"the particles of IA-SMC with K = {steps} at the end descend from most of those at t = 0.1",
+                NOT_GIVEN,
+                f"effectively from {number(left[0.1], 2)} of {int(row['particles']):,}; the run is worth {number(row['worth_draws'], 2)} independent draws",
+                bool(left[0.1] >= FEW * row["particles"]),
+                f"holds if from at least {FEW:g} of them; effectively, the numbers of particles with descendants are "
+                + ", ".join(f"{number(value, 2)} at t = {level:g}" for level, value in left.items())
+                + ". What these few got wrong about the modes, K moves at each later temperature do not put right",
+                fairer=True,
+            )
+        )
+    return out
+
+
+def make(study: Study) -> Section:
+    effort, problem, truth = study.effort, study.problem("boston104"), study.truth("boston104").pip
+    one_draw = of_one_draw(truth)
+    draws, burn_in = (max(2, round(size * effort.wmse_scale)) for size in (boston.PT_DRAWS, boston.PT_WARMUP))
+    totals, rungs = [], []
+    for name, sampler in samplers(burn_in).items():
+        study.say(f"tempering, {name}: {effort.variant_runs} runs")
+        jobs = [
+            partial(once, problem, sampler, SEED + k, False, draws=draws, warmup=burn_in)
+            for k in range(effort.variant_runs)
+        ]
+        total, by_rung = describe_ladders(name, side_by_side(jobs, effort.threads), truth, one_draw, draws)
+        totals.append(total)
+        rungs += by_rung
+    data = independent.boston_data()
+    for steps in STEPS:
+        particles = max(2, round(boston.PARTICLES[steps] * effort.wmse_scale))
+        study.say(f"the second program, SMC with K = {steps}: {effort.variant_runs} runs")
+        results = side_by_side(
+            [
+                partial(independent.particles, data, np.random.default_rng(stream), particles, steps, TAU, 1.0, 0.55, 0.9, False, np.array(LEVELS))
+                for stream in np.random.SeedSequence(SEED).spawn(effort.variant_runs)
+            ],
+            effort.threads,
+        )  # fmt: skip
+        totals.append(describe_particles(steps, particles, results, truth, one_draw))
+    section = Section(TITLE)
+    draw(study, section, rungs, totals)
+    study.table(
+        section,
+        "boston_bottlenecks",
+        totals,
+        "Round trips of models on the ladder; and, by the second program, how many particles at a temperature have descendants at the end. "
+        "Means over runs.",
+    )
+    study.table(
+        section, "boston_rungs", rungs, "The rungs of the ladders, the hottest first; means over runs."
+    )
+    section.claims = judge(totals)
+    return section
+
+
+def draw(study: Study, section: Section, rungs: list[Row], totals: list[Row]) -> None:
+    figure, axes = new_figure(3, width=4.0, height=3.2)
+    for name, colour, style in ((RATIOS, BLUE, "o-"), (DIFFERENCES, ORANGE, "s--"), (HELD, GREEN, "^:")):
+        some = [r for r in rungs if r["ladder"] == name]
+        for ax, key in zip(axes[0], ("temperature", "mutation_rate")):
+            ax.plot(
+                [r["rung"] for r in some],
+                [r[key] for r in some],
+                style,
+                color=colour,
+                markersize=4,
+                label=name,
+            )
+    axes[0, 0].set(xlabel="rung", ylabel="inverse temperature", yscale="log")
+    axes[0, 1].set(xlabel="rung", ylabel="mutation rate")
+    axes[0, 0].legend(fontsize=7, frameon=False)
+    ax = axes[0, 2]
+    for steps, colour in zip(STEPS, (SKY, INK)):
+        row = next(r for r in totals if r["method"] == f"IA-SMC, K = {steps}")
+        ax.plot(
+            LEVELS,
+            [row[f"ancestors_at_{level:g}"] for level in LEVELS],
+            "o-",
+            color=colour,
+            label=f"K = {steps}",
+        )
+        ax.axhline(row["particles"], color=colour, linewidth=0.8, linestyle=":")
+    ax.axhline(1, color=GREY, linewidth=0.8)
+    ax.set(
+        xlabel="inverse temperature t", ylabel="particles at t with descendants", xscale="log", yscale="log"
+    )
+    ax.legend(fontsize=8, frameon=False)
+    study.picture(
+        section,
+        "boston_bottlenecks",
+        figure,
+        "Tempering: temperature and mutation rate of each rung. SMC: the effective number of particles at a temperature that have "
+        "descendants at the end; the dotted lines are all particles.",
+    )

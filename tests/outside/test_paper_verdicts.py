@@ -1,0 +1,171 @@
+"""What the page on the paper says follows from the numbers beside it; each claim that differs has a reason that was measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # papers/ is no part of the installed package
+
+from papers.individual_adaptation import (  # noqa: E402
+    boston_bottlenecks,
+    boston_tempering,
+    boston_wmse,
+    page,
+    stored,
+)
+from papers.individual_adaptation.__main__ import FIGURES  # noqa: E402
+from papers.individual_adaptation.study import Claim  # noqa: E402
+
+NUMBERS = page.DOCS / page.NUMBERS
+SECTIONS = page.read_sections(NUMBERS, FIGURES)
+PAGE = (page.DOCS / "index.md").read_text(encoding="utf-8")
+
+
+def rows_of(name: str, key: str) -> dict[str, dict[str, Any]]:
+    return {row[key]: row for row in stored.reader(NUMBERS)(name)}
+
+
+# --- the numbers beside the page
+
+
+def test_every_figure_was_made() -> None:
+    assert list(SECTIONS) == list(FIGURES)
+
+
+def test_the_page_is_written_from_the_numbers_beside_it(tmp_path: Path) -> None:
+    for file in NUMBERS.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert page.write_page(tmp_path, FIGURES).read_text(encoding="utf-8") == PAGE
+
+
+@pytest.mark.parametrize("name", stored.JUDGES)
+def test_verdicts_follow_from_the_numbers(name: str) -> None:
+    judged = [vars(claim) for claim in stored.JUDGES[name](stored.reader(NUMBERS))]
+    assert judged == SECTIONS[name]["claims"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_claim_differs_without_a_reason(name: str) -> None:
+    for claim in page.claims_of(SECTIONS[name]):
+        if claim.agrees is False and not claim.fairer:
+            assert claim.reason, claim.statement
+            assert claim.reason in PAGE
+    assert "We do not know yet" not in PAGE
+
+
+def test_sections_that_reasons_refer_to_are_on_the_page() -> None:
+    titles = {section["title"] for section in SECTIONS.values()}
+    for section in SECTIONS.values():
+        for claim in section["claims"]:
+            for part in claim.get("reason", "").split("“")[1:]:
+                assert part.split("”")[0] in titles
+
+
+# --- the reasons
+
+
+def test_two_programs_agree_on_what_the_paper_does_not_find() -> None:
+    rows = rows_of("boston_tempering", "variant")
+    for name in (boston_tempering.SIMPLE, boston_tempering.TEMPERED):
+        one, other = rows[name], rows[boston_tempering.SECOND + name]
+        error = np.hypot(one["wmse_se"], other["wmse_se"])
+        assert abs(one["wmse"] - other["wmse"]) < boston_tempering.ALIKE * error
+    simple = rows[boston_tempering.SIMPLE]["wmse"]
+    ladders = [row["wmse"] for row in rows.values() if row["round_trips"] is not None]
+    assert len(ladders) >= 13
+    assert min(ladders) > boston_wmse.WELL_BELOW * simple
+
+
+def test_models_travel_the_ladder_far_less_often_than_exchanges_allow() -> None:
+    rows = rows_of("boston_bottlenecks", "method")
+    for name in (boston_bottlenecks.RATIOS, boston_bottlenecks.DIFFERENCES, boston_bottlenecks.HELD):
+        row = rows[f"IA-PT, {name}"]
+        assert row["round_trips"] < boston_bottlenecks.FEW * row["independent_round_trips"]
+
+
+def test_few_particles_have_descendants() -> None:
+    rows = rows_of("boston_bottlenecks", "method")
+    for steps in boston_bottlenecks.STEPS:
+        row = rows[f"IA-SMC, K = {steps}"]
+        left = [row[f"ancestors_at_{level:g}"] for level in boston_bottlenecks.LEVELS]
+        assert left == sorted(left)
+        assert row["ancestors_at_0.1"] < boston_bottlenecks.FEW * row["particles"]
+
+
+def test_both_ladders_rest_at_the_same_exchange_rates() -> None:
+    for row in stored.reader(NUMBERS)("boston_rungs"):
+        if row["ladder"] != boston_bottlenecks.HELD and row["exchanges_with_the_next"] is not None:
+            assert row["exchanges_with_the_next"] == pytest.approx(0.234, abs=0.03)
+
+
+# --- how they are judged
+
+
+def test_independent_exchanges_make_as_many_round_trips_as_is_said() -> None:
+    """Positions of m chains whose neighbours exchange at given rates, by simulation."""
+    rates, iterations = np.array([0.3, 0.6, 0.2]), 200_000
+    m, rng = len(rates) + 1, np.random.default_rng(0)
+    slot, end, trips = np.arange(m), np.zeros(m, int), []
+    pairs = rng.integers(m - 1, size=iterations)
+    accepted = rng.random(iterations) < rates[pairs]
+    for i in np.flatnonzero(accepted):
+        k = pairs[i]
+        slot[k], slot[k + 1] = slot[k + 1], slot[k]
+        if k == 0 and end[slot[0]] == -1:
+            end[slot[0]] = 1
+        if k == m - 2:
+            if end[slot[-1]] == 1:
+                trips.append(i)
+            end[slot[-1]] = -1
+    expected = boston_bottlenecks.independent_trips(rates, iterations)
+    by_batch = np.histogram(trips, bins=20, range=(0, iterations))[0]
+    error = by_batch.std(ddof=1) * np.sqrt(20)
+    assert abs(len(trips) - expected) < 4 * error
+
+
+def bottleneck_rows(trips: float, other: float, ancestors: float) -> list[dict[str, Any]]:
+    names = (boston_bottlenecks.RATIOS, boston_bottlenecks.DIFFERENCES, boston_bottlenecks.HELD)
+    ladders = [
+        {"method": f"IA-PT, {name}", "wmse": wmse, "wmse_se": 1e-5, "worth_draws": 40.0, "round_trips": trips, "independent_round_trips": 2500.0}
+        for name, wmse in zip(names, (1e-3, other, 1e-3))
+    ]  # fmt: skip
+    particles = [
+        {"method": f"IA-SMC, K = {k}", "particles": 1000, "worth_draws": 5.0}
+        | {f"ancestors_at_{level:g}": ancestors for level in boston_bottlenecks.LEVELS}
+        for k in boston_bottlenecks.STEPS
+    ]
+    return ladders + particles
+
+
+def test_bottlenecks_both_ways() -> None:
+    def verdicts(rows: list[dict[str, Any]]) -> list[bool | None]:
+        return [claim.agrees for claim in boston_bottlenecks.judge(rows)]
+
+    assert verdicts(bottleneck_rows(50, 1e-3, 20)) == [False] * 4
+    assert verdicts(bottleneck_rows(500, 5e-4, 500)) == [True] * 4
+
+
+def test_stored_numbers_are_judged_again(tmp_path: Path) -> None:
+    """A verdict that does not follow from its numbers is replaced; a section without its numbers is left as it is."""
+    for name in ("boston_wmse", "boston_tempering"):
+        section = json.loads((NUMBERS / f"{name}.json").read_text(encoding="utf-8"))
+        section["claims"] = [vars(Claim("wrong", "1", "2", True, "w"))]
+        (tmp_path / f"{name}.json").write_text(json.dumps(section), encoding="utf-8")
+        if name == "boston_tempering":
+            for file, _ in section["tables"]:
+                (tmp_path / file).write_bytes((NUMBERS / file).read_bytes())
+    assert stored.judge_again(tmp_path) == ["boston_tempering"]
+    left, judged = (
+        json.loads((tmp_path / f"{n}.json").read_text(encoding="utf-8"))
+        for n in ("boston_wmse", "boston_tempering")
+    )
+    assert left["claims"][0]["statement"] == "wrong"
+    assert judged["claims"] == SECTIONS["boston_tempering"]["claims"]
