@@ -140,4 +140,6 @@ def as_markdown(table: pd.DataFrame) -> str:
 if __name__ == "__main__":
     import sys
 
-    print(as_markdown(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)))
+    # numbers of tables and of columns
+    given = [int(word) for word in sys.argv[1:]]
+    print(as_markdown(main(given[0] if given else 200, p=given[1] if len(given) > 1 else 30)))
