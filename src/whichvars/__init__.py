@@ -21,10 +21,11 @@ _HOME = {
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "problem.priors": [
-        "IndependentNormal", "GPrior", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
+        "IndependentNormal", "GPrior", "EstimatedG", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
     ],
     "problem.mixture_priors": ["BetaPrime", "Robust", "Intrinsic"],
+    "problem.correlated_prior": ["CorrelatedNormal"],
     "problem.moment_priors": ["ProductMoment", "ExponentialMoment"],
     "problem.families": ["Gaussian", "Logistic", "Probit", "Poisson", "NegativeBinomial", "Student"],
     "problem.dilution": ["Dilution"],
@@ -36,6 +37,7 @@ _HOME = {
     "sampling.sample": ["sample"],
     "sampling.sampling_many": ["sample_many"],
     "sampling.enrichment": ["estimate_enrichment"],
+    "sampling.empirical_bayes": ["global_empirical_bayes"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
@@ -103,6 +105,7 @@ if TYPE_CHECKING:
     from whichvars.posterior.posterior import Posterior
     from whichvars.problem.allele_frequency import slab_by_frequency
     from whichvars.problem.annotations import annotated_prior
+    from whichvars.problem.correlated_prior import CorrelatedNormal
     from whichvars.problem.dilution import Dilution
     from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
     from whichvars.problem.graph_prior import MarkovRandomField
@@ -118,6 +121,7 @@ if TYPE_CHECKING:
     from whichvars.problem.priors import (
         BIC,
         CCH,
+        EstimatedG,
         GPrior,
         HyperG,
         HyperGN,
@@ -143,6 +147,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.comparing_priors import compare_priors
     from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
+    from whichvars.sampling.empirical_bayes import global_empirical_bayes
     from whichvars.sampling.enrichment import estimate_enrichment
     from whichvars.sampling.exact import exact
     from whichvars.sampling.executors import DaskExecutor

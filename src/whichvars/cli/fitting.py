@@ -12,7 +12,15 @@ import click
 from whichvars.cli.annotations import annotation_options, check_annotations, with_annotations
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
-from whichvars.cli.options import SAMPLERS, SLABS, chosen_sampler, executor_at, parse_slab, sample_arguments
+from whichvars.cli.options import (
+    GLOBAL,
+    SAMPLERS,
+    SLABS,
+    chosen_sampler,
+    executor_at,
+    parse_slab,
+    sample_arguments,
+)
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
@@ -64,7 +72,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--slab", metavar="NAME[:VALUE]",
-                help=f"Prior on coefficients: {', '.join(SLABS)}; as in g-prior:bric, independent:100 or independent:estimate. The default "
+                help=f"Prior on coefficients: {', '.join([*SLABS, GLOBAL])}; as in g-prior:bric, independent:100 or independent:estimate. The default "
                 f"is independent:1, and {GENETIC} for genotypes.",
             ),
             click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2), and 1 for genotypes."),
@@ -336,7 +344,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         family=table.family,
         offset=table.offset,
         covariates=table.covariates,
-        slab=table.slab if options["slab"] is None else parse_slab(options["slab"]),
+        slab=table.slab if options["slab"] in (None, GLOBAL) else parse_slab(options["slab"]),
         evidence=options["evidence"],
         model_prior=table.model_prior if size is None else wv.BetaBinomial(size=size),
         always_include=table.always or None,
@@ -351,6 +359,8 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
             problem, options["annotations"], options["enrichment"], expected
         )
         table = table._replace(notes=[*table.notes, *more])
+    if options["slab"] == GLOBAL:
+        problem = problem.with_priors(slab=wv.global_empirical_bayes(problem))
     asked = {
         name: options[name]
         for name in ("sampler", "draws", "budget", "target_mcse", "replicates", "seed")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 SLABS = {
     "independent": "IndependentNormal",
-    "pmom": "ProductMoment",
-    "pemom": "ExponentialMoment",
     "g-prior": "GPrior",
     "hyper-g": "HyperG",
     "hyper-g-n": "HyperGN",
@@ -25,7 +23,12 @@ SLABS = {
     "intrinsic": "Intrinsic",
     "empirical-bayes": "LocalEmpiricalBayes",
     "bic": "BIC",
+    "pmom": "ProductMoment",
+    "pemom": "ExponentialMoment",
 }
+
+# not a slab by itself: one that is estimated when the data are known
+GLOBAL = "global-empirical-bayes"
 
 
 def parse_slab(text: str) -> "Slab":
@@ -43,6 +46,10 @@ def parse_slab(text: str) -> "Slab":
     import whichvars as wv
 
     name, colon, value = text.partition(":")
+    if name == GLOBAL:
+        raise DataError(
+            f"--slab {text!r} is for one response and one table without imputed values, and takes no number"
+        )
     if name not in SLABS:
         raise DataError(
             f"--slab {text!r}: choose among {', '.join(SLABS)}; a number follows after a colon, as in g-prior:100"

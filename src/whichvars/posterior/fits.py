@@ -10,6 +10,7 @@ slab                  V                       b            q, t         s       
 ===================== ======================= ============ ============ ======================== ======
 independent           (G + diag(1/g))⁻¹       V c          1, 1         (S₀ − bᵀc)/d             ν
 its g unknown         the same for each value of g, averaged over p(g | y, γ)
+correlated normal     (G + Σ⁻¹)⁻¹            m + V(c − Gm) 1, 1        S/d (``problem/correlated_prior.py``) ν
 non-local             means and covariances of the posterior itself (``problem/moment_factors.py``)
 g-prior               G⁻¹                     V c          g/(1 + g)    (S₀ − q bᵀc)/d           ν
 local empirical Bayes the g-prior's at ĝ, as if it were known
@@ -43,6 +44,7 @@ from whichvars._kernels.family_evidence import fit_family_models
 from whichvars._kernels.likelihood import SHRINKAGE
 from whichvars.errors import DataError, DataWarning
 from whichvars.posterior.models import KeptModels, batches, columns_of, full_rank, precisions
+from whichvars.problem.correlated_prior import CorrelatedNormal, posteriors
 from whichvars.problem.evaluating import averages_over_g
 from whichvars.problem.fitting import candidates_at
 from whichvars.problem.mixtures import Parameters, nodes_between, where_large
@@ -177,6 +179,9 @@ def fits(
     if isinstance(problem.slab, MomentPrior):
         yield from _fits_of_moment_prior(problem, kept)
         return
+    if isinstance(problem.slab, CorrelatedNormal):
+        yield from _fits_of_correlated_slab(problem, kept)
+        return
     drops = _drops(kept.weight, drop, least_drop) if type(problem.slab) in MIXTURES else None
     for index, columns in batches(problem, kept):
         yield from _fit(problem, index, columns, kept.weight[index], None if drops is None else drops[index])
@@ -207,6 +212,17 @@ def _fits_of_moment_prior(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
         s, one = (noise * share)[:, None], np.ones((len(index), 1))
         V = covariance / noise[:, None, None]
         yield Fits(index, columns, kept.weight[index], mean, V, one, one, one, s, float(degrees))
+
+
+def _fits_of_correlated_slab(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
+    """The posteriors of all kept models under a normal slab with a given covariance matrix and means."""
+    target, slab, P = problem.formula(0), problem.slab, len(problem.columns_used)
+    assert isinstance(slab, CorrelatedNormal)
+    for index, columns in batches(problem, kept):
+        found, one = posteriors(target, columns, slab, problem._y_scale, P), np.ones((len(index), 1))
+        degrees = float(target.slab.nu)
+        s = found.S[:, None] / degrees if degrees < np.inf else one * (0.5 / target.slab.half_precision)
+        yield Fits(index, columns, kept.weight[index], found.b, found.V, one, one, one, s, degrees)
 
 
 def shares_of_values(problem: Problem, kept: KeptModels) -> np.ndarray:

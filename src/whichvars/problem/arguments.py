@@ -10,6 +10,7 @@ import numpy as np
 from whichvars.data.encoding import Encoded, remarks_on_numbers
 from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
@@ -169,21 +170,26 @@ def without_excluded(prior: Any, kept: list[int], count: int) -> Any:
     return prior
 
 
+def slab_of_kept(slab: Any, kept: list[int], count: int, columns: list[int], candidates: list[int]) -> Any:
+    """The slab for the variables that were kept, of `count`, which have these columns of the candidates."""
+    if isinstance(slab, CorrelatedNormal):
+        place = {column: i for i, column in enumerate(candidates)}
+        return slab.of_columns([place[column] for column in columns], len(candidates))
+    return without_excluded(slab, kept, count)
+
+
 def prior_of_kept(
-    prior: ModelPrior, names: Sequence[str], kept: list[int], count: int, left_out: Iterable[str]
+    prior: ModelPrior | None, names: Sequence[str], kept: list[int], count: int, left_out: Iterable[str]
 ) -> ModelPrior:
-    """The prior on models for the variables that were kept, which have these names, of `count`."""
+    """The prior on models, or the default, for the variables that were kept, which have these names, of `count`."""
+    if prior is None:
+        return default_model_prior(len(names))
     prior = without_excluded(prior, kept, count)
     if isinstance(prior, MarkovRandomField):
         prior = prior.resolved(names, kept, count, left_out)
         prior.log_constant(len(names))  # an error if it cannot be computed
     if isinstance(prior, Dilution):
-        base = (
-            default_model_prior(len(names))
-            if prior.base is None
-            else prior_of_kept(prior.base, names, kept, count, left_out)
-        )
-        prior = Dilution(base, prior.power)
+        return Dilution(prior_of_kept(prior.base, names, kept, count, left_out), prior.power)
     return prior
 
 

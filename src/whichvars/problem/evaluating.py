@@ -11,6 +11,7 @@ from whichvars._kernels.linalg import factor_arrays
 from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
+from whichvars.problem.correlated_prior import CorrelatedNormal, log_correlated_marginals
 from whichvars.problem.dilution import Dilution, log_dilutions
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers, widest
@@ -87,10 +88,22 @@ def log_worths_of(problem: "Problem", members: np.ndarray, start: np.ndarray) ->
 def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,); −∞ if the slab needs full rank and the model does
     not have it. Models are given as for ``log_priors_of``."""
+    if isinstance(problem.slab, CorrelatedNormal):
+        return log_correlated_marginals(
+            problem.formula(0), problem.offsets, members, start, problem.slab, problem._y_scale
+        )
     if not isinstance(problem.family, Gaussian):
         return answers(problem, members, start)[0][:, LOG_MARGINAL]
     if problem.unknown_g:
         return averages_over_g(problem, members, start)[0]
+    out = log_formulas_of(problem, members, start)
+    if isinstance(problem.slab, MomentPrior):
+        out += log_moment_factors(problem.formula(0), problem.offsets, members, start, problem.slab)
+    return out
+
+
+def log_formulas_of(problem: "Problem", members: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """What the formula of the kernels says of each model, (models,)."""
     most = int(np.diff(start).max(initial=0))
     up_to = np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[members])])[start]
     depth = min(int(np.diff(up_to).max(initial=0)), problem.max_columns)
@@ -108,8 +121,6 @@ def log_marginals_of(problem: "Problem", members: np.ndarray, start: np.ndarray)
         np.zeros((2, most + 1)),
         out,
     )
-    if isinstance(problem.slab, MomentPrior):
-        out += log_moment_factors(target, problem.offsets, members, start, problem.slab)
     return out
 
 

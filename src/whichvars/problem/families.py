@@ -16,6 +16,7 @@ from whichvars._kernels import likelihood as kernels
 from whichvars.data.frames import read_vector
 from whichvars.data.moments import Moments
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.priors import (
@@ -409,7 +410,7 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
                 f"evidence={evidence!r} is for families that are not Gaussian; marginal likelihoods of the linear model are exact"
             )
         return
-    if isinstance(slab, MomentPrior):
+    if isinstance(slab, MomentPrior | CorrelatedNormal):
         raise DataError(f"{slab} is for Gaussian responses; with family={family} use IndependentNormal")
     if isinstance(slab, (BetaPrime, Robust, Intrinsic)):
         raise DataError(

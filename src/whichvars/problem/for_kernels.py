@@ -9,6 +9,7 @@ import numpy as np
 from whichvars._kernels.evidence import BY_FIT
 from whichvars._kernels.likelihood import Likelihood
 from whichvars._kernels.target import Target
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.families import Family, Gaussian
 from whichvars.problem.fitting import FitData, Works, make_likelihood, null_answer
@@ -59,7 +60,7 @@ class ForKernels:
         return new
 
     def with_surrogate_terms(self, half_log_g: np.ndarray) -> Self:
-        """The same for a slab that is not normal: the surrogate is normal with these terms of its columns, (P,)."""
+        """The same for a slab that kernels do not know: the surrogate is the independent one with these terms of its columns, (P,)."""
         new, target = copy.copy(self), self.formula(0)
         slab = target.slab._replace(half_log_g=half_log_g, ridge=target.slab.ridge[: len(half_log_g)])
         new._surrogate = as_compiled(target._replace(slab=slab), self.offsets)
@@ -68,8 +69,8 @@ class ForKernels:
     @property
     def corrected(self) -> bool:
         """Whether models are worth something else than the formulas of the kernels say: the prior on models depends on correlations,
-        or the slab is not normal."""
-        return isinstance(self.model_prior, Dilution) or isinstance(self.slab, MomentPrior)
+        or the slab is not one of theirs."""
+        return isinstance(self.model_prior, Dilution) or isinstance(self.slab, MomentPrior | CorrelatedNormal)
 
     def seen(self, how: Literal["whole", "by fits", "by scans"]) -> Self:
         """A problem that is `corrected` as samplers see it. "by fits": kernels ask Python what each model is worth (``BY_FIT``). "by scans": what

@@ -11,6 +11,7 @@ import numpy as np
 
 from whichvars._kernels import evidence
 from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
 from whichvars.problem.prior_numbers import numbers, positive
@@ -34,6 +35,7 @@ ZELLNER_SIOW = (
     "Zellner, A. and Siow, A. (1980). Posterior odds ratios for selected regression hypotheses. In Bayesian Statistics: Proceedings of the "
     "First International Meeting, 585–603."
 )
+FOSTER = "George, E. I. and Foster, D. P. (2000). Calibration and empirical Bayes variable selection. Biometrika 87, 731–747."
 GEORGE = (
     "George, E. I. and McCulloch, R. E. (1997). Approaches for Bayesian variable selection. Statistica Sinica 7, "
     "339–373."
@@ -156,7 +158,7 @@ class GPrior:
 
     g: float | Literal["n", "bric"] = "n"
     code: ClassVar = evidence.G_PRIOR  # formula in the kernels
-    references: ClassVar = (ZELLNER,)
+    references: ClassVar[tuple[str, ...]] = (ZELLNER,)
 
     def __post_init__(self) -> None:
         if isinstance(self.g, str):
@@ -176,6 +178,26 @@ class GPrior:
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
         return f"Coefficients had Zellner's g-prior with g = {self.value(n, p):g}."
+
+
+@dataclass(frozen=True)
+class EstimatedG(GPrior):
+    """Zellner's g-prior with a g that was estimated from the data by global empirical Bayes: what ``global_empirical_bayes`` returns.
+
+    Examples
+    --------
+    >>> EstimatedG(12.5)
+    EstimatedG(g=12.5)
+    """
+
+    references: ClassVar[tuple[str, ...]] = (FOSTER, ZELLNER)
+
+    def words(self, n: int, p: int) -> str:
+        """A sentence for the methods section of a paper, with n rows and p variables."""
+        return (
+            f"Coefficients had Zellner's g-prior with g = {self.value(n, p):.4g}, the value that maximises the marginal likelihood of the data averaged "
+            "over models (global empirical Bayes)."
+        )
 
 
 def _check_a(prior: "HyperG | HyperGN") -> None:
@@ -348,7 +370,7 @@ class BIC:
 
 Slab = (
     IndependentNormal | GPrior | HyperG | HyperGN | ZellnerSiow | CCH | BetaPrime | Robust | Intrinsic | LocalEmpiricalBayes | BIC
-    | ProductMoment | ExponentialMoment
+    | ProductMoment | ExponentialMoment | CorrelatedNormal
 )  # fmt: skip
 
 # --- noise: p(σ²)
@@ -390,7 +412,7 @@ class KnownVariance:
     r"""The noise variance :math:`\sigma^2` is known, from repeated measurements or from an instrument's specification.
 
     With weights w the variance of observation i is :math:`\sigma^2 / w_i`. A slab must be ``IndependentNormal``,
-    ``ProductMoment``, ``ExponentialMoment``, ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
+    ``CorrelatedNormal``, ``ProductMoment``, ``ExponentialMoment``, ``GPrior``, ``LocalEmpiricalBayes`` or ``BIC``.
 
     Parameters
     ----------

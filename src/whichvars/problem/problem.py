@@ -37,10 +37,10 @@ from whichvars.problem.arguments import (
     read_root_weights,
     refuse_covariates_of_moments,
     response_name,
+    slab_of_kept,
     variable_labels,
     warn_of_excluded,
     warn_of_table,
-    without_excluded,
 )
 from whichvars.problem.columns import ColumnReader, HeldColumns, Measured, Products, rescaled
 from whichvars.problem.dilution import on_columns
@@ -67,7 +67,7 @@ from whichvars.problem.from_moments import (
 )
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.missing import Rows, drop_missing
-from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes, default_model_prior
+from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes
 from whichvars.problem.priors import (
     IndependentNormal,
     Jeffreys,
@@ -112,16 +112,16 @@ class Problem(NamedModels):
         How marginal likelihoods are computed if the family is not Gaussian. "auto" is Laplace's approximation of second order,
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
-    slab : IndependentNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
+    slab : IndependentNormal, CorrelatedNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
         Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself (of Student responses, in units of their squared scale), and ``GPrior`` and its mixtures have the null model's information in place of
-        σ⁻²XᵀX. ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
+        σ⁻²XᵀX. ``CorrelatedNormal``, ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
     model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution, MarkovRandomField or Dilution
         Prior on which variables are in the model. The default is ``BetaBinomial(size=min(5, p/2))``.
     noise : Jeffreys, InverseGamma or KnownVariance
         Prior on σ², or its value; only if the family is Gaussian.
     scale : "unit" or "none"
-        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For ``IndependentNormal`` and non-local slabs.
+        "unit": columns in units of their standard deviation (ddof 1); "none": columns are only centred. For normal and non-local slabs.
     always_include : names or indices
         Columns that are in every model, with flat priors on their coefficients, like the intercept.
     covariates : array or DataFrame, shape (n, q)
@@ -383,17 +383,19 @@ class Problem(NamedModels):
                 DataWarning,
                 stacklevel=3,
             )
-        self.slab = without_excluded(self.slab, self._variable_index, self._all_variables)
-        given: ModelPrior = (
-            default_model_prior(self.p) if model_prior is None else self._prior_of_kept(model_prior)
-        )
+        self.slab = self._slab_of_kept(self.slab)
+        given = self._prior_of_kept(model_prior)
         self.model_prior: ModelPrior | ConditionalPrior = (
             given if parents is None else given_parents(given, parents)
         )
         self.max_size = self.p if max_size is None else min(self.p, int(max_size))
         check_sizes(given, self.p, self.max_size)
 
-    def _prior_of_kept(self, prior: ModelPrior) -> ModelPrior:
+    def _slab_of_kept(self, slab: Slab) -> Slab:
+        candidates = [i for i, name in enumerate(self.all_columns) if name not in self.always_names]
+        return slab_of_kept(slab, self._variable_index, self._all_variables, self._column_index, candidates)
+
+    def _prior_of_kept(self, prior: ModelPrior | None) -> ModelPrior:
         """The prior on models, for the variables that were not left out."""
         return prior_of_kept(prior, self.names, self._variable_index, self._all_variables, self.excluded)
 
@@ -479,7 +481,7 @@ class Problem(NamedModels):
         if slab is not None:
             check_slab_with_noise(check_slab(slab), self.noise)
             check_slab_with_family(slab, self.family, self.evidence)
-            new.slab = without_excluded(slab, self._variable_index, self._all_variables)
+            new.slab = self._slab_of_kept(slab)
         if model_prior is not None:
             prior = self._prior_of_kept(check_model_prior(model_prior))
             check_sizes(prior, self.p, self.max_size)

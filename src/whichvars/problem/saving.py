@@ -15,6 +15,7 @@ from whichvars.data.encoding import Encoding
 from whichvars.data.expanding import DateParts, NaturalSpline
 from whichvars.data.records import Record
 from whichvars.problem import (
+    correlated_prior,
     dilution,
     families,
     graph_prior,
@@ -30,7 +31,16 @@ from whichvars.problem.problem import Problem
 
 PRIORS = tuple(
     cls
-    for module in (priors, mixture_priors, moment_priors, graph_prior, dilution, model_priors, families)
+    for module in (
+        priors,
+        mixture_priors,
+        moment_priors,
+        correlated_prior,
+        graph_prior,
+        dilution,
+        model_priors,
+        families,
+    )
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls)
 )

@@ -11,6 +11,7 @@ from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
 from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
@@ -76,6 +77,9 @@ def kernel_slab(
         # what the values are factors of: they are those of g = 1 divided by the mean variance of the columns
         ridge, half_log_g = np.full(n_columns, spread), np.full(n_columns, -0.5 * np.log(spread))
         grid = np.column_stack([1 / values, np.log(probabilities), 0.5 * np.log(values)])
+    elif isinstance(slab, CorrelatedNormal):
+        variances = np.diagonal(slab.matrix(n_columns))
+        ridge, half_log_g, max_columns = 1 / variances, 0.5 * np.log(variances), n_columns
     elif isinstance(slab, MomentPrior):
         half = 0.5 * np.log(slab.tau) - log_factor_without_effect(slab, n * spread)
         ridge, half_log_g = np.full(n_columns, 1 / slab.tau), np.full(n_columns, half)

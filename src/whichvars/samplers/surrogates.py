@@ -26,7 +26,8 @@ from whichvars._kernels.evidence import BY_FIT, MIXTURE
 from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
 from whichvars.problem.columns import ColumnsOfModels
-from whichvars.problem.evaluating import averages_over_g
+from whichvars.problem.correlated_prior import CorrelatedNormal
+from whichvars.problem.evaluating import averages_over_g, log_formulas_of, log_marginals_of
 from whichvars.problem.fitting import candidates_at, widest
 from whichvars.problem.moment_factors import log_factors_near
 from whichvars.problem.moment_priors import MomentPrior
@@ -36,6 +37,8 @@ from whichvars.samplers.contract import place_chain
 from whichvars.samplers.finding import find_modes, forward_selection
 
 ROUNDS = 5
+# most variables whose flips are all evaluated
+MOST_FLIPS = 5000
 
 _known: "WeakKeyDictionary[Problem, Problem]" = WeakKeyDictionary()
 _by_fits: "WeakKeyDictionary[Problem, Problem]" = WeakKeyDictionary()
@@ -71,6 +74,8 @@ def find_surrogate(problem: Problem) -> Problem:
         whole = problem.seen("whole")
         if isinstance(problem.slab, MomentPrior):
             return _surrogate_of_moment_prior(whole)
+        if isinstance(problem.slab, CorrelatedNormal):
+            return _surrogate_of_correlated_slab(whole)
         return (_find_surrogate(whole) if whole.target(0).slab.code == BY_FIT else whole).seen("by scans")
     return _find_surrogate(problem)
 
@@ -130,6 +135,29 @@ def _surrogate_of_moment_prior(problem: Problem) -> Problem:
         target = problem.formula(0)
         columns = ColumnsOfModels.of(problem.offsets, np.sort(members), np.array([0, len(members)])).columns
         terms = 0.5 * np.log(slab.tau) - log_factors_near(target, columns, slab)
+        new = problem.with_surrogate_terms(terms).seen("by scans")
+    return new
+
+
+def _surrogate_of_correlated_slab(problem: Problem) -> Problem:
+    """The problem with an independent slab as a surrogate, with which every flip of one variable at the best mode has the odds that it has in truth."""
+    new, width = problem.seen("by scans"), np.diff(problem.offsets)
+    seen: list[tuple[int, ...]] = []
+    for _ in range(ROUNDS if problem.p <= MOST_FLIPS else 0):
+        members = _best_mode(new)
+        if tuple(members) in seen:
+            break
+        seen.append(tuple(members))
+        inside = np.isin(np.arange(problem.p), members)
+        models = [
+            np.sort(members),
+            *(np.flatnonzero(inside ^ (np.arange(problem.p) == j)) for j in range(problem.p)),
+        ]
+        start = np.concatenate([[0], np.cumsum([len(model) for model in models])])
+        together = np.concatenate(models)
+        log_w = log_marginals_of(problem, together, start) - log_formulas_of(problem, together, start)
+        gain = np.where(inside, log_w[0] - log_w[1:], log_w[1:] - log_w[0])
+        terms = problem.formula(0).slab.half_log_g[: problem.offsets[-1]] - np.repeat(gain / width, width)
         new = problem.with_surrogate_terms(terms).seen("by scans")
     return new
 

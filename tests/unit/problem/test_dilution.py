@@ -155,6 +155,7 @@ def test_files_words_and_other_priors(tmp_path):
         in text
     )
     assert "George, E. I. (2010). Dilution priors" in text
+    assert "george2010" in posterior.bibtex()
     base = posterior.problem.model_prior.base
     back = posterior.reweight(model_prior=base)
     np.testing.assert_allclose(back.pip, truth(case).pips, rtol=1e-6)

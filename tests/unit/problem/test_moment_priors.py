@@ -191,6 +191,8 @@ def test_what_a_posterior_says(tmp_path):
     assert "Johnson, V. E. and Rossell, D. (2012)" in text
     text = wv.exact(make(X[:, :3], y, wv.ExponentialMoment())).methods()
     assert "exp(√2 − τσ²/β²)" in text
+    assert "Rossell, D., Telesca, D. and Johnson, V. E. (2013)" in text
+    assert "johnson2012" in posterior.bibtex()
     back = posterior.reweight(slab=wv.IndependentNormal(TAU))
     np.testing.assert_allclose(back.pip, wv.exact(make(X, y, wv.IndependentNormal(TAU))).pip, atol=1e-8)
 
