@@ -4,6 +4,11 @@ Every table has n rows and p correlated normal columns. The true model and its c
 inclusion probabilities should be calibrated: among variables with a probability of about q, a share q is in the true model. Half of the
 holes are made with a probability that depends on another column, which is complete (missing at random).
 
+Coverage of intervals is measured in the same way. As coefficients come from the prior of the analysis, a right interval of 90 % has the coefficient in
+90 % of all cases, whatever in the data they are chosen by: among variables with a probability above .9 as well. (Where a variable may be out, an interval
+with an end at 0 has it more often.) The complete data show what chance does with so many variables. A sharper measure is the sum of squared errors of
+coefficients over the sum of their posterior variances, which is 1 for a right posterior.
+
 Compared are the table before holes were made, imputation, complete cases, and the mean of the column in place of each hole.
 """
 
@@ -50,7 +55,7 @@ def analyse(X: np.ndarray, y: np.ndarray, p: int) -> wv.Posterior:
 
 def one(seed: int, n: int, p: int, share: float, m: int) -> list[dict[str, Any]]:
     """For every method and variable: its probability, whether it is in, and whether the interval has its coefficient."""
-    rng = np.random.default_rng([20, seed])
+    rng = np.random.default_rng([21, seed])
     X, holed, y, beta = simulate(rng, n, p, share)
     rows: list[dict[str, Any]] = []
     for method in METHODS:
@@ -77,9 +82,22 @@ def one(seed: int, n: int, p: int, share: float, m: int) -> list[dict[str, Any]]
             rows.append({
                 "method": method, "seed": seed, "share": share, "pip": float(posterior.pip[j]), "inside": bool(beta[j] != 0),
                 "covered": bool(lower - 1e-9 <= beta[j] <= upper + 1e-9), "error": float(table["mean"].iloc[j] - beta[j]),
-                "seconds": seconds,
+                "sd": float(table["sd"].iloc[j]), "seconds": seconds,
             })  # fmt: skip
     return rows
+
+
+def share_with_error(covered: pd.Series) -> str:
+    """A share ± the standard error that it has if it is 0.9."""
+    return "–" if covered.empty else f"{covered.mean():.3f} ± {np.sqrt(0.09 / len(covered)):.3f}"
+
+
+def ratio_with_error(part: pd.DataFrame) -> str:
+    """Squared errors over posterior variances, ± a standard error from the differences between tables."""
+    sums = part.assign(error=part["error"] ** 2, sd=part["sd"] ** 2).groupby("seed")[["error", "sd"]].sum()
+    ratio = sums["error"].sum() / sums["sd"].sum()
+    left = sums["error"] - ratio * sums["sd"]
+    return f"{ratio:.2f} ± {np.sqrt((left**2).sum()) / sums['sd'].sum():.2f}"
 
 
 def table_of(results: pd.DataFrame) -> pd.DataFrame:
@@ -90,12 +108,13 @@ def table_of(results: pd.DataFrame) -> pd.DataFrame:
         # of all variables: the number that are in, beside the number that the probabilities expect, in standard errors
         expected, count = part["pip"].sum(), part["inside"].sum()
         spread = np.sqrt((part["pip"] * (1 - part["pip"])).sum())
-        likely = part[part["pip"] > 0.5]
+        likely, certain = part[part["pip"] > 0.5], part[part["pip"] > 0.9]
         out.append({
             "holes": f"{share:.0%}", "method": method, "data sets": part["seed"].nunique(),
             "in − expected (SE)": (count - expected) / spread,
             "in, if PIP > 0.5": likely["inside"].mean(), "expected": likely["pip"].mean(),
-            "coverage, PIP > 0.9": part.loc[part["pip"] > 0.9, "covered"].mean(), "coverage, all": part["covered"].mean(),
+            "PIP > 0.9": len(certain), "their coverage": share_with_error(certain["covered"]), "coverage, all": part["covered"].mean(),
+            "squared errors / variances": ratio_with_error(part),
             "found (PIP > 0.5)": (inside["pip"] > 0.5).mean(), "RMSE": np.sqrt((part["error"] ** 2).mean()),
         })  # fmt: skip
     return pd.DataFrame(out)
@@ -121,4 +140,6 @@ def as_markdown(table: pd.DataFrame) -> str:
 if __name__ == "__main__":
     import sys
 
-    print(as_markdown(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)))
+    # numbers of tables and of columns
+    given = [int(word) for word in sys.argv[1:]]
+    print(as_markdown(main(given[0] if given else 200, p=given[1] if len(given) > 1 else 30)))

@@ -103,8 +103,10 @@ def stored_products() -> dict[str, list[str]]:
 def families() -> dict[str, list[str]]:
     """Every family by every way to its evidence, and one sampler."""
     out = {}
-    for name in ("logistic", "probit", "poisson", "negative-binomial"):
-        X, y = simulate(name, 25, 3, 1)
+    for name in ("logistic", "probit", "poisson", "negative-binomial", "student"):
+        X, y = simulate("poisson" if name == "student" else name, 25, 3, 1)
+        if name == "student":
+            y = X[:, 0] + np.random.default_rng(1).standard_t(2, 25)
         for evidence in ("laplace", "second-order", "importance"):
             found = wv.exact(wv.Problem(X, y, family=name, evidence=evidence), progress=False)
             out[f"{name} {evidence}"] = bits(found.models.log_marginal) + bits(found.coefficients())

@@ -126,7 +126,8 @@ class Observations:
         return tuple(results) if len(results) > 1 else prediction.mean
 
     def draw(self, n: int = 1000, seed: int | None = 0) -> pd.DataFrame:
-        """Independent draws of a model, all coefficients and the noise variance, or the dispersion of counts if that is unknown.
+        """Independent draws of a model, all coefficients and the noise variance, or the dispersion of counts or the scale of a Student
+        response if these are unknown.
 
         Parameters
         ----------
@@ -140,7 +141,8 @@ class Observations:
         DataFrame, shape (n, …)
             Columns ``(intercept)``, those always included, all candidate columns (0 where not in the model
             drawn), in the user's units, and ``(noise variance)``. If the family is not Gaussian, coefficients are drawn from the normal
-            approximation of each model, and in place of the noise variance there is ``(dispersion)``, if it is unknown.
+            approximation of each model, and in place of the noise variance there is ``(dispersion)`` of counts, if it is unknown, or
+            ``(scale)`` of a Student response.
 
         Examples
         --------

@@ -1,7 +1,16 @@
-"""Effects, and sets of stand-ins, of posteriors of completed tables that are mixed.
+r"""Effects, intervals, and sets of stand-ins of posteriors of completed tables that are mixed.
 
 Coefficients given that a variable is in, effects of one standard deviation more, and clusters are defined as those of a single posterior. Models
 of all tables together have their average probabilities, correlations are averages over the tables, and so are standard deviations of columns.
+
+**Intervals.** Given that a variable is in, part i has the mean :math:`\mu_i` of its coefficient, with weights :math:`w_i` in proportion to its inclusion
+probabilities, the mean :math:`\bar\mu` and the variance B between parts. Draws of the m parts are those within a part, moved to a common mean,
+plus what is between parts,
+
+.. math:: \beta - \mu_i + \bar\mu + \sqrt{\tfrac{M + 1}{M - 1}\, B}\; t, \qquad M = 1 / \textstyle\sum_i w_i^2 ,
+
+with t of Student's t distribution with M − 1 degrees of freedom, as B is known from M parts alone (Rubin 1987). Draws of 0, in which the variable is
+out, stay 0. If M is below 2, B says nothing and draws are left as they are.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +24,31 @@ from whichvars.posterior.models import KeptModels
 
 if TYPE_CHECKING:
     from whichvars.posterior.pooling import PooledPosterior
+
+
+def few_parts(m: int) -> float:
+    """By how much the variance of the means of m parts about their own mean must be multiplied: (m + 1)/(m − 1), and 1 for a single part."""
+    return (m + 1) / (m - 1) if m > 1 else 1.0
+
+
+def spread_draws(draws: list[np.ndarray], means: np.ndarray, pips: np.ndarray, seed: int) -> np.ndarray:
+    """Draws of coefficients of all parts together, (draws of all parts, columns), from those of each part, (draws, columns), the means of
+    coefficients that are in, and inclusion probabilities, (parts, columns)."""
+    total = pips.sum(axis=0)
+    weight = np.divide(pips, total, out=np.zeros_like(pips), where=total > 0)
+    means = np.where(weight > 0, means, 0.0)
+    centre = (weight * means).sum(axis=0)
+    between = (weight * (means - centre) ** 2).sum(axis=0)
+    parts = 1 / np.maximum((weight**2).sum(axis=0), 1e-300)
+    known = (total > 0) & (parts >= 2) & (between > 0)
+    parts = np.where(known, parts, 2.0)
+    reach = np.sqrt((parts + 1) / (parts - 1) * between)
+    rng = np.random.default_rng([seed, 1])
+    out = []
+    for drawn, mean in zip(draws, means):
+        moved = drawn + centre - mean + reach * rng.standard_t(parts - 1, drawn.shape)
+        out.append(np.where(known & (drawn != 0), moved, drawn))
+    return np.concatenate(out)
 
 
 def included(pooled: "PooledPosterior") -> tuple[np.ndarray, np.ndarray]:

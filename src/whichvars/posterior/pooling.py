@@ -7,12 +7,18 @@ With m completed tables, every probability and expectation is the mean of those 
 
 Two errors go with it. The Monte Carlo error of the mean, :math:`\sqrt{\sum_i e_i^2}/m`, is due to sampling models. The imputation
 error, the standard deviation between the parts over :math:`\sqrt m`, is due to the number of imputations; it falls with larger m.
-Variances of coefficients and predictions are those within the parts plus those between them.
+Variances of coefficients and predictions are those within the parts, W on average, plus those between them. The means of m parts vary less about
+their own mean than about what very many parts would give, by the factor (m − 1)/(m + 1). So with B their variance about their own mean
+
+.. math:: V = W + \frac{m + 1}{m - 1}\, B ,
+
+which is Rubin's rule. Intervals come from draws that are spread in the same way (``pooled_effects.py``). Without this, intervals of five
+imputations of a table with many holes would be too short.
 """
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,10 +39,15 @@ from whichvars.posterior.explaining import ALMOST_CERTAIN, stand_in_sentences
 from whichvars.posterior.family_words import MENTIONED, effect_sentence
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
-from whichvars.posterior.pooled_effects import pooled_clusters, pooled_standard_effects
+from whichvars.posterior.pooled_effects import (
+    few_parts,
+    pooled_clusters,
+    pooled_standard_effects,
+    spread_draws,
+)
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
-from whichvars.problem.families import is_linear
+from whichvars.problem.families import Family, is_linear
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
@@ -181,7 +192,7 @@ class PooledPosterior:
         means, sds, errors = (
             np.array([t[name].to_numpy() for t in tables]) for name in ("mean", "sd", "mean_mcse")
         )
-        within, between = (sds**2).mean(axis=0), means.var(axis=0)
+        within, between = (sds**2).mean(axis=0), few_parts(len(tables)) * means.var(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(within + between > 0, between / (within + between), 0.0)
         table = pd.DataFrame(
@@ -196,9 +207,16 @@ class PooledPosterior:
             index=tables[0].index,
         )
         if interval is not None:
-            draws = pd.concat([part.draw(DRAWS, seed=seed + i) for i, part in enumerate(self.parts)])
-            ends = draws[table.index].quantile([(1 - interval) / 2, (1 + interval) / 2])
-            table["lower"], table["upper"] = ends.to_numpy()
+            draws = [
+                part.draw(DRAWS, seed=seed + i)[table.index].to_numpy() for i, part in enumerate(self.parts)
+            ]
+            inside, pips = (
+                np.array([t[name].to_numpy() for t in tables]) for name in ("mean_included", "pip")
+            )
+            spread = spread_draws(draws, inside, pips, seed)
+            table["lower"], table["upper"] = np.quantile(
+                spread, [(1 - interval) / 2, (1 + interval) / 2], axis=0
+            )
         return table if scale is None else _as_ratios(table)
 
     def predict(
@@ -228,24 +246,32 @@ class PooledPosterior:
         mean, shape (m,); if asked for, a tuple of it with std, shape (m,), and interval, shape (m, 2)
         """
         check_level(interval)
-        means, variances = [], []
-        quantiles: list[np.ndarray] = []
+        centres, variances = [], []
+        drawn: list[np.ndarray] = []
         for i, part in enumerate(self.parts):
+            found = []
             for rows in self._completed(X, i, seed):
-                mean, std = part.predict(rows, return_std=True, offset=offset, kind=kind)
-                means.append(mean)
-                variances.append(std**2)
+                found.append(part.predict(rows, return_std=True, offset=offset, kind=kind))
                 if interval is not None:
-                    quantiles.append(_draws(part, rows, offset, seed + len(quantiles)))
-        weight = 1 / len(means)
-        mean = weight * np.sum(means, axis=0)
-        std = np.sqrt(weight * np.sum(variances, axis=0) + np.var(means, axis=0))
+                    drawn.append(_draws(part, rows, offset, seed + len(drawn)))
+            means = np.array([mean for mean, _ in found])
+            centres.append(means.mean(axis=0))
+            variances.append(np.mean([std**2 for _, std in found], axis=0) + means.var(axis=0))
+        mean = np.mean(centres, axis=0)
+        std = np.sqrt(np.mean(variances, axis=0) + few_parts(len(self.parts)) * np.var(centres, axis=0))
         results: list[Any] = [mean]
         if return_std:
             results.append(std)
         if interval is not None:
             levels = [(1 - interval) / 2, (1 + interval) / 2]
-            results.append(np.quantile(np.concatenate(quantiles), levels, axis=0).T)
+            # draws of a part are moved away from the mean of all, as far as its mean is to be
+            own = np.reshape([draws.mean(axis=0) for draws in drawn], (len(self.parts), -1, len(mean))).mean(
+                axis=1
+            )
+            further = (np.sqrt(few_parts(len(self.parts))) - 1) * (own - own.mean(axis=0))
+            each = len(drawn) // len(self.parts)
+            moved = np.concatenate([draws + further[i // each] for i, draws in enumerate(drawn)])
+            results.append(_of_predictor(self.problem.family)(np.quantile(moved, levels, axis=0).T))
         return tuple(results) if len(results) > 1 else mean
 
     def _completed(self, X: Any, which: int, seed: int) -> Sequence[Any]:
@@ -398,14 +424,19 @@ def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
-    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of their means, by a normal distribution of the linear
-    predictor."""
-    name = part.problem.family.name
+    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of linear predictors, by a normal distribution."""
     if is_linear(part.problem.family):
         return part.draw_response(rows, PREDICTIVE_DRAWS, seed, offset=offset)
     mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
-    drawn = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
-    return {"logistic": expit, "probit": ndtr}.get(name, np.exp)(drawn)
+    drawn: np.ndarray = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
+    return drawn
+
+
+def _of_predictor(family: Family) -> Callable[[np.ndarray], np.ndarray]:
+    """From what ``_draws`` draws to what intervals are about."""
+    return {"logistic": expit, "probit": ndtr, "gaussian": np.positive, "student": np.positive}.get(
+        family.name, np.exp
+    )
 
 
 def pool(posteriors: Sequence[Posterior], imputations: Imputations | None = None) -> PooledPosterior:

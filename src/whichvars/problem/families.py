@@ -417,6 +417,8 @@ def check_slab_with_family(slab: Slab, family: Family, evidence: str) -> None:
             f"{slab} is for Gaussian responses, as its distribution of g depends on the model; with family={family} use HyperG, HyperGN, "
             "ZellnerSiow or CCH"
         )
+    if isinstance(slab, LocalEmpiricalBayes) and isinstance(family, Student):
+        raise DataError(f"{slab} is not available for family={family}; use IndependentNormal, GPrior or BIC")
     if isinstance(slab, LocalEmpiricalBayes) and evidence != "bas":
         raise DataError(
             f'LocalEmpiricalBayes() is available for family={family} with evidence="bas" alone, as its g is estimated from the maximum '

@@ -210,7 +210,9 @@ def test_averages_and_errors_are_those_of_the_parts(tmp_path: Path) -> None:
     table = pooled.coefficients(interval=0.9)
     means = np.array([t["mean"] for t in tables])
     within = np.mean([t["sd"] ** 2 for t in tables], axis=0)
-    np.testing.assert_allclose(table["sd"], np.sqrt(within + means.var(axis=0)))
+    # Rubin's rule: (1 + 1/m) times the variance between imputations, which is known from m of them
+    m = len(tables)
+    np.testing.assert_allclose(table["sd"], np.sqrt(within + (1 + 1 / m) * means.var(axis=0, ddof=1)))
     assert ((table["lower"] <= table["mean"]) & (table["mean"] <= table["upper"])).all()
     summary = pooled.summary()
     assert summary.index[0] == pooled.inclusion_probabilities.idxmax()

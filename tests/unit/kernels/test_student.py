@@ -219,6 +219,7 @@ def test_refused_by_name():
             {"y": 3 * X[:, 0], "always_include": [0]},
             "explain the response without any noise",
         ),
+        (lambda: "student", {"slab": wv.LocalEmpiricalBayes()}, "use IndependentNormal, GPrior or BIC"),
         (lambda: "student", {"slab": wv.HyperG()}, "HyperG.* and the unknown scale of family=Student"),
         (lambda: "student", {"slab": wv.IndependentNormal("estimate")}, "cannot both be averaged over"),
         (lambda: "student", {"evidence": "bas", "slab": wv.GPrior()}, "has no unknown scale"),

@@ -12,7 +12,7 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.errors import DataError
 from whichvars.posterior.family_words import standard_effects
-from whichvars.posterior.pooled_effects import pooled_standard_effects
+from whichvars.posterior.pooled_effects import pooled_standard_effects, spread_draws
 
 N = 160
 RNG = np.random.default_rng(5)
@@ -106,3 +106,59 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pd.read_csv("a-run/summary.csv", index_col="variable")
     expected = np.exp(pooled_standard_effects(saved)["effect"])
     np.testing.assert_allclose(table["rate_ratio_per_sd"], expected[table.index], rtol=1e-6)
+
+
+# --- few imputations
+
+
+@pytest.mark.parametrize("m", [2, 3, 5, 20])
+def test_intervals_allow_for_few_imputations(m: int) -> None:
+    """Many coefficients at once: given the observed data each is N(0, W + B), and each part has a mean that is drawn from N(0, B)."""
+    rng = np.random.default_rng(m)
+    cases, W, B = 4000, 1.0, 1.0
+    truth = rng.normal(0, np.sqrt(W + B), cases)
+    means = rng.normal(0, np.sqrt(B), (m, cases))
+    draws = [mean + np.sqrt(W) * rng.normal(size=(1200 // m + 200, cases)) for mean in means]
+    spread = spread_draws(draws, means, np.ones((m, cases)), seed=1)
+    covered = {}
+    for name, values in (("spread", spread), ("plain", np.concatenate(draws))):
+        lower, upper = np.quantile(values, (0.05, 0.95), axis=0)
+        covered[name] = ((lower < truth) & (truth < upper)).mean()
+    # Rubin's intervals are conservative with very few parts
+    assert 0.885 < covered["spread"] < (0.935 if m > 3 else 0.975)
+    assert m == 20 or covered["plain"] < 0.87
+
+
+def test_draws_in_which_a_variable_is_out_stay_out() -> None:
+    rng = np.random.default_rng(0)
+    draws = [
+        np.where(rng.random((500, 1)) < 0.4, rng.normal(mean, 1, (500, 1)), 0.0) for mean in (1.0, 2.0, 3.0)
+    ]
+    means = np.array([[1.0], [2.0], [3.0]])
+    spread = spread_draws(draws, means, np.full((3, 1), 0.4), seed=0)
+    np.testing.assert_array_equal(spread == 0, np.concatenate(draws) == 0)
+    assert spread[spread != 0].mean() == pytest.approx(2, abs=0.3)
+    # in a single part, or the same in all, nothing is known of the variance between parts, or there is none
+    alone = spread_draws(draws, means, np.array([[0.4], [0.0], [0.0]]), seed=0)
+    np.testing.assert_array_equal(alone, np.concatenate(draws))
+    same = spread_draws(draws, np.ones((3, 1)), np.full((3, 1), 0.4), seed=0)
+    np.testing.assert_array_equal(same, np.concatenate(draws))
+
+
+def test_predictions_follow_the_same_rule() -> None:
+    y = (ETA + RNG.normal(size=N)).to_numpy()
+    imputations = wv.impute(HOLES, y, m=4, seed=3)
+    parts = [wv.exact(wv.Problem(table, y), progress=False) for table in imputations]
+    several = wv.pool(parts, imputations)
+    mean, std, ends = several.predict(X, return_std=True, interval=0.9)
+    each = [part.predict(X, return_std=True) for part in parts]
+    means = np.array([m for m, _ in each])
+    np.testing.assert_allclose(mean, means.mean(axis=0))
+    within = np.mean([s**2 for _, s in each], axis=0)
+    np.testing.assert_allclose(std, np.sqrt(within + 1.25 * means.var(axis=0, ddof=1)))
+    # nearly normal
+    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, 1.66 * std, rtol=0.15)
+    probability, inside = PARTS.predict(X, interval=0.9)
+    assert (
+        (inside[:, 0] > 0) & (inside[:, 0] < probability) & (probability < inside[:, 1]) & (inside[:, 1] < 1)
+    ).all()
