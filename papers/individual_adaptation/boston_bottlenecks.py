@@ -24,6 +24,14 @@ RATIOS, DIFFERENCES, HELD = (
     "temperatures by differences",
     "by ratios, all learning ends with the burn-in",
 )
+ABOUT = (
+    "Modes mix at the hot end of a ladder, and a model helps the chain at the target only once it has come up from there. So the "
+    "round trips of models are counted, from the target to the hottest rung and back, beside those that would be made if each "
+    "exchange succeeded or failed independently of the last. The ladder is written in two ways: by ratios of neighbouring "
+    "temperatures, and by differences as in the paper.",
+    "Each particle of IA-SMC descends from one particle at every earlier temperature. If few of these have descendants at the end, "
+    "the run knows the weights of modes no better than so few draws can tell.",
+)
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.6)
 STEPS = (25, 50)
 FEW = 0.1  # of the round trips or of the particles
@@ -175,7 +183,7 @@ def make(study: Study) -> Section:
             effort.threads,
         )  # fmt: skip
         totals.append(describe_particles(steps, particles, results, truth, one_draw))
-    section = Section(TITLE)
+    section = Section(TITLE, list(ABOUT))
     draw(study, section, rungs, totals)
     study.table(
         section,

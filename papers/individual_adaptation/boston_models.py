@@ -93,7 +93,7 @@ def make(study: Study) -> Section:
         section,
         "boston_models",
         rows,
-        f"Probabilities of models in the paper's numbering: shares of {default.iterations:,} iterations of our default and of "
+        f"Probabilities of models in the paper's numbering, from {default.iterations:,} iterations of our default and "
         f"{tempered.iterations:,} of IA-PT (m = {boston.RUNGS}, τ = .35).",
     )
     figure, axes = new_figure(width=6.4, height=3.6)

@@ -172,8 +172,9 @@ def write_page(out: Path, order: Sequence[str]) -> Path:
         f"{number(seconds / 60, 2)} minutes for sections of {mode} size" for mode, seconds in spent.items()
     )
     parts.append(
-        f"`make paper` writes this page; it took {times}. Full size is that of the paper; quick size has fewer runs, and in the PCR example "
-        "a twentieth of the iterations. Each section ends with the command, the date and the commit.\n"
+        f"`make paper` writes this page; it took {times}, without long runs that were kept from earlier. Full size is that of the paper; quick "
+        "size has fewer runs, and in the PCR example a twentieth of the iterations, unless runs of the paper's length had been finished before. "
+        "Each section ends with the command, the date and the commit.\n"
     )
     missing = [name for name in order if name not in sections]
     if missing:

@@ -24,6 +24,7 @@ TITLE = "PCR: inclusion probabilities of three runs"
 CLOSE = 0.1
 ENOUGH = 0.5  # in log posterior mass
 DRIFT = 0.3  # of the mean model size
+FAR = 5.0  # in mean log posterior
 SAME = 1e-6  # log posteriors of one model, by factors in another order
 Row = dict[str, Any]
 
@@ -52,11 +53,18 @@ def summarise(prior: str, chains: int, runs: Sequence[wv.Posterior], block: int 
         "monte_carlo_error_there": float(np.mean([p.mcse[worst] for p in runs])),
         "size_in_the_first_quarter": float(quarters[:, 0].mean()),
         "size_in_the_last_quarter": float(quarters[:, -1].mean()),
+        "chains_of_a_run_differ_by": max(spread_of_chains(p) for p in runs),
         "fewest_round_trips": int(min(trips)),
         "most_round_trips": int(max(trips)),
         "best_models_differ_by": float(np.ptp(masses[:, 0])),
         "masses_differ_by": float(np.ptp(masses[:, 1])),
     }
+
+
+def spread_of_chains(posterior: wv.Posterior) -> float:
+    """How far the chains at the target are apart in a run: the largest difference of their mean log posteriors."""
+    assert posterior.trace is not None
+    return float(np.ptp(posterior.trace.groupby("chain")["log_posterior"].mean()))
 
 
 def mean_sizes_by_quarter(posterior: wv.Posterior) -> list[float]:
@@ -76,13 +84,19 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
             else f"{row['part']:.3g} of the paper's iterations"
         )
         agrees = bool(row["largest_difference"] < CLOSE)
+        first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
+        remark = (
+            f"; they agree before they are right: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
+            if agrees and abs(last - first) > DRIFT
+            else ""
+        )
         out.append(
             Claim(
                 f"three runs agree, {row['prior']}, r = {row['chains']}",
                 f"they agree; {published.NOT_GIVEN}",
                 f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
                 agrees,
-                f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}",
+                f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}{remark}",
                 reason="" if agrees else why_apart(row),
             )
         )
@@ -106,10 +120,15 @@ def why_apart(row: Row) -> str:
         said.append(
             f"The runs found the same best model, but the models that they kept differ in posterior mass by a factor of {factor}."
         )
+    if row["chains_of_a_run_differ_by"] > FAR:
+        said.append(
+            f"But the {row['chains']} ladders of a run have not all been at these models: the mean log posteriors of their chains at the target "
+            f"differ by up to {row['chains_of_a_run_differ_by']:.0f}. They change between modes too rarely for a run of this length."
+        )
     first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
     if abs(last - first) > DRIFT:
         said.append(
-            f"They are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
+            f"The runs are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
             "last, so that the chains are still on their way."
         )
     said.append(
@@ -153,7 +172,7 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
             Claim(
                 f"the inclusion probabilities of IA-PT are those of another sampler, {row['prior']}",
                 published.NOT_GIVEN,
-                f"the mean of {row['runs']} runs differs from our default by at most {number(off, 2)}",
+                f"the mean of the {row['runs']} longest runs differs from our default by at most {number(off, 2)}",
                 bool(off < CLOSE) if spread < CLOSE else None,
                 f"holds if below {CLOSE:g}; the default's own two replicates differ by up to {number(spread, 2)}"
                 + ("" if spread < CLOSE else ", too much to judge by"),
@@ -165,7 +184,7 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
             Claim(
                 f"IA-PT found where the posterior is, {row['prior']}",
                 published.NOT_GIVEN,
-                f"the best model of our default is exp({signed(best)}) times as probable as the best one of {row['runs']} runs of IA-PT; all models "
+                f"the best model of our default is exp({signed(best)}) times as probable as the best one of these {row['runs']} runs; all models "
                 f"that it kept have exp({signed(total)}) times the mass of all that these kept",
                 bool(total < ENOUGH),
                 f"holds if below exp({ENOUGH:g}); the ratios are exact, and say which of two samplers has missed something",
@@ -195,17 +214,30 @@ def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
     return float(values.max()), float(np.logaddexp.reduce(values))
 
 
-def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
-    """How long the runs are, and what they cost."""
+def lengths_and_time(study: Study, runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
+    """How long the runs are, what they cost, and at which commits they were made."""
+    origins: dict[str, list[str]] = {}
+    for (prior, chains), part in parts.items():
+        for run in range(published.PCR_RUNS):
+            where = study.origin(f"{pcr_runs.name_of(prior, chains)}_{run + 1}", part >= 1)
+            origins.setdefault(where, []).append(f"{prior}, r = {chains}")
+    made = "; ".join(
+        f"{' and '.join(dict.fromkeys(which))}: {where}" for where, which in origins.items() if where
+    )
     minutes = sum(p.cpu_seconds for some in runs.values() for p in some) / 60
-    return f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
+    return (
+        f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
+        + (f" They were made at these commits: {made}." if made else "")
+    )
 
 
 def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
+    section = Section(
+        TITLE, [pcr_runs.about_data(study), lengths_and_time(study, found, pcr_runs.parts(study))]
+    )
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):
@@ -245,8 +277,12 @@ def make(study: Study) -> Section:
     parts = pcr_runs.parts(study)
     rows = [summarise(*key, runs, block, parts[key]) for key, runs in found.items()]
     study.table(section, "pcr_agreement", rows)
+    longest = {prior: max(part for (name, _), part in parts.items() if name == prior) for prior in PRIORS}
     ladders = {
-        prior: [p for (name, _), runs in found.items() if name == prior for p in runs] for prior in PRIORS
+        prior: [
+            p for key, runs in found.items() if key[0] == prior and parts[key] == longest[prior] for p in runs
+        ]
+        for prior in PRIORS
     }
     others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
     study.table(section, "pcr_default", others)

@@ -58,6 +58,11 @@ def sampler(chains: int) -> wv.ParallelTempering:
     )
 
 
+def name_of(prior: str, chains: int) -> str:
+    """Of the files of runs, without their number."""
+    return f"pcr_{NAMES[prior]}_{chains}"
+
+
 def iterations(study: Study) -> int:
     """Of a run of this study."""
     return max(1000, round(published.PCR_ITERATIONS * study.effort.pcr_part))
@@ -99,7 +104,7 @@ def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[wv.Posteri
             target = problem(study, prior)
             for chains in published.PCR_CHAINS:
                 study.say(f"PCR: {prior}, r = {chains}, {published.PCR_RUNS} runs")
-                found[prior, chains] = three_runs(study, target, chains, f"pcr_{NAMES[prior]}_{chains}")
+                found[prior, chains] = three_runs(study, target, chains, name_of(prior, chains))
         return found
 
     return study.once("pcr runs", compute)

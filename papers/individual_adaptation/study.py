@@ -120,7 +120,16 @@ class Study:
         posterior = compute()
         path.parent.mkdir(parents=True, exist_ok=True)
         posterior.save(path)
+        path.with_suffix(".json").write_text(json.dumps(environment()) + "\n", encoding="utf-8")
         return posterior
+
+    def origin(self, name: str, full: bool) -> str:
+        """The commit at which a kept run was made, with the remark that was left beside it, if any; "" if it is not known."""
+        path = self.out / "runs" / (FULL.name if full else self.effort.name) / f"{name}.json"
+        if not path.exists():
+            return ""
+        about = json.loads(path.read_text(encoding="utf-8"))
+        return f"commit {about['commit']}" + (f", {about['remark']}" if about.get("remark") else "")
 
     def finished(self, names: Sequence[str]) -> list[wv.Posterior] | None:
         """Runs of the paper's own size, if an earlier study has finished all that are named."""

@@ -182,6 +182,13 @@ def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
         taken = all((one.pip == other.pip).all() for one, other in zip(runs, found[key]))
         assert taken is (key != lacking)
         assert parts[key] == (1 / 10_000 if key == lacking else 1.0)
+    commit = study.origin(f"{pcr_runs.name_of(*lacking)}_1", full=False)
+    assert re.fullmatch(r"commit [0-9a-f]{10}\+?", commit)
+    beside = tmp_path / "runs" / FULL.name / f"{pcr_runs.name_of(pcr_runs.FIXED, 5)}_1.json"
+    beside.write_text(json.dumps({"commit": "abc", "remark": "of old"}))
+    origins = pcr_pips.lengths_and_time(study, found, parts)
+    assert "h = 5/p, r = 5: commit abc, of old" in origins
+    assert study.origin("no such run", full=True) == ""
     words = pcr_runs.about(study, parts)
     assert "24,000,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
     assert "2,400 iterations, 0.0001 of the paper's (h = 5/p, r = 25)" in words
@@ -500,7 +507,7 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
     row = {
         "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
         "largest_difference_of_blocks": 0.01, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
-        "size_in_the_last_quarter": 9.1, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
+        "size_in_the_last_quarter": 9.1, "chains_of_a_run_differ_by": 1.0, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
         "masses_differ_by": 0.1,
     }  # fmt: skip
     return {**row, **changes}
@@ -509,6 +516,10 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
 def test_pcr_agreement_both_ways() -> None:
     (same,) = pcr_pips.judge([agreement_row()])
     assert (same.agrees, same.reason) == (True, "")
+    assert "before they are right" not in same.why
+    (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
+    assert drifting.agrees is True
+    assert "agree before they are right: the mean model size is 9.0" in drifting.why
     (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
     assert apart.agrees is False
     for words in (
@@ -519,6 +530,10 @@ def test_pcr_agreement_both_ways() -> None:
     ):
         assert words in apart.reason
     assert "too short" not in apart.reason
+    assert "ladders of a run" not in apart.reason
+    (scattered,) = pcr_pips.judge([agreement_row(largest_difference=0.2, chains_of_a_run_differ_by=12.3)])
+    assert "the 5 ladders of a run have not all been" in scattered.reason
+    assert "differ by up to 12." in scattered.reason
     assert "--full" not in apart.reason
     short = agreement_row(
         largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
@@ -562,6 +577,7 @@ def test_pcr_summaries_of_runs() -> None:
     assert 0 < row["fewest_round_trips"] <= row["most_round_trips"]
     worst = int(np.abs(pips[0] - pips[1]).argmax())
     assert row["monte_carlo_error_there"] == pytest.approx(np.mean([p.mcse[worst] for p in runs]))
+    assert row["chains_of_a_run_differ_by"] == 0.0  # there is one chain
     quarters = np.array([pcr_pips.mean_sizes_by_quarter(p) for p in runs])
     assert quarters.shape == (2, 4)
     assert row["size_in_the_last_quarter"] == pytest.approx(quarters[:, -1].mean())
