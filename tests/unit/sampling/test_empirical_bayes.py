@@ -91,7 +91,8 @@ def test_on_the_command_line(tmp_path):
     X, y = data()
     table = tmp_path / "table.csv"
     pd.DataFrame(X, columns=list("abcdefg")).assign(y=y).to_csv(table, index=False)
-    arguments = ["fit", str(table), "--response", "y", "--no-report", "--overwrite", "--slab"]
+    out = ["--out", str(tmp_path / "run"), "--overwrite"]
+    arguments = ["fit", str(table), "--response", "y", "--no-report", *out, "--slab"]
     result = CliRunner().invoke(main, [*arguments, "global-empirical-bayes"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     g = wv.global_empirical_bayes(wv.Problem(X, y)).g
