@@ -65,7 +65,7 @@ class ExponentialMoment:
     Near 0 its density falls faster than any power of β, and the Bayes factor of a variable that does nothing like :math:`e^{-\sqrt{2n\tau}}`. So it
     leaves out more than ``ProductMoment``, true variables of small effect among them. It is that of R's ``mombf::emomprior(tau)``, under the conventions
     of ``ProductMoment``. Marginal likelihoods are means over 1,024
-    quasi-random points, the same for all models. Their logarithms are accurate to about 0.005, and for five or more columns with correlations of 0.8 to about 0.05.
+    quasi-random points, the same for all models. Their logarithms are accurate to about 0.005, and for many columns with correlations of 0.8 to about 0.1.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ from whichvars._kernels.jit import by_reference
 from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes
 from whichvars._kernels.propose.informed import Informed, new_informed, set_estimate
 from whichvars.errors import DataError
+from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.problem import Problem
 from whichvars.samplers import contract as runs
 from whichvars.samplers.contract import Run, Unit, batches_for, make_room, new_unit
@@ -95,6 +96,12 @@ def init(
     memory: bool = False,
 ) -> InformedRun:
     """Chains at their starting models."""
+    if isinstance(problem.slab, MomentPrior):
+        # proposals are judged by the normal surrogate first, which holds chains for long at models that it underrates: short runs were wrong
+        # without a warning
+        raise DataError(
+            f"ASI and PARNI mix too slowly under {problem.slab}, a non-local slab; use Hybrid(), AddDeleteSwap() or another sampler"
+        )
     units = []
     for index, start in enumerate(starts):
         unit = new_unit(problem, seed, index, start, memo_slots, len(starts))
