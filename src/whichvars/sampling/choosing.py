@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars import samplers
 from whichvars.errors import ArgumentTypeError
-from whichvars.problem.evaluating import WORTH_COST_OF_MANY
-from whichvars.problem.families import Gaussian
-from whichvars.problem.moment_factors import factor_cost
-from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
+    from whichvars.problem.moment_priors import MomentPrior
     from whichvars.problem.problem import Problem
     from whichvars.samplers.contract import Sampler
 
@@ -39,12 +36,16 @@ def check_sampler(sampler: Any) -> "Sampler":
 
 
 def fits_a_second(problem: "Problem") -> float:
-    """About how many models of half of the variables can be fitted, or averaged over g, in a second, and of all models under a non-local slab; enough to choose by."""
+    """About how many models of half of the variables can be fitted, or averaged over g, in a second, or how many models of all sizes under a
+    non-local slab; enough to choose by."""
     if problem.unknown_g:
         from whichvars._kernels.averaging import average_cost
 
         return 1e9 / (5_000 + average_cost(len(problem.target(0).slab.grid), len(problem.columns_used) / 2))
-    if isinstance(problem.family, Gaussian):
+    from whichvars.problem.evaluating import WORTH_COST_OF_MANY
+    from whichvars.problem.moment_priors import MomentPrior
+
+    if problem.family.name == "gaussian":
         extra = 0.0
         if isinstance(problem.slab, MomentPrior):
             extra = _mean_cost(problem.slab, len(problem.columns_used))
@@ -53,13 +54,15 @@ def fits_a_second(problem: "Problem") -> float:
     return 1e9 / (5_000 + problem.n * (120 + 2 * d * d))
 
 
-def _mean_cost(slab: MomentPrior, columns: int) -> float:
+def _mean_cost(slab: "MomentPrior", columns: int) -> float:
     """What the factor of a model costs on average over all models: large ones cost far more than those of half of the columns.
 
     >>> import whichvars as wv
     >>> print(round(_mean_cost(wv.ProductMoment(), 8) / 1e3), round(_mean_cost(wv.ProductMoment(), 15) / 1e3))
     13 1743
     """
+    from whichvars.problem.moment_factors import factor_cost
+
     columns = min(columns, MOST_COLUMNS)
     return sum(math.comb(columns, k) * factor_cost(slab, k) for k in range(columns + 1)) / 2**columns
 
@@ -97,7 +100,7 @@ def choose(problem: "Problem", draws: int | None, seconds: float | None) -> Choi
     total, most, done = number_of_models(problem), ENUMERATE, "enumerated"
     if problem.one_by_one:
         most = min(int(max(ENUMERATE_SECONDS, seconds or 0.0) * fits_a_second(problem)), MAX_FITS)
-        done = "enumerated" if isinstance(problem.family, Gaussian) else "fitted"
+        done = "enumerated" if problem.family.name == "gaussian" else "fitted"
     elif seconds is not None:
         most = min(max(ENUMERATE, int(MODELS_A_SECOND * seconds)), 1 << 24)
     if draws is None and total <= most:

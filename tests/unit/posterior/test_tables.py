@@ -189,7 +189,8 @@ def test_every_reference_becomes_an_entry(tmp_path):
     assert len({key for _, key in keys}) == len(keys)
     kinds = [kind for kind, _ in keys]
     assert kinds.count("article") == sum(bool(re.search(r" \d+, [\d–]+\.$", s)) for s in sources)
-    assert kinds.count("incollection") == 2
+    # a book follows the title; one title begins with "In"
+    assert kinds.count("incollection") == sum(bool(re.search(r"[^)]\. In ", s)) for s in sources) >= 2
     for source in sources:
         year = re.search(r"\((\d{4})\)", source)[1]
         title = source.split(f"({year}). ")[1].split(". ")[0]
