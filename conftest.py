@@ -21,10 +21,11 @@ def no_figure_stays_open() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases that ``make test`` leaves out and ``make test-rest`` runs.
 
-    If a test has several parameters, ``make test`` runs so many of their combinations that each value of each parameter is met. Slow cases
-    are apart already.
+    If a test has several parameters, ``make test`` runs so many of their combinations that each value of each parameter is met. Cases that
+    are marked already are left as they are.
     """
-    quick = [item for item in items if hasattr(item, "callspec") and not item.get_closest_marker("slow")]
+    apart = ("slow", "rest")
+    quick = [i for i in items if hasattr(i, "callspec") and not any(map(i.get_closest_marker, apart))]
     for _, group in groupby(quick, key=lambda item: item.nodeid.partition("[")[0]):
         cases = list(group)
         met = set(_covering([_values(item.callspec.params) for item in cases]))  # type: ignore[attr-defined]

@@ -289,7 +289,11 @@ def test_strong_evidence_within_monte_carlo_error(
 @pytest.mark.parametrize(
     ("sampler", "case", "length"),
     [
-        *(pytest.param(s, c, "quick", id=f"{s}-{c.id}") for s in SAMPLERS for c in others_of(s, "quick")),
+        *(
+            pytest.param(s, c, "quick", id=f"{s}-{c.id}", marks=() if s in KINDS else pytest.mark.rest)
+            for s in SAMPLERS
+            for c in others_of(s, "quick")
+        ),
         *(
             pytest.param(s, c, "long", id=f"{s}-{c.id}-long", marks=pytest.mark.slow)
             for s in SAMPLERS

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 import whichvars as wv
 from support.cases import Case
+from support.kinds import by_kind
 from support.oracle import all_masks, log_model_prior
 from support.paired import make_paired
 from whichvars.errors import ArgumentTypeError, DataError
@@ -174,7 +175,7 @@ def sampled(name):
 
 
 @pytest.mark.parametrize("name", ["plain", "duplicate", "strict", "strong"])
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_samplers(sampler, name):
     problem, (_, _, pips, _) = sampled(name)
     settings = {} if isinstance(sampler, wv.SequentialMonteCarlo) else {"draws": 20_000}

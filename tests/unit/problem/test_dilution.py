@@ -8,6 +8,7 @@ import pytest
 import whichvars as wv
 from support.cases import Case, problem, truth
 from support.diluted import dilute
+from support.kinds import by_kind
 from whichvars.errors import ArgumentTypeError, DataError
 
 POWER = 1.5
@@ -58,7 +59,7 @@ SAMPLED = [CASES[i] for i in (0, 1, 4, 5, 7, 9, 10)]
 
 
 @pytest.mark.parametrize("case", SAMPLED, ids=lambda c: c.id)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_samplers(sampler, case):
     reference = dilute(case.given, truth(case), POWER)
     settings = {} if isinstance(sampler, wv.SequentialMonteCarlo) else {"draws": 20_000}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import whichvars as wv
+from support.kinds import by_kind
 from support.oracle import all_masks, log_model_prior
 from support.paired import make_paired
 from whichvars.errors import ArgumentTypeError, DataError
@@ -43,7 +44,7 @@ SAMPLERS = [
 
 
 @pytest.mark.parametrize("slab", ["independent", "g-prior"])
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_samplers(sampler, slab):
     case = make_paired(slab, columns=P, n=25)
     reference = case.posterior(ORACLE)

@@ -8,6 +8,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case
+from support.kinds import by_kind
 from support.moment_oracle import enumerate_models, enumerate_pmom, log_pemom, log_pmom
 from support.oracle import all_masks
 from support.paired import make_paired
@@ -120,7 +121,7 @@ def test_samplers_that_mix_too_slowly_are_refused(sampler):
 
 
 @pytest.mark.parametrize("case", ["plain", "duplicate", "strong", "stronger", "pemom"])
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_samplers(sampler, case):
     problem, reference = sampled_cases()[case]
     if reference is None:

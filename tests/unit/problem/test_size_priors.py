@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whichvars as wv
+from support.kinds import by_kind
 from support.paired import make_paired
 from whichvars.errors import ArgumentTypeError, DataError
 
@@ -37,7 +38,9 @@ def test_enumeration(name, slab, max_size):
     np.testing.assert_allclose(prior.inclusion(P), np.arange(P + 1) @ weights / sum(weights) / P)
 
 
-@pytest.mark.parametrize("sampler", [wv.Hybrid(), wv.AddDeleteSwap(), wv.PARNI(), wv.SubsetGibbs(), wv.ASI()])
+@pytest.mark.parametrize(
+    "sampler", by_kind([wv.Hybrid(), wv.AddDeleteSwap(), wv.PARNI(), wv.SubsetGibbs(), wv.ASI()])
+)
 @pytest.mark.parametrize("name", PRIORS)
 def test_samplers(name, sampler):
     case = make_paired("g-prior", columns=P, max_size=4)
