@@ -53,6 +53,7 @@ def estimates(posterior, X):
     }
 
 
+@pytest.mark.rest
 def test_reported_noise_is_that_of_independent_scrambles(case, monkeypatch):
     """The null model has no variables whose keys could change; its points are always the same, and its small share of the mass has
     no part in it. A spread of 120 values is known to 1/√240 = 6.5 %, and the errors rest on 7 degrees of freedom for each of a few

@@ -247,6 +247,7 @@ def test_new_data_are_encoded_alike(tmp_path: Path) -> None:
             found.encoding.apply(read_table(tmp_path / "new.csv"))
 
 
+@pytest.mark.rest
 def test_a_hundred_thousand_columns(tmp_path: Path) -> None:
     X = np.random.default_rng(0).integers(0, 3, size=(8, 100_000))
     lines = [",".join(["y", "g", *(f"v{j}" for j in range(X.shape[1]))])]

@@ -165,7 +165,7 @@ def test_number_of_draws_is_whole(n):
     [
         pytest.param(wv.IndependentNormal(1.0), id="independent"),
         pytest.param(wv.GPrior(20.0), id="g", marks=pytest.mark.slow),  # of which hyper-g is a mixture
-        pytest.param(wv.HyperG(), id="hyper-g"),
+        pytest.param(wv.HyperG(), id="hyper-g", marks=pytest.mark.rest),
     ],
 )
 def test_intervals_cover_what_they_say(slab):
