@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.graph_prior import MarkovRandomField
-from whichvars.problem.prior_numbers import numbers, per_variable, positive, written
+from whichvars.problem.prior_numbers import in_short, numbers, per_variable, positive, written
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +49,9 @@ class FixedInclusion:
             object.__setattr__(self, "size", positive(self.size, "size", self))
 
     __repr__ = written
+
+    def __str__(self) -> str:
+        return in_short(self, "h")
 
     def inclusion(self, p: int) -> np.ndarray:
         """Prior inclusion probability of each of p variables, shape (p,)."""

@@ -10,6 +10,8 @@ from whichvars.errors import ArgumentTypeError, DataError
 
 # outside this range a sum or a reciprocal may overflow
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-300, 1e300
+# values, one for each variable, that are shown
+MOST_SHOWN = 4
 
 
 def positive(value: Any, name: str, owner: object, below_one: bool = False) -> float:
@@ -50,3 +52,16 @@ def per_variable(value: float | tuple[float, ...], p: int, what: str) -> np.ndar
             f"{what} has {len(value)} values but there are {p} variables; give one number, or one per variable"
         )
     return np.full(p, value) if isinstance(value, float) else np.array(value)
+
+
+def in_short(prior: Any, name: str) -> str:
+    """A prior as it is shown: of many values of one field, one for each variable, only the smallest and the largest.
+
+    >>> import whichvars as wv
+    >>> print(wv.FixedInclusion(h=[0.1, 0.2, 0.1, 0.1, 0.4]))
+    FixedInclusion(h=0.1 to 0.4, one for each of 5 variables)
+    """
+    values = getattr(prior, name)
+    if not isinstance(values, tuple) or len(values) <= MOST_SHOWN:
+        return repr(prior)
+    return f"{type(prior).__name__}({name}={min(values):.3g} to {max(values):.3g}, one for each of {len(values):,} variables)"

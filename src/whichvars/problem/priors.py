@@ -14,7 +14,7 @@ from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
 from whichvars.problem.moment_priors import ExponentialMoment, ProductMoment
-from whichvars.problem.prior_numbers import numbers, positive
+from whichvars.problem.prior_numbers import in_short, numbers, positive
 
 # An unknown g: its least value times the number of rows, about its largest value, and the fewest steps from one to the other
 LEAST_G_TIMES_ROWS, LARGEST_G, FEWEST_DOUBLINGS = 10.0, 100.0, 7
@@ -87,6 +87,9 @@ class IndependentNormal:
                 )
         else:
             object.__setattr__(self, "g", numbers(self.g, "g", self))
+
+    def __str__(self) -> str:
+        return in_short(self, "g")
 
     @property
     def unknown(self) -> bool:

@@ -132,7 +132,7 @@ def compare_priors(
 
 
 def _key(problem: Problem) -> tuple[str, str]:
-    return str(problem.slab), str(problem.model_prior)
+    return repr(problem.slab), repr(problem.model_prior)
 
 
 def _identity(problem: Problem) -> tuple[Any, str]:
@@ -140,7 +140,7 @@ def _identity(problem: Problem) -> tuple[Any, str]:
     slab = problem.slab
     if isinstance(slab, GPrior):
         slab = GPrior(slab.value(problem.n, problem.p))
-    return slab, str(problem.model_prior)
+    return slab, repr(problem.model_prior)
 
 
 def _problems(problem: Problem, slabs: Any, model_priors: Any) -> Iterable[Problem]:
