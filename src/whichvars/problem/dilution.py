@@ -83,6 +83,9 @@ class Dilution:
             )
 
     def __repr__(self) -> str:
+        return f"Dilution({'' if self.base is None else f'{self.base!r}, '}power={self.power})"
+
+    def __str__(self) -> str:
         return f"Dilution({'' if self.base is None else f'{self.base}, '}power={self.power})"
 
     def known(self) -> OfColumns:

@@ -2,7 +2,7 @@
 where it is not."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def compare_priors(
     for problem in _problems(posterior.problem, slabs, model_priors):
         if _identity(problem) not in done:
             done.add(_identity(problem))
-            answers[_key(problem)] = _answer(posterior, problem, runs == "needed", sampling)
+            answers[_unused(_key(problem), answers)] = _answer(posterior, problem, runs == "needed", sampling)
     chosen = _choose([answer for answer, *_ in answers.values() if answer is not None], variables)
     rows: list[dict[str, Any]] = []
     for answer, how, reliable in answers.values():
@@ -133,6 +133,15 @@ def compare_priors(
 
 def _key(problem: Problem) -> tuple[str, str]:
     return repr(problem.slab), repr(problem.model_prior)
+
+
+def _unused(key: tuple[str, str], answers: Mapping[tuple[str, str], Answer]) -> tuple[str, str]:
+    """The key, with a number if other priors are written in the same way, as two covariance matrices are."""
+    slab, number = key[0], 1
+    while key in answers:
+        number += 1
+        key = f"{slab} ({number})", key[1]
+    return key
 
 
 def _identity(problem: Problem) -> tuple[Any, str]:

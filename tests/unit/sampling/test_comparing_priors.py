@@ -117,3 +117,18 @@ def test_picture():
         assert np.abs(drawn - value).min() < 1e-12
     with pytest.raises(ArgumentTypeError, match="compare_priors"):
         wv.plot_priors(posterior)
+
+
+def test_priors_that_are_written_alike_have_rows_of_their_own():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    posterior = wv.exact(
+        wv.Problem(X, 0.5 * X[:, 0] + rng.normal(size=60), model_prior=wv.BetaBinomial(1, 1))
+    )
+    slabs = [wv.CorrelatedNormal(scale * np.eye(3)) for scale in (0.1, 1.0, 50.0)]
+    table = wv.compare_priors(posterior, slabs, [wv.BetaBinomial(1, 1)])
+    assert len(table) == 4
+    names = [f"CorrelatedNormal(3 columns){number}" for number in ("", " (2)", " (3)")]
+    for name, slab in zip(names, slabs):
+        want = wv.exact(posterior.problem.with_priors(slab=slab)).pip
+        assert table.xs(name, level="slab")[["x0", "x1", "x2"]].to_numpy()[0] == pytest.approx(want, abs=1e-9)
