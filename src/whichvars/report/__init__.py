@@ -121,7 +121,7 @@ def _fit(check: ResidualCheck | None, whose: str = "") -> dict[str, Any] | None:
     )
     if check.loo_r_squared is not None:
         share = f"{check.loo_r_squared:.0%} of it" if check.loo_r_squared > 0 else "none of it"
-        explained += f"; if each row is predicted from all others, {share}"
+        explained += f"; when each row is predicted from all the others, predictions explain {share}"
     return {"explained": f"{explained}.", "remarks": check.remarks, "pictures": figures.residuals(check)}
 
 
@@ -133,10 +133,12 @@ def _about_models(posterior: Posterior) -> str:
     if not posterior.models.exact:
         return (
             "Probabilities are estimated from the draws and from the exact ratios of the models' probabilities; ± is two Monte Carlo "
-            "standard errors, — where they cannot be told."
+            "standard errors, and — means that they are not known."
         )
     if posterior.models.mcse is not None:
-        return "Probabilities are exact but for the noise of importance sampling; ± is two standard errors."
+        return (
+            "Probabilities are exact, except for the noise of importance sampling; ± is two standard errors."
+        )
     return "Probabilities are exact."
 
 

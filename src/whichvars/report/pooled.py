@@ -1,4 +1,4 @@
-"""What the report says of posteriors of completed tables, mixed: the same page, with what was missing."""
+"""The report of a posterior that is mixed from those of completed tables: the same page, with a section on missing values."""
 
 from typing import Any
 
@@ -46,7 +46,8 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
 
 
 def stand_ins(pooled: PooledPosterior) -> list[tuple[list[str], float, float]]:
-    """Sets of variables of which one is needed, though the data cannot say which; with the probability of that and its error."""
+    """Sets of variables of which at least one is in the model, although the data cannot say which; with the probability of this and its
+    error."""
     clusters = pooled.clusters(level=words.LEVELS[0][0])
     clusters = clusters[clusters["size"] > 1]
     errors = np.hypot(clusters["mcse"], clusters["imputation_error"])
@@ -54,7 +55,7 @@ def stand_ins(pooled: PooledPosterior) -> list[tuple[list[str], float, float]]:
 
 
 def content(pooled: PooledPosterior) -> dict[str, Any]:
-    """What the report has besides, but for the table of variables and the settings."""
+    """The other parts of the report, except the table of variables and the settings."""
     methods, sources = words.sources(pooled)
     return {
         "sets": [],
@@ -75,7 +76,7 @@ def content(pooled: PooledPosterior) -> dict[str, Any]:
 
 
 def verdict(pooled: PooledPosterior) -> words.Verdict:
-    """Whether the probabilities can be relied on: whether those of every imputation can, and how far they differ."""
+    """Whether the probabilities of every imputation can be relied on, and how far they differ."""
     m = len(pooled.parts)
     reasons = tuple(
         f"imputation {i}: {reason}" for i, part in enumerate(pooled.parts, start=1) for reason in doubts(part)
@@ -94,7 +95,7 @@ def verdict(pooled: PooledPosterior) -> words.Verdict:
     clause = (
         f"the {words.number(m)} imputations of missing values differ by up to {words.within(apart)}"
         if m > 1
-        else "there was a single imputation, with nothing to compare it with"
+        else "there was only one imputation, which cannot be compared with others"
     )
     if pooled.imputations is not None and not pooled.imputations.gaps.any():
         clause = "no value was missing"
@@ -133,7 +134,7 @@ def columns(pooled: PooledPosterior) -> list[Column]:
 
 
 def effects_in_words(pooled: PooledPosterior) -> list[str]:
-    """What goes with one standard deviation more of each variable that is more likely in than out."""
+    """How the response differs for one standard deviation more of each variable that is more likely in than out."""
     problem, family = pooled.problem, pooled.problem.family
     mean, spread = included(pooled)[0], spreads(pooled)
     order = np.argsort(-pooled.pip, kind="stable")[: words.MOST_EFFECTS]
@@ -152,7 +153,7 @@ def effects_in_words(pooled: PooledPosterior) -> list[str]:
 
 
 def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The settings of the first part, and those of the imputation; what is about a single part is left out."""
+    """The settings of the first part without those that apply to it alone, and the settings of the imputation."""
     shown = {
         name: value
         for name, value in first
@@ -196,7 +197,7 @@ def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
 
 
 def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:
-    """The rows of the table of columns with missing values, most first."""
+    """The rows of the table of columns with missing values, beginning with the column that has most of them."""
     if pooled.imputations is None:
         return []
     names, counts = pooled.imputations.kinds.names, pooled.imputations.gaps.sum(axis=0)
