@@ -13,7 +13,6 @@ from whichvars.report import chart, figures, table, words
 from whichvars.report.table import Column
 
 TOP_MODELS, MOST_COLUMNS = 10, 40
-LONGEST_NAME = 60
 
 
 def total_error(pooled: PooledPosterior) -> np.ndarray:
@@ -33,10 +32,11 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
         "answer": words.answer_of(levels, sets, opinion, pooled.problem.p),
         "remarks": [],
         "levels": [
-            (level if opinion.sound else words.SO_FAR[level], _listed(names, 12)) for level, names in levels
+            (level if opinion.sound else words.SO_FAR[level], words.listed_short(names))
+            for level, names in levels
         ],
         "stand_ins": [
-            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            (words.listed_short(names), table.with_error(table.written("probability", p), error))
             for names, p, error in sets
         ],
         "verdict": opinion,
@@ -182,6 +182,7 @@ def _facts(pooled: PooledPosterior) -> list[tuple[str, str]]:
 
 
 def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
+    models, _ = pooled._best_models(TOP_MODELS)
     return [
         {
             "probability": table.model_probability(row["probability"]),
@@ -190,9 +191,9 @@ def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
             else table.model_probability(2 * row["imputation_error"]),
             "r_squared": "",
             "size": row["size"],
-            "variables": _listed(row["variables"].split(", ") if row["variables"] else [], 40) or "none",
+            "variables": words.model_words([pooled.names[j] for j in members], pooled.names),
         }
-        for _, row in pooled.top_models(TOP_MODELS).iterrows()
+        for (_, row), members in zip(pooled.top_models(TOP_MODELS).iterrows(), models)
     ]
 
 
@@ -204,13 +205,9 @@ def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:
     order = [j for j in np.argsort(-counts, kind="stable").tolist() if counts[j]]
     return [
         {
-            "name": short(names[j], LONGEST_NAME),
+            "name": short(names[j], words.LONGEST_NAME),
             "cells": f"{counts[j]:,}",
             "share": f"{counts[j] / len(pooled.imputations.gaps):.1%}",
         }
         for j in order[:MOST_COLUMNS]
     ]
-
-
-def _listed(names: list[str], most: int) -> str:
-    return words.listed([short(name, LONGEST_NAME) for name in names], most)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars.plots.drawing import short
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import doubts
 from whichvars.posterior.explaining import trust
@@ -32,7 +33,9 @@ SMALL = (
     "eleven",
     "twelve",
 )
-MOST_NAMES = 12
+MOST_NAMES, MOST_IN_MODEL = 12, 40
+# most characters of a name in a sentence
+LONGEST_NAME = 60
 
 SOFTWARE = "The whichvars developers. whichvars: Bayesian variable selection by adaptive MCMC."
 
@@ -74,6 +77,26 @@ def listed(names: list[str], most: int = MOST_NAMES) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def listed_short(names: list[str], most: int = MOST_NAMES) -> str:
+    """The same with names of a length that fits into a sentence."""
+    return listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def model_words(members: list[str], names: list[str]) -> str:
+    """The variables of a model. If it has nearly all `names`, those that it does not have are listed instead.
+
+    >>> model_words([], ["a"]), model_words(["a", "b"], ["a", "b", "c"])
+    ('none', 'a and b')
+    >>> model_words(list("abcdefghijklm"), list("abcdefghijklmno")), model_words(list("abcdefghijklm"), list("abcdefghijklm"))
+    ('all except n and o', 'all')
+    """
+    if len(members) <= MOST_NAMES or len(names) >= 2 * len(members):
+        return listed_short(members, MOST_IN_MODEL) or "none"
+    present = set(members)
+    absent = [name for name in names if name not in present]
+    return f"all except {listed_short(absent, MOST_IN_MODEL)}" if absent else "all"
 
 
 def by_level(posterior: Posterior | PooledPosterior) -> list[tuple[str, list[str]]]:
