@@ -214,8 +214,9 @@ class Observations:
             is left without the row: below about 0.1 the row decides which models are good, and with a sampled posterior
             its results are rough.
 
-            If the family is neither Gaussian nor Student, there is no `pit`; `mean` is a probability or a rate; the row's weight is that of
-            `log_density` too; `pareto_k` says how much the posterior depends on the row, below 0.5 little enough for the approximation;
+            If the family is neither Gaussian nor Student, `mean` is a probability or a rate; `pit` is randomised, drawn uniformly and with a fixed
+            seed between the probabilities of a value below y and of one up to y, and therefore uniform too if the model is right; the row's weight
+            is that of `log_density` too; `pareto_k` says how much the posterior depends on the row, below 0.5 little enough for the approximation;
             `refitted`, whether models were fitted again without it. If too many rows would have to be, a ``ConvergenceWarning`` names
             those whose results are rough.
 
