@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from whichvars.cli.correlated import file_of_slab, with_file_of_slab
 from whichvars.cli.genotypes import are_genotypes
 from whichvars.cli.loading import join_covariates
 from whichvars.cli.options import (
@@ -209,7 +210,7 @@ def _problems(
     """The problem of each completed table, one after the other, with what there is to say of them in `settings`."""
     import whichvars as wv
 
-    size = options["prior_size"]
+    size, given = options["prior_size"], file_of_slab(options["slab"])
     for i, X in enumerate(made.encoded()):
         with notes(quiet or i > 0) as said:
             problem = wv.Problem(
@@ -217,12 +218,13 @@ def _problems(
                 made.y,
                 family=made.family,
                 offset=made.offset,
-                slab=None if options["slab"] is None else parse_slab(options["slab"]),
+                slab=None if options["slab"] is None or given is not None else parse_slab(options["slab"]),
                 evidence=options["evidence"],
                 model_prior=None if size is None else wv.BetaBinomial(size=size),
                 always_include=made.always or None,
                 max_size=options["max_size"],
             )
+            problem = with_file_of_slab(problem, options["slab"])
         settings["notes"] += [message for message in said if message not in settings["notes"]]
         yield problem
 
