@@ -26,7 +26,7 @@ from whichvars.cli.options import (
     read_expand,
     sample_arguments,
 )
-from whichvars.cli.responses import COLUMNS, check_fit, check_options, log_response, read_response
+from whichvars.cli.responses import COLUMNS, check_fit, check_options, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
 from whichvars.cli.watching import page_beside
 from whichvars.errors import DataError
@@ -169,11 +169,11 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         covariates = {"id": list(keyed.keys.columns), "columns": list(columns.columns)}
         said = [f"Covariates of {keyed.path.name}, in every model: {', '.join(columns.columns)}.", *said]
     made = encode_table(
-        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand
-    )
-    if options["log"]:
-        made = made._replace(y=log_response(options, made.y, made.rows))
+        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand,
+        lambda y, known, rows: read_response(options, y, known, rows),
+    )  # fmt: skip
     read = read_response(options, made.y, made.beside, made.rows)
+    made = made._replace(y=read.y)
     imputations = impute_frame(
         made.frame, made.y.set_axis(made.frame.index), options["imputations"], options.get("seed", 0), 10, categories,
         options["indicators"], FILE, table.decimal_comma, expand,
