@@ -331,7 +331,7 @@ class Observations:
         return shrinkage_summary(self.problem, self.kept, interval, self.models.exact)
 
     def estimated_g(self) -> pd.DataFrame:
-        """The posterior of the unknown g of ``IndependentNormal("estimate")``, averaged over models.
+        """The posterior of the unknown g of ``IndependentNormal("estimate")``, averaged over models, for any family.
 
         Returns
         -------
