@@ -19,7 +19,7 @@ from statistical.samplers_under_test import SAMPLERS
 from statistical.test_against_enumeration import QUICK_STRONG, STRONG, TIGHT
 from support.cases import PRIORS, SLABS, Case, problem, truth
 from support.log_rates import UNDERFLOW, check_balance, check_probabilities, subset_rates, table_rates
-from support.once import once
+from support.once import asked_for, once
 
 TESTS = Path(__file__).resolve().parent.parent
 SEARCH = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -49,16 +49,24 @@ STEEP = [
 STEEP_BY_SURROGATE = [Case("strong-three-2000", "unknown-g", "fixed")]
 
 
+def name_of(sampler: str, case: Case) -> str:
+    return f"{sampler}={case.id}"
+
+
 @pytest.fixture(scope="module")
-def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, list]]]:
-    """{sampler: {case: {temperature: matrix}}}"""
-    return once(tmp_path_factory, "matrices", compute_matrices)
+def matrices(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list]]:
+    """{sampler and case: {temperature: matrix}}: those that are asked for, and the first, which one test changes."""
+    tests = ("test_target_is_invariant", "test_steep_edges_are_balanced")
+    names = {name_of(**parameters) for parameters in asked_for(request, *tests)}
+    names.add(name_of(WITH_MATRIX[0], CASES[0]))
+    return once(tmp_path_factory, "matrices", lambda: compute_matrices(sorted(names)))
 
 
-def compute_matrices() -> dict[str, dict[str, dict[str, list]]]:
+def compute_matrices(names: list[str]) -> dict[str, dict[str, list]]:
     done = subprocess.run(
-        [sys.executable, "-m", "support.transition_matrix", *WITH_MATRIX, "--cases"]
-        + [c.id for c in CASES + STEEP + STEEP_BY_SURROGATE],
+        [sys.executable, "-m", "support.transition_matrix", *names],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *SEARCH])},
         capture_output=True,
         text=True,
@@ -70,7 +78,7 @@ def compute_matrices() -> dict[str, dict[str, dict[str, list]]]:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 @pytest.mark.parametrize("sampler", WITH_MATRIX)
 def test_target_is_invariant(sampler: str, case: Case, matrices: dict) -> None:
-    for temperature, rows in matrices[sampler][case.id].items():
+    for temperature, rows in matrices[name_of(sampler, case)].items():
         pi = truth(case, temper=float(temperature)).probabilities
         alive = np.array([row is not None for row in rows])
         assert np.array_equal(alive, pi > 0), "the models without mass are others than the oracle's"
@@ -112,7 +120,7 @@ def unbalanced(P: np.ndarray, log_pi: np.ndarray) -> tuple[float, int]:
 @pytest.mark.parametrize("case", STEEP + STEEP_BY_SURROGATE, ids=lambda c: c.id)
 @pytest.mark.parametrize("sampler", WITH_MATRIX)
 def test_steep_edges_are_balanced(sampler: str, case: Case, matrices: dict) -> None:
-    for temperature, rows in matrices[sampler][case.id].items():
+    for temperature, rows in matrices[name_of(sampler, case)].items():
         log_pi = truth(case, temper=float(temperature)).log_joint
         alive = np.array([row is not None for row in rows])
         assert np.array_equal(alive, log_pi > -np.inf), "the models without mass are others than the oracle's"
@@ -166,7 +174,7 @@ def test_log_flows_of_flips_in_a_subset_are_the_same_both_ways(case: Case) -> No
 def test_a_wrong_matrix_would_be_seen(matrices: dict) -> None:
     """The check has teeth: moving a thousandth of one row's mass is far beyond its tolerance."""
     case = CASES[0]
-    P = np.array(matrices[WITH_MATRIX[0]][case.id]["1"])
+    P = np.array(matrices[name_of(WITH_MATRIX[0], case)]["1"])
     pi = truth(case).probabilities
     off = np.flatnonzero((P[0] > 0) & (np.arange(len(P)) > 0))[0]
     P[0, 0], P[0, off] = P[0, 0] + 1e-3 * P[0, off], P[0, off] * (1 - 1e-3)

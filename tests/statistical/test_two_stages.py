@@ -21,7 +21,7 @@ from support import family_oracle as oracle
 from support.family_cases import PROBLEMS, log_joint, with_reference
 from support.family_matrix import REFERENCES, TESTED
 from support.in_turn import in_turn
-from support.once import once
+from support.once import asked_for, once
 from whichvars._kernels.chain import LOG_MARGINAL, SURROGATE, change, clear, new_chain
 from whichvars._kernels.count.model_table import new_memo
 from whichvars._kernels.jit import entry
@@ -51,14 +51,19 @@ SAMPLERS = {
 # --- the law that is invariant
 
 
+def name_of(sampler: str, name: str, reference: str) -> str:
+    return f"{sampler}={name}={reference}"
+
+
 @pytest.fixture(scope="module")
-def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    return once(tmp_path_factory, "family-matrices", compute_matrices)
+def matrices(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    names = [name_of(**parameters) for parameters in asked_for(request, "test_the_posterior_is_invariant")]
+    return once(tmp_path_factory, "family-matrices", lambda: compute_matrices(names))
 
 
-def compute_matrices() -> dict:
+def compute_matrices(names: list[str]) -> dict:
     done = subprocess.run(
-        [sys.executable, "-m", "support.family_matrix"],
+        [sys.executable, "-m", "support.family_matrix", *names],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *SEARCH])},
         capture_output=True,
         text=True,
@@ -71,7 +76,7 @@ def compute_matrices() -> dict:
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("sampler", TESTED)
 def test_the_posterior_is_invariant(sampler: str, name: str, reference: str, matrices: dict) -> None:
-    P = np.array(matrices[sampler][name][reference])
+    P = np.array(matrices[name_of(sampler, name, reference)])
     joint = log_joint(PROBLEMS[name]()[0], 0.4)
     pi = np.exp(joint - joint.max())
     pi /= pi.sum()

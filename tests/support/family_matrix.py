@@ -1,13 +1,14 @@
 """The exact transition matrix of one iteration of a two-stage sampler, by taking every branch of its real code.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.family_matrix
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.family_matrix SAMPLER=PROBLEM=REFERENCE ...
 
-prints JSON: {sampler: {problem: {reference: matrix}}}, in the oracle's order of models (variable 0 the lowest bit).
+prints JSON: {"sampler=problem=reference": matrix}, in the oracle's order of models (variable 0 the lowest bit).
 """
 
 from __future__ import annotations
 
 import json
+import sys
 
 import numba
 
@@ -23,20 +24,12 @@ REFERENCES = ("found", "null", "far off")
 def main() -> None:
     assert numba.config.DISABLE_JIT, "set NUMBA_DISABLE_JIT=1"  # type: ignore[attr-defined]
     run_module.KEPT_MODELS = run_module.KEPT_RECORDS = 64  # nothing is counted: keep the tables small
-    print(
-        json.dumps(
-            {
-                sampler: {
-                    name: {
-                        reference: matrix_of(SAMPLERS[sampler], with_reference(make()[1], reference), 1.0)
-                        for reference in REFERENCES
-                    }
-                    for name, make in PROBLEMS.items()
-                }
-                for sampler in TESTED
-            }
-        )
-    )
+    out = {}
+    for asked in sys.argv[1:]:
+        sampler, name, reference = asked.split("=")
+        problem = with_reference(PROBLEMS[name]()[1], reference)
+        out[asked] = matrix_of(SAMPLERS[sampler], problem, 1.0)
+    print(json.dumps(out))
 
 
 if __name__ == "__main__":

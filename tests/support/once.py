@@ -31,3 +31,12 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[], Any]) ->
         if not kept.exists():
             kept.write_text(json.dumps(make()), encoding="utf-8")
         return json.loads(kept.read_text(encoding="utf-8"))
+
+
+def asked_for(request: pytest.FixtureRequest, *tests: str) -> list[dict[str, Any]]:
+    """The parameters of all cases of these tests that this run of pytest is to run, in the file of the test that asks."""
+    return [
+        item.callspec.params  # type: ignore[attr-defined]
+        for item in request.session.items
+        if item.path == request.path and item.originalname in tests  # type: ignore[attr-defined]
+    ]

@@ -1,9 +1,8 @@
 """The exact transition matrix of one iteration of a sampler, by taking every branch of its real code.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.transition_matrix ads parni
-        --cases three:g:fixed three:bic:fixed
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m support.transition_matrix ads=three:g:fixed parni=three:bic:fixed
 
-prints JSON: {sampler: {case: {temperature: matrix}}}, for the temperatures at which the sampler is tested; rows and
+prints JSON: {"sampler=case": {temperature: matrix}}, for the temperatures at which the sampler is tested; rows and
 columns in the oracle's order of models (variable 0 the lowest bit); rows of models without mass are null.
 """
 
@@ -65,22 +64,19 @@ def matrix_of(tested: UnderTest, target: Problem, temperature: float) -> list[li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("samplers", nargs="+")
-    parser.add_argument("--cases", nargs="+", required=True, help="data:slab:prior")
+    parser.add_argument("matrices", nargs="+", help="sampler=data:slab:prior")
     asked = parser.parse_args()
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         parser.error("set NUMBA_DISABLE_JIT=1")
     run_module.KEPT_MODELS = run_module.KEPT_RECORDS = 64  # nothing is counted: keep the tables small
-    out: dict[str, dict[str, dict[str, list[list[float] | None]]]] = {}
-    for sampler in asked.samplers:
+    out: dict[str, dict[str, list[list[float] | None]]] = {}
+    for name in asked.matrices:
+        sampler, case = name.split("=")
         tested = SAMPLERS[sampler]
         asi.draw_additions = parni.draw_additions = draw_additions  # samplers under test may change them
-        out[sampler] = {
-            name: {
-                f"{t:g}": transition_matrix(tested, Case(*name.split(":")), t)
-                for t in (tested.temperatures if tested.tempers else (1.0,))
-            }
-            for name in asked.cases
+        out[name] = {
+            f"{t:g}": transition_matrix(tested, Case(*case.split(":")), t)
+            for t in (tested.temperatures if tested.tempers else (1.0,))
         }
     print(json.dumps(out))
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 ACCEPTABLE = 0.05  # Monte Carlo error of an inclusion probability above which a run is not called accurate
 APART = 1.1  # R-hat from which on replicates are said to disagree
+ALONE = 10_000  # iterations of a run with a single replicate, below which nothing can tell whether its errors are right
 ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
 NEGLIGIBLE = 0.002  # difference between two estimates of an inclusion probability that nobody minds
 SIZE, LOG_POSTERIOR = "(model size)", "(log posterior)"
@@ -56,6 +57,7 @@ def doubts(posterior: "Posterior", acceptable: float = ACCEPTABLE) -> list[str]:
     return [
         *_unknown_errors(posterior),
         *_missing_replicates(posterior),
+        *_short_and_alone(posterior),
         *_too_few_left(posterior),
         *_large_errors(posterior, acceptable),
         *checks.against_itself(posterior, acceptable, bool(disagreement(posterior))),
@@ -86,6 +88,17 @@ def _missing_replicates(posterior: "Posterior") -> list[str]:
     return [
         f"only {len(posterior.replicate_pips)} of {count(asked, 'replicate')} had counted anything when the run ended, so that "
         "there is less to compare than was asked for. Give it more time"
+    ]
+
+
+def _short_and_alone(posterior: "Posterior") -> list[str]:
+    """A single short run: its errors come from a few batches, and there is no second run to hold them against."""
+    alone = posterior.replicate_pips is not None and len(posterior.replicate_pips) == 1
+    if not alone or np.isnan(posterior.mcse).all() or posterior.iterations >= ALONE:
+        return []
+    return [
+        f"a single replicate of {posterior.iterations:,} iterations is too short to be trusted alone: below {ALONE:,} its errors come "
+        "from a few batches, and there is no other replicate to compare it with. Use replicates=4, or more draws"
     ]
 
 
