@@ -91,6 +91,11 @@ wv.plot_adaptation(adaptive)
 wv.plot_adaptation(adaptive, show="probabilities")
 
 # %%
+# How A and D came about, for the most probable variables: a line for each replicate, on logarithmic scales.
+
+wv.plot_adaptation(adaptive, show="along_run")
+
+# %%
 # How the mutation rate came about: it rises in the beginning, while A and D are being learned, and then stays.
 
 wv.plot_adaptation(adaptive, show="mutation_rate")
