@@ -91,6 +91,11 @@ wv.plot_adaptation(adaptive)
 wv.plot_adaptation(adaptive, show="probabilities")
 
 # %%
+# These are A and D of the most probable variables along the run, with a line for each replicate, on logarithmic scales.
+
+wv.plot_adaptation(adaptive, show="along_run")
+
+# %%
 # The mutation rate rises in the beginning, while A and D are being learned, and then stays the same.
 
 wv.plot_adaptation(adaptive, show="mutation_rate")

@@ -38,6 +38,7 @@ _HOME = {
     "sampling.sampling_many": ["sample_many"],
     "sampling.enrichment": ["estimate_enrichment"],
     "sampling.empirical_bayes": ["global_empirical_bayes"],
+    "sampling.degrees_of_freedom": ["EstimatedDf", "estimate_df"],
     "sampling.comparing_priors": ["compare_priors"],
     "sampling.comparing_samplers": ["compare_samplers"],
     "sampling.continuing": ["resume", "extend"],
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.comparing_priors import compare_priors
     from whichvars.sampling.comparing_samplers import compare_samplers
     from whichvars.sampling.continuing import extend, resume
+    from whichvars.sampling.degrees_of_freedom import EstimatedDf, estimate_df
     from whichvars.sampling.empirical_bayes import global_empirical_bayes
     from whichvars.sampling.enrichment import estimate_enrichment
     from whichvars.sampling.exact import exact

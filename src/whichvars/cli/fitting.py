@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whichvars.cli.annotations import annotation_options, check_annotations, with_annotations
+from whichvars.cli.correlated import file_of_slab, with_file_of_slab
 from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
 from whichvars.cli.options import (
@@ -72,7 +73,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--slab", metavar="NAME[:VALUE]",
-                help=f"Prior on coefficients: {', '.join([*SLABS, GLOBAL])}; as in g-prior:bric, independent:100 or independent:estimate. The default "
+                help=f"Prior on coefficients: {', '.join([*SLABS, 'correlated', GLOBAL])}; as in g-prior:bric, independent:100, independent:estimate or correlated:FILE. The default "
                 f"is independent:1, and {GENETIC} for genotypes.",
             ),
             click.option("--prior-size", type=float, help="How many variables you expect to matter; the default is min(5, p/2), and 1 for genotypes."),
@@ -335,7 +336,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
     import whichvars as wv
     from whichvars.problem.genetics import wide_enough
 
-    size, beside = options["prior_size"], check_options(options)
+    size, beside, given = options["prior_size"], check_options(options), file_of_slab(options["slab"])
     if are_genotypes(options):
         table = load_genotypes(options, beside)
     else:
@@ -346,12 +347,15 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         family=table.family,
         offset=table.offset,
         covariates=table.covariates,
-        slab=table.slab if options["slab"] in (None, GLOBAL) else parse_slab(options["slab"]),
+        slab=table.slab
+        if options["slab"] in (None, GLOBAL) or given is not None
+        else parse_slab(options["slab"]),
         evidence=options["evidence"],
         model_prior=table.model_prior if size is None else wv.BetaBinomial(size=size),
         always_include=table.always or None,
         max_size=options["max_size"],
     )
+    problem = with_file_of_slab(problem, options["slab"])
     if table.variants is not None and options["slab"] is None:
         problem = wide_enough(problem)
     annotations = None
@@ -380,6 +384,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
         "annotations": annotations,
+        "slab_file": None if given is None else given.name,
         "transform": "log" if options["log"] else None,
         "asked": asked or {"sampler": "exact"},
     }  # fmt: skip

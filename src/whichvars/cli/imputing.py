@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from whichvars.cli.correlated import file_of_slab, with_file_of_slab
 from whichvars.cli.genotypes import are_genotypes
 from whichvars.cli.loading import join_covariates
 from whichvars.cli.options import (
@@ -25,7 +26,7 @@ from whichvars.cli.options import (
     read_expand,
     sample_arguments,
 )
-from whichvars.cli.responses import COLUMNS, check_fit, check_options, log_response, read_response
+from whichvars.cli.responses import COLUMNS, check_fit, check_options, read_response
 from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
 from whichvars.cli.watching import page_beside
 from whichvars.errors import DataError
@@ -168,11 +169,11 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         covariates = {"id": list(keyed.keys.columns), "columns": list(columns.columns)}
         said = [f"Covariates of {keyed.path.name}, in every model: {', '.join(columns.columns)}.", *said]
     made = encode_table(
-        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand
-    )
-    if options["log"]:
-        made = made._replace(y=log_response(options, made.y, made.rows))
+        table, options["response"], always, drop, "impute", options["family"], beside, categories, expand,
+        lambda y, known, rows: read_response(options, y, known, rows),
+    )  # fmt: skip
     read = read_response(options, made.y, made.beside, made.rows)
+    made = made._replace(y=read.y)
     imputations = impute_frame(
         made.frame, made.y.set_axis(made.frame.index), options["imputations"], options.get("seed", 0), 10, categories,
         options["indicators"], FILE, table.decimal_comma, expand,
@@ -209,7 +210,7 @@ def _problems(
     """The problem of each completed table, one after the other; `settings` records what there is to say about them."""
     import whichvars as wv
 
-    size = options["prior_size"]
+    size, given = options["prior_size"], file_of_slab(options["slab"])
     for i, X in enumerate(made.encoded()):
         with notes(quiet or i > 0) as said:
             problem = wv.Problem(
@@ -217,12 +218,13 @@ def _problems(
                 made.y,
                 family=made.family,
                 offset=made.offset,
-                slab=None if options["slab"] is None else parse_slab(options["slab"]),
+                slab=None if options["slab"] is None or given is not None else parse_slab(options["slab"]),
                 evidence=options["evidence"],
                 model_prior=None if size is None else wv.BetaBinomial(size=size),
                 always_include=made.always or None,
                 max_size=options["max_size"],
             )
+            problem = with_file_of_slab(problem, options["slab"])
         settings["notes"] += [message for message in said if message not in settings["notes"]]
         yield problem
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whichvars.cli.options import names_in, read_categories, read_expand, refuse_with_stream
-from whichvars.cli.responses import log_response, read_response
+from whichvars.cli.responses import read_response
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -60,12 +60,11 @@ def load_table(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     made = encode_table(
         table, options["response"], always, drop, options["missing"], options["family"], beside,
         read_categories(options, set(table.frame.columns)), read_expand(options, set(table.frame.columns)),
+        lambda y, known, rows: read_response(options, y, known, rows),
     )  # fmt: skip
-    if options["log"]:
-        made = made._replace(y=log_response(options, made.y, made.rows))
     read = read_response(options, made.y, made.beside, made.rows)
     loaded = Loaded(
-        made.encoded._replace(record=Record(options["data"].name, shape[0], shape[0] - len(made.rows))), made.y,
+        made.encoded._replace(record=Record(options["data"].name, shape[0], shape[0] - len(made.rows))), read.y,
         made.always, drop, asdict(made.encoding),
         file_fingerprint(options["data"], *shape), made.notes + notes + read.notes, read.family, read.offset,
     )  # fmt: skip

@@ -50,6 +50,8 @@ def parse_slab(text: str) -> "Slab":
         raise DataError(
             f"--slab {text!r} is for one response and one table without imputed values, and takes no number"
         )
+    if name == "correlated":
+        raise DataError("--slab correlated:FILE is for one response; leave out --responses")
     if name not in SLABS:
         raise DataError(
             f"--slab {text!r}: choose among {', '.join(SLABS)}; a number follows after a colon, as in g-prior:100"

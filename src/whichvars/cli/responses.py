@@ -69,6 +69,7 @@ def check_options(options: dict[str, Any]) -> dict[str, str]:
 class Read(NamedTuple):
     """What a problem is told about its response."""
 
+    y: "pd.Series"  # or its logarithm
     family: Any
     offset: "np.ndarray | None"
     notes: list[str]
@@ -77,14 +78,17 @@ class Read(NamedTuple):
 def read_response(
     options: dict[str, Any], y: "pd.Series", beside: "dict[str, pd.Series]", rows: "np.ndarray"
 ) -> Read:
-    """The family and the offset, from the values of the response and of the columns given by options."""
+    """The response with its logarithm taken if that was asked for, the family and the offset, from the values of the response and of the columns
+    given by options."""
     import whichvars as wv
 
+    if options["log"]:
+        y = log_response(options, y, rows)
     family, notes = options["family"], []
     trials = beside.get("--trials")
     if trials is not None:
         _check_trials(y, trials, rows)
-        return Read(wv.Logistic(trials=trials.to_numpy()), _offset(beside, rows), [])
+        return Read(y, wv.Logistic(trials=trials.to_numpy()), _offset(beside, rows), [])
     if family == "auto":
         values = sorted(y.unique().tolist())
         family = "logistic" if len(values) == 2 else "gaussian"
@@ -101,7 +105,11 @@ def read_response(
             )
     if family in COUNTS:
         _check_counts(y, rows, f"the response {str(y.name)!r}")
-    return Read(family, _offset(beside, rows), notes)
+    if family in ("gaussian", "student") and len(y) > 2 and y.nunique() == 1:
+        raise DataError(
+            f"the response {str(y.name)!r} is {_shown(y.iloc[0])} in every row; there is nothing to explain, so name another response"
+        )
+    return Read(y, family, _offset(beside, rows), notes)
 
 
 def log_response(options: dict[str, Any], y: "pd.Series", rows: "np.ndarray") -> "pd.Series":

@@ -62,7 +62,9 @@ class Table(NamedTuple):
     decimal_comma: bool = False  # whether commas in numbers can only be decimal commas
 
 
-def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks: bool = False) -> Table:
+def read_table(
+    path: str | os.PathLike[str], text: Collection[str] = (), blanks: bool = False, label: str = ""
+) -> Table:
     """Read a CSV (also gzipped), Parquet or Feather file, recognised by its first bytes.
 
     The first line of a CSV file has the names of the columns. The separator is the comma, semicolon or tab, whichever is
@@ -76,6 +78,8 @@ def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks:
         Columns whose cells are kept as they are written, such as identifiers: 007 does not become 7.
     blanks : bool
         Whether columns may be separated by blanks also if the first two lines have different numbers of words.
+    label : str
+        Name for a first column of a CSV file that has none; without it, such a column is left out.
 
     Examples
     --------
@@ -94,7 +98,7 @@ def read_table(path: str | os.PathLike[str], text: Collection[str] = (), blanks:
         return _read_arrow(path, "read_parquet", "Parquet")
     if first.startswith((b"ARROW1", b"FEA1")):
         return _read_arrow(path, "read_feather", "Feather")
-    return _read_csv(path, path.read_bytes(), text, blanks)
+    return _read_csv(path, path.read_bytes(), text, blanks, label)
 
 
 def first_bytes(path: Path) -> bytes:
@@ -124,13 +128,14 @@ def _read_arrow(path: Path, reader: str, kind: str) -> Table:
     return _tidy(frame.reset_index(drop=True), list(frame.columns), path)
 
 
-def _read_csv(path: Path, content: bytes, as_text: Collection[str], blanks: bool) -> Table:
+def _read_csv(path: Path, content: bytes, as_text: Collection[str], blanks: bool, label: str) -> Table:
     text = _without_comments(_decode(path, content))
     separator = find_separator(text)
     if separator not in text.split("\n", 1)[0] and (blanks or _has_blanks(text)):
         text = "\n".join("\t".join(line.split()) for line in text.splitlines() if line.strip()) + "\n"
         separator = "\t"
     names = read_header(path, text, separator)
+    names[:1] = [names[0] or label]
     kept = {i: str for i, name in enumerate(names) if name in as_text}
     try:
         with warnings.catch_warnings():

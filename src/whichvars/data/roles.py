@@ -1,8 +1,9 @@
 """The columns of a file by their roles: the response, columns to select from, and columns with a meaning of their own."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ from whichvars.data.gaps import complete_rows, cost_of_gaps, empty_columns, refu
 from whichvars.data.kinds import DATE, FILE, NUMBER_WITH_COMMA, short, some
 from whichvars.errors import DataError
 
+# columns that one message describes
+MOST_FAULTS = 10
 # rows below which a column may increase by 1 from row to row by chance
 FEWEST_COUNTED = 10
 # families whose response may be words, and what the others are
@@ -24,6 +27,7 @@ KINDS = {
     "auto": "linear regression", "gaussian": "linear regression", "student": "linear regression", "poisson": "a regression of counts",
     "negative-binomial": "a regression of counts",
 }  # fmt: skip
+Value = TypeVar("Value")
 
 
 class EncodedTable(NamedTuple):
@@ -56,8 +60,11 @@ def encode_table(
     beside: Mapping[str, str] | None = None,
     categories: Categories | None = None,
     expand: Sequence[Expansion] = (),
+    check: Callable[[pd.Series, dict[str, pd.Series], np.ndarray], Any] | None = None,
 ) -> EncodedTable:
     """Split a table into the response and the columns of X, with words converted to groups of 0/1 columns.
+
+    Whatever is wrong with the response, with columns beside it and with columns of X is told in one error.
 
     Parameters
     ----------
@@ -77,6 +84,9 @@ def encode_table(
         Columns that are categories although they do not seem to be, and how categories become columns.
     expand : sequence of Expansion
         Dates, and columns with a curved effect.
+    check : callable
+        What else may be wrong with the response: it is given the response, the columns beside it and the numbers of the rows, and raises a
+        DataError.
     """
     names, notes = list(table.frame.columns), list(table.notes)
     if response not in names:
@@ -90,15 +100,35 @@ def encode_table(
         frame, note = _with_response(frame, response, list(options.values()), missing)
         notes += note
     rows = frame.index.to_numpy() + 1
-    refuse_gaps(frame[[response]], FILE, FILE.gaps, "name another response")
-    y = read_response_column(table._replace(frame=frame[[response]]), response, family)
-    known = {option: _known(table, frame, name, option) for option, name in options.items()}
-    frame = frame.drop(columns=[response, *options.values()])
-    if frame.shape[1] == 0:
-        raise DataError(f"there is no column left besides the response {response!r}; nothing to select from")
-    encoded, more = _encode_candidates(table, frame, missing, categories, expand)
+    told: list[str] = []
+    _attempt(told, lambda: refuse_gaps(frame[[response]], FILE, FILE.gaps, "name another response"))
+    there = frame[response].notna().to_numpy()
+    own = table._replace(frame=frame.loc[there, [response]])
+    y = _attempt(told, lambda: read_response_column(own, response, family)) if there.any() else None
+    known: dict[str, pd.Series] = {}
+    for option, name in options.items():
+        values = _attempt(told, partial(_known, table, frame, name, option))
+        if values is not None:
+            known[option] = values
+    if check is not None and y is not None and len(known) == len(options):
+        beside_it = {option: values[there] for option, values in known.items()}
+        _attempt(told, lambda: check(y, beside_it, rows[there]))
+    rest = frame.drop(columns=[response, *options.values()])
+    if rest.shape[1] == 0:
+        told.append(f"there is no column left besides the response {response!r}; nothing to select from")
+    encoded, more = _encode_candidates(table, rest, missing, categories, expand, told)
+    assert y is not None
     always = [name for name in wanted if name in encoded.encoding.columns]
-    return EncodedTable(encoded, y, always, notes + more, known, rows, frame)
+    return EncodedTable(encoded, y, always, notes + more, known, rows, rest)
+
+
+def _attempt(told: list[str], make: Callable[[], Value]) -> Value | None:
+    """What `make` returns; None if it raises a DataError, whose text is then kept, so that other things can be looked at first."""
+    try:
+        return make()
+    except DataError as error:
+        told.append(str(error))
+        return None
 
 
 def _encode_candidates(
@@ -107,13 +137,14 @@ def _encode_candidates(
     missing: str,
     categories: Categories | None,
     expand: Sequence[Expansion],
+    told: list[str],
 ) -> tuple[Encoded, list[str]]:
-    """The columns to select from as numbers, and notes for the user."""
+    """The columns to select from as numbers, and notes for the user. `told` is what is wrong with other columns."""
     faults: list[str] = []
     encoded = encode_columns(frame, categories or Categories(), faults, FILE, table.decimal_comma, expand)
-    _refuse_all(frame, faults, missing)
     X = encoded.X
-    refuse_infinite(X.to_numpy(dtype=float), list(X.columns), frame.index)
+    _attempt(faults, lambda: refuse_infinite(X.to_numpy(dtype=float), list(X.columns), frame.index))
+    _refuse_all(frame, faults, missing, told)
     numeric = X[[name for name in encoded.encoding.columns if name in X.columns]]
     notes = [
         f"Column {name!r} counts the rows; if it is an identifier, {FILE.to('drop', name)}."
@@ -161,8 +192,10 @@ def encode_responses(
         if not kept.all():
             notes.append(f"{int((~kept).sum()):,} of {len(frame):,} rows are left out.")
         frame = frame.loc[kept].drop(columns=empty)
-    encoded, more = _encode_candidates(table, frame, missing, categories, expand)
-    Y = read_responses(table._replace(frame=table.frame.loc[kept]), wanted)
+    told: list[str] = []
+    Y = _attempt(told, lambda: read_responses(table._replace(frame=table.frame.loc[kept]), wanted))
+    encoded, more = _encode_candidates(table, frame, missing, categories, expand, told)
+    assert Y is not None
     return EncodedResponses(encoded, Y, notes + more, frame.index.to_numpy() + 1)
 
 
@@ -208,29 +241,47 @@ def encode_complete(table: Table) -> tuple[pd.DataFrame, Encoding, list[str]]:
     return X.reset_index(drop=True), encoded.encoding, encoded.notes + encoded.remarks
 
 
-def _refuse_all(frame: pd.DataFrame, faults: list[str], missing: str) -> None:
-    """DataError for all columns that cannot be used and for missing values, with the options that would make the command work."""
-    gaps = ""
+def _refuse_all(frame: pd.DataFrame, faults: list[str], missing: str, told: list[str]) -> None:
+    """DataError for all columns that cannot be used, for missing values and for what was `told` of the response, with the options that would make
+    the command work."""
+    gaps: list[str] = []
     bad = [name for name in frame.columns if any(fault.startswith(f"column {name!r} ") for fault in faults)]
     if missing == "error":
-        try:
-            refuse_gaps(frame.drop(columns=bad), FILE, FILE.gaps, droppable=True)
-        except DataError as error:
-            gaps = str(error)
-    if not faults or (len(faults) == 1 and not gaps):
-        refuse(faults + [gaps] * bool(gaps))
+        _attempt(gaps, lambda: refuse_gaps(frame.drop(columns=bad), FILE, FILE.gaps, droppable=True))
+    lines = [*told, *faults[:MOST_FAULTS], *["…"] * (len(faults) > MOST_FAULTS), *gaps]
+    if len(lines) <= 1:
+        refuse(lines)
         return
     empty = empty_columns(frame.drop(columns=bad).isna())
     rest = frame.drop(columns=[*bad, *empty])
-    options = [f"--drop {shlex.quote(','.join([*bad, *empty]))}"] if len(rest.columns) else []
+    options = [f"--drop {shlex.quote(','.join([*bad, *empty]))}"] if len([*bad, *empty]) else []
     if missing == "error" and rest.isna().to_numpy().any():
         whole = int((~rest.isna().any(axis=1)).sum())
         options.append("--missing impute" if whole < len(rest) / 2 else "--missing drop")
-    shown = [*faults[:10], *(["…"] if len(faults) > 10 else []), *([gaps] if gaps else [])]
-    advice = f"\nThe file can be used as it is with {' '.join(options)}" if options else ""
+    remedies = [_remedy(fault, missing) for fault in told]
+    options += [
+        option for option in dict.fromkeys(remedies) if option and option.split()[0] not in " ".join(options)
+    ]
+    first = (
+        "The file can be used as it is"
+        if all(remedies)
+        else "When the response is right, the file can be used"
+    )
+    advice = f"\n{first} with {' '.join(options)}" if options and len(rest.columns) else ""
     start = f"{len(faults)} columns cannot be used" + " and values are missing" * bool(gaps)
-    start = start.replace("1 columns", "1 column")
-    raise DataError(f"{start}:" + "".join(f"\n- {line}" for line in shown) + advice)
+    start = (
+        f"{len(told) + len(faults) + len(gaps)} things are wrong"
+        if told
+        else start.replace("1 columns", "1 column")
+    )
+    raise DataError(f"{start}:" + "".join(f"\n- {line}" for line in lines) + advice)
+
+
+def _remedy(fault: str, missing: str) -> str:
+    """The option that makes the command work in spite of what is wrong with the response, if the message names one."""
+    if "--missing drop" in fault and missing == "error":
+        return "--missing drop"
+    return "--family logistic" if "use --family logistic" in fault else ""
 
 
 def _check_roles(
@@ -307,6 +358,10 @@ def read_response_column(table: Table, name: str, family: str) -> pd.Series:
             f"{KINDS[family]}: {_as_numbers(words)}{_or_logistic(len(words))}, or name another response"
         )
     numbers = convert(table.frame, faults, FILE, table.decimal_comma, set())[0]
+    if faults and "contains dates" in faults[0]:
+        raise DataError(
+            f"the response {name!r} contains dates or times ({column.iloc[0]}); turn them into numbers, such as days since the first, or name another response"
+        )
     if faults:
         raise DataError(f"the response: {faults[0]}")
     y = pd.Series(numbers[name].to_numpy(dtype=float), name=name)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
@@ -252,6 +251,8 @@ def _positions(problem: Problem, variants: pd.DataFrame | None) -> tuple[np.ndar
 
 def _association(problem: Problem) -> np.ndarray:
     """−log₁₀ p of the regression on each column alone, (p,)."""
+    from scipy import stats  # takes half a second to import
+
     design, nu = problem.target(0).design, problem.nu
     r = np.clip(design.xty / np.sqrt(design.diagonal), -1 + 1e-15, 1 - 1e-15)
     t = np.abs(r) * np.sqrt((nu - 1) / (1 - r**2))

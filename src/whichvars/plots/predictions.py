@@ -157,21 +157,29 @@ def plot_calibration(
 
 
 def plot_pit(
-    posterior: Posterior, ax: "Axes | None" = None, *, X: Any, y: Any, weights: Any = None, bins: int = 10
+    posterior: Posterior,
+    ax: "Axes | None" = None,
+    *,
+    X: Any = None,
+    y: Any = None,
+    weights: Any = None,
+    bins: int = 10,
 ) -> "Axes":
-    """Plot a histogram of probability integral transforms, for a Gaussian or Student response of which each row is predicted from all others.
+    """Plot a histogram of probability integral transforms, each row predicted from all others.
 
     It is flat if predictive distributions are right. A hump in the middle means that they are too wide, high ends that they are too narrow, and a
     slope that predictions are too high or too low. If they are right, about 90 % of the bars end between the broken lines.
 
+    Transforms of counts and of responses with two values are randomised (see ``Posterior.loo``). Of two values they say hardly more than whether the
+    mean is right; ``plot_calibration`` says more.
+
     Parameters
     ----------
     posterior : Posterior
-        Of a Gaussian or Student response.
     ax : Axes
         Axes to draw on. The default is a new figure.
     X, y, weights
-        The data that the problem was made with, as for ``Posterior.loo``.
+        The data that the problem was made with, as for ``Posterior.loo``; they are needed if the response is Gaussian.
     bins : int
         Number of bars.
 
@@ -188,10 +196,6 @@ def plot_pit(
     'rows'
     """
     check_posterior(posterior)
-    if not is_linear(posterior.problem.family):
-        raise NothingToDrawError(
-            "plot_pit is for Gaussian and Student responses; use plot_calibration for others"
-        )
     bins = check_count(bins, "bins")
     pit = posterior.loo(X, y, weights)["pit"].to_numpy()
     edges = np.linspace(0, 1, bins + 1)

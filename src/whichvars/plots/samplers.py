@@ -8,6 +8,7 @@ from whichvars.plots.drawing import (
     BLUE,
     GREY,
     INK,
+    LABEL_SIZE,
     MANY_POINTS,
     ORANGE,
     PALE,
@@ -15,12 +16,14 @@ from whichvars.plots.drawing import (
     NothingToDrawError,
     legend_above,
     new_axes,
+    short,
     thousands,
     tidy,
     whole_numbers,
 )
 from whichvars.plots.questions import (
     check_choice,
+    check_count,
     check_posterior,
     doubt,
     has_particles,
@@ -31,12 +34,15 @@ from whichvars.posterior.posterior import Posterior
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+PANELS_IN_A_ROW = 4
+
 
 def plot_adaptation(
     posterior: Posterior,
     ax: "Axes | None" = None,
     *,
-    show: Literal["odds", "probabilities", "mutation_rate"] = "odds",
+    show: Literal["odds", "probabilities", "along_run", "mutation_rate"] = "odds",
+    top: int = 12,
 ) -> "Axes":
     r"""Plot the parameters that a sampler learned for each variable, in every replicate.
 
@@ -48,10 +54,14 @@ def plot_adaptation(
     posterior : Posterior
     ax : Axes
         Axes to draw on. The default is a new figure.
-    show : "odds", "probabilities" or "mutation_rate"
+    show : "odds", "probabilities", "along_run" or "mutation_rate"
         "odds": A_j/D_j against the posterior odds π_j/(1 − π_j), to which they converge in theory (the line).
         "probabilities": the probabilities of proposing to add, A_j, and to delete, D_j, against π_j.
+        "along_run": A_j and D_j along the run, warm-up included, with a panel for each of the most probable variables and a line for each
+        replicate; the panels are the ``child_axes`` of what is returned. ``posterior.adaptation_along_run()`` has the numbers.
         "mutation_rate": the share of iterations that changed the model, along the run, warm-up included.
+    top : int
+        The largest number of panels with ``show="along_run"``.
 
     Returns
     -------
@@ -67,9 +77,12 @@ def plot_adaptation(
     'log'
     """
     check_posterior(posterior)
-    check_choice(show, ("odds", "probabilities", "mutation_rate"), "show")
+    check_choice(show, ("odds", "probabilities", "along_run", "mutation_rate"), "show")
+    top = check_count(top, "top")
     if show == "mutation_rate":
         return _mutation_rate(posterior, ax)
+    if show == "along_run":
+        return _along_run(posterior, ax, top)
     learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation() or ASI()")
     # the last rung is the one at the target
     add, delete = (
@@ -124,6 +137,61 @@ def _learned_probabilities(
         xlim=(-0.02, 1.02),
     )
     tidy(ax, "both")
+    legend_above(ax, doubt=doubt(posterior))
+    return ax
+
+
+def _along_run(posterior: Posterior, ax: "Axes | None", top: int) -> "Axes":
+    """Panels of equal size inside the axes, which themselves show no more than the labels that all panels share."""
+    learned = learned_by_replicate(posterior, "add_probability", "IndividualAdaptation() or ASI()")
+    if "iterations_along_run" not in learned[0]:
+        raise NothingToDrawError(
+            "there is nothing to draw: what was learned along this run was not recorded, as it has particles or more than 50,000 variables, or "
+            "was made by an earlier version"
+        )
+    if max(len(replicate["iterations_along_run"]) for replicate in learned) < 3:
+        raise NothingToDrawError(
+            "there is nothing to draw: the run was too short for a record of what was learned; use more draws"
+        )
+    kept = learned[0]["variables_along_run"]
+    shown = np.argsort(-posterior.pip[kept], kind="stable")[:top]
+    columns = min(PANELS_IN_A_ROW, len(shown))
+    rows = -(-len(shown) // columns)
+    ax = new_axes(ax, 2.2 * columns + 0.6, 1.7 * rows + 0.7)
+    values = np.concatenate(
+        [
+            r[f"{which}_probability_along_run"][:, shown].ravel()
+            for r in learned
+            for which in ("add", "delete")
+        ]
+    )
+    low, high = 0.7 * values.min(), min(1.4 * values.max(), 1.0)
+    last = max(replicate["iterations_along_run"][-1] for replicate in learned)
+    for number, place in enumerate(shown):
+        row, column = divmod(number, columns)
+        width, height = 1 / columns, 1 / rows
+        panel = ax.inset_axes(
+            (column * width, 1 - (row + 1) * height, 0.92 * width, (0.78 if rows > 1 else 0.86) * height)
+        )
+        for replicate in learned:
+            at = replicate["iterations_along_run"]
+            for which, colour in (("add", BLUE), ("delete", ORANGE)):
+                values = replicate[f"{which}_probability_along_run"][:, place]
+                # iteration 0 has no place on a logarithmic axis
+                panel.plot(np.maximum(at, at[1] / 2), values, color=colour, linewidth=1, alpha=0.7)
+        panel.set(xscale="log", yscale="log", xlim=(at[1] / 2, last), ylim=(low, high))
+        name, pip = posterior.problem.names[kept[place]], posterior.pip[kept[place]]
+        panel.set_title(f"{short(name, 16)}  {pip:.2f}", fontsize=LABEL_SIZE, pad=3, parse_math=False)
+        tidy(panel, "both")
+        panel.tick_params(labelsize=7, labelleft=column == 0, labelbottom=number + columns >= len(shown))
+        panel.minorticks_off()
+    ax.set(
+        xlabel="iteration of each chain, warm-up included", ylabel="learned probability", xticks=[], yticks=[]
+    )
+    ax.spines[:].set_visible(False)
+    ax.xaxis.labelpad, ax.yaxis.labelpad = 18, 30
+    for colour, label in ((BLUE, "A: proposing to add"), (ORANGE, "D: proposing to delete")):
+        ax.plot([], [], color=colour, label=label)
     legend_above(ax, doubt=doubt(posterior))
     return ax
 

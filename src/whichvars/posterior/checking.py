@@ -166,15 +166,17 @@ class Checking:
         )
 
     def interval_calibration(
-        self, X: Any, y: Any, levels: Any = (0.5, 0.8, 0.9, 0.95), weights: Any = None
+        self, X: Any = None, y: Any = None, levels: Any = (0.5, 0.8, 0.9, 0.95), weights: Any = None
     ) -> pd.DataFrame:
-        """How many of the observed responses lie in their predictive intervals, each predicted from all other rows. For Gaussian and Student
-        responses.
+        """How many of the observed responses lie in their predictive intervals, each predicted from all other rows.
+
+        A row lies in the interval of a level if its probability integral transform, `pit` in ``loo``, differs from one half by no more than half the
+        level. Of counts and of responses with two values the transform is randomised, as no interval of whole numbers has exactly the wanted probability.
 
         Parameters
         ----------
         X, y, weights
-            The data that the problem was made with, as for ``loo``.
+            The data that the problem was made with, as for ``loo``; they are needed if the response is Gaussian.
         levels : sequence of float
             Probabilities of the equal-tailed intervals.
 
@@ -197,9 +199,5 @@ class Checking:
         0.90     47      0.85   0.83   0.96
         0.95     47      0.89   0.89   1.00
         """
-        if not is_linear(self.problem.family):
-            raise DataError(
-                f"interval_calibration() is for Gaussian and Student responses; with family={self.problem.family} see calibration()"
-            )
         pit = cast("Posterior", self).loo(X, y, weights)["pit"]
         return coverage_table(pit.to_numpy(), levels)

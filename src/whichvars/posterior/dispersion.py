@@ -1,5 +1,7 @@
 """The posterior of the dispersion of negative binomial counts, or of the scale of a Student response, r below: averaged over models, and at a few values in each of them."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
@@ -100,21 +102,27 @@ def _average(
 def _log_densities(problem: Problem, some: KeptModels) -> list[tuple[np.ndarray, np.ndarray]]:
     """Of each model, values of log r and the log of its posterior density there, up to a constant. BIC looks at the mode alone, so that
     a normal density is taken which is as sharp as the posterior is there."""
-    likelihood, found = problem.likelihood(), []
+    found = []
+    for nodes, mode, spread in nodes_of_models(problem, some):
+        if not len(nodes):
+            z = np.linspace(-5, 5, 21)
+            found.append((mode + z * spread, -z * z / 2))
+            continue
+        x, log = nodes[np.argsort(nodes[:, 0])].T
+        found.append((x, log - log.max()))
+    return found
+
+
+def nodes_of_models(problem: Problem, some: KeptModels) -> Iterator[tuple[np.ndarray, float, float]]:
+    """Of each model, the values of the parameter that is integrated out besides the coefficients and the log of its posterior density there, up to a
+    constant, (nodes, 2); then its mode, and how far the posterior spreads about it, if there are no such values."""
+    likelihood = problem.likelihood()
     with problem.works.borrow(likelihood, widest(problem, some.members, some.start)) as work:
         for i in range(len(some)):
             members = np.require(some.model(i), np.int32, ["C", "W"])
             evaluate_family_models(
                 likelihood, work, members, np.array([0, len(members)]), np.zeros((1, kernels.N_ANSWERS))
             )
-            nodes = work.nodes[: work.ints[kernels.NODES]]
-            if not len(nodes):
-                z = np.linspace(-5, 5, 21)
-                found.append((work.outer[kernels.OUTER] + z * work.outer[kernels.STEP_LENGTH], -z * z / 2))
-                continue
-            nodes = nodes[np.isfinite(nodes[:, kernels.NODE_LOG])]
-            x, log = nodes[np.argsort(nodes[:, kernels.NODE_VALUE])][
-                :, [kernels.NODE_VALUE, kernels.NODE_LOG]
-            ].T
-            found.append((x, log - log.max()))
-    return found
+            nodes = work.nodes[: work.ints[kernels.NODES], [kernels.NODE_VALUE, kernels.NODE_LOG]]
+            mode, spread = work.outer[kernels.OUTER], work.outer[kernels.STEP_LENGTH]
+            yield nodes[np.isfinite(nodes[:, 1])], float(mode), float(spread)

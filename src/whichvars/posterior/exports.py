@@ -1,9 +1,14 @@
-"""Conversions of a posterior: a report, a paragraph for the methods section of a paper, and ArviZ's data structures."""
+"""Conversions of a posterior: a report, a paragraph for the methods section of a paper, ArviZ's data structures, and a table of what the
+sampler learned."""
 
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+import pandas as pd
+
+from whichvars.errors import DataError
 from whichvars.posterior.arviz import to_arviz
 from whichvars.posterior.bibliography import bibtex
 from whichvars.posterior.methods import methods_paragraph, references
@@ -117,3 +122,49 @@ class Exports:
         {'chain': 4, 'draw': 2000, 'variable': 2}
         """
         return to_arviz(cast("Posterior", self), variables)
+
+    def adaptation_along_run(self) -> pd.DataFrame:
+        r"""The adding and deleting probabilities of each variable along the run, as they were learned.
+
+        ``IndividualAdaptation`` (IA and RAPA), ``ASI`` and ``ParallelTempering`` with the former propose to add variable j with
+        probability :math:`A_j` and to delete it with probability :math:`D_j`. Both are recorded after 0, 64, 76, 90, 107, 128, …
+        iterations of each chain, four times for every doubling, warm-up included, and at the end. Chains that learn together have the same
+        probabilities. Of more than 200 variables the most probable 200 are kept, and of more than 50,000 none. The record is rounded to seven
+        digits.
+
+        Returns
+        -------
+        DataFrame, one row for each replicate, iteration and variable
+            `replicate`; `iteration` of each chain; `variable`; `add_probability` and `delete_probability`. ``plot_adaptation`` with
+            ``show="along_run"`` draws it.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> problem = wv.Problem(data.X, data.y, slab=wv.GPrior(47))
+        >>> posterior = wv.sample(problem, wv.IndividualAdaptation(), draws=5000, seed=1, progress=False)
+        >>> learned = posterior.adaptation_along_run()
+        >>> learned[(learned["replicate"] == 0) & (learned["variable"] == "Ineq")].iloc[[0, -1]].round(3)
+             replicate  iteration variable  add_probability  delete_probability
+        12           0          0     Ineq            0.100               0.200
+        417          0       5500     Ineq            0.101               0.021
+        """
+        posterior = cast("Posterior", self)
+        if not posterior.adaptation or "iterations_along_run" not in posterior.adaptation[0]:
+            raise DataError(
+                "this posterior has no record of adding and deleting probabilities; sample(problem, IndividualAdaptation()) makes one, for at "
+                "most 50,000 variables"
+            )
+        parts = []
+        for replicate, learned in enumerate(posterior.adaptation):
+            points, kept = learned["iterations_along_run"], learned["variables_along_run"]
+            part = {
+                "replicate": replicate,
+                "iteration": np.repeat(points, len(kept)),
+                "variable": np.tile(np.array(posterior.problem.names, object)[kept], len(points)),
+                "add_probability": learned["add_probability_along_run"].ravel(),
+                "delete_probability": learned["delete_probability_along_run"].ravel(),
+            }
+            parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)

@@ -13,7 +13,7 @@ Quantiles of counts need the distribution of η averaged over models. It is put 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainc, expit, gammaincc, gammaln, log_ndtr, ndtr, stdtr
@@ -31,8 +31,8 @@ SMALLEST_VARIANCE = 1e-24
 PER_SD, MOST_NODES = 10.0, 6000
 # steps of the same for one scale of a Student response
 PER_SCALE = 10.0
-# of the Gauss–Hermite rule for probabilities of a Student response
-PIT_NODES = 9
+# of the Gauss–Hermite rule for probabilities of responses below those observed
+PIT_NODES = 21
 
 
 class Observed(NamedTuple):
@@ -160,13 +160,18 @@ def _log_student_density(data: Observed, m: np.ndarray, v: np.ndarray) -> np.nda
     return top + np.log(total * (nodes[1] - nodes[0])) - 0.5 * np.log(2 * np.pi)
 
 
-def student_probability(data: Observed, m: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """P(y* ≤ y) of new Student responses y*, where η ~ N(m, v), (n, C)."""
+def probabilities_below(
+    family: Family, y: np.ndarray, trials: np.ndarray, r: float, m: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(y* < y) and P(y* ≤ y) of new responses y* of the family with dispersion or scale r, where η ~ N(m, v), (n, C)."""
     node, weight = np.polynomial.hermite_e.hermegauss(PIT_NODES)
-    scale, total = np.sqrt(data.trials / data.df)[:, None], np.zeros_like(m)
+    k, number, below, up_to = y[:, None], trials[:, None], np.zeros_like(m), np.zeros_like(m)
     for x, w in zip(node, weight / weight.sum()):
-        total += w * stdtr(data.df, (data.y[:, None] - m - np.sqrt(v) * x) / scale)
-    return total
+        eta = m + np.sqrt(v) * x
+        up_to += w * _cdf(family, k, number, eta, r)
+        if not isinstance(family, Student):
+            below += w * _cdf(family, k - 1, number, eta, r)
+    return (up_to if isinstance(family, Student) else below), up_to
 
 
 def _mode(data: Observed, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -250,18 +255,20 @@ def _student_quantile(
     return float(brentq(lambda k: below(k) - level, low, high, xtol=1e-12 * unit, rtol=1e-10))
 
 
-def _cdf(family: Family, k: float, trials: float, eta: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """P(y ≤ k | η), (L, K)."""
+def _cdf(family: Family, k: Any, trials: Any, eta: np.ndarray, r: Any) -> np.ndarray:
+    """P(y ≤ k | η), k, trials, η and r of shapes that go together."""
     if isinstance(family, Student):
         return stdtr(family.df, (k - eta) / r)
-    if k < 0:
-        return np.zeros((len(r), len(eta)))
+    inside = np.maximum(k, 0)
     if family.name in ("logistic", "probit"):
         other = expit(-eta) if family.name == "logistic" else ndtr(-eta)
-        value = np.ones(len(eta)) if k >= trials else betainc(trials - k, k + 1, other)
-        return np.broadcast_to(value, (len(r), len(eta)))
-    with np.errstate(over="ignore"):
-        mean = np.exp(eta)
-    if family.name == "poisson":
-        return np.broadcast_to(gammaincc(k + 1, mean), (len(r), len(eta)))
-    return betainc(r, k + 1, r / (r + mean))
+        value = np.where(k >= trials, 1.0, betainc(np.maximum(trials - k, 1), inside + 1, other))
+    else:
+        with np.errstate(over="ignore"):
+            mean = np.exp(eta)
+        value = (
+            gammaincc(inside + 1, mean)
+            if family.name == "poisson"
+            else betainc(r, inside + 1, r / (r + mean))
+        )
+    return np.where(k < 0, 0.0, value)

@@ -16,6 +16,10 @@ left out indeed: all models are fitted again without them, and their marginal li
 At most 2,000 models are averaged over, and 200 fitted again: half of them the heaviest, the others a systematic sample of the
 lighter ones that stands for all of these.
 
+**Probability integral transforms.** P(y* < y_i) and P(y* ≤ y_i) of a new response y* given the other rows are averaged over models in the same
+way, each by a Gauss–Hermite rule over η. The transform of a count is drawn uniformly between the two, so that it is uniform if the model is right
+(Czado, Gneiting & Held 2009, Biometrics 65, 1254–1261).
+
 If the dispersion of counts or the scale of a Student response is unknown, all of this is averaged over its posterior in each model, as if it were independent of η.
 """
 
@@ -33,8 +37,8 @@ from whichvars.posterior.family_density import (
     log_likelihood,
     log_predictive_density,
     observed,
+    probabilities_below,
     score_and_curvature,
-    student_probability,
 )
 from whichvars.posterior.family_prediction import moments_of_mean, read_offset
 from whichvars.posterior.fits import Fits, Functionals, Refits, along, functionals, held_fits, own_lines
@@ -53,6 +57,8 @@ SCORE_BYTES = 16 << 20
 DOUBTFUL_K, BAD_SHARE, BAD_K, K_DRAWS = 0.5, 0.1, 0.7, 2000
 # most models that rows are left out of, and that are fitted again without a row; and most fits in all
 MOST_MODELS, MOST_AGAIN, MOST_FITS = 2000, 200, 10_000
+# share of the components that the probabilities of smaller responses leave out; and their columns while a table is made
+MOST_LEFT_OUT, BELOW = 1e-3, ["below", "up_to"]
 # largest leverage of a row, and largest change of η without it, of a Student response in units of its scale
 MOST_LEVERAGE, FURTHEST = 1 - 1e-6, 20.0
 
@@ -133,8 +139,10 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
     normal = rng.standard_normal(K_DRAWS)
     trials = fit.trials if family.name == "logistic" else np.ones(n)
     heavy = np.flatnonzero(parts.weight > 0)
-    # Σ a/p, Σ a/p·mean, Σ a/p² and Σ a/p·P(y* ≤ y), a being shares, relative to a running maximum of a/p
-    top, total, k = np.full(n, -np.inf), np.zeros((4, n)), np.zeros(n)
+    # Σ a/p, Σ a/p·mean and Σ a/p², a being shares, relative to a running maximum of a/p; then Σ a/p, Σ a/p·P(y* < y) and Σ a/p·P(y* ≤ y)
+    # over components that have nearly all of the shares
+    top, total, k = np.full(n, -np.inf), np.zeros((6, n)), np.zeros(n)
+    weighty = _heaviest_shares(parts.weight[heavy, None] * own[heavy])
     step = max(1, min(parts.rows_at_once(), SCORE_BYTES // (8 * K_DRAWS)))
     for first in range(0, n, step):
         rows = slice(first, first + step)
@@ -159,10 +167,18 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
             top[rows] = new_top
             ratio = np.exp(log_ratio - new_top[:, None])
             total[0, rows] += ratio.sum(axis=1)
-            total[1, rows] += (ratio * moments_of_mean(family, centre, without)[0]).sum(axis=1)
+            mean = moments_of_mean(family, centre, without)[0]
+            # a component without weight may have an infinite mean
+            total[1, rows] += (ratio * np.where(ratio > 0, mean, 0.0)).sum(axis=1)
             total[2, rows] += (ratio**2 / np.maximum(share, 1e-290)).sum(axis=1)
-            if isinstance(family, Student):
-                total[3, rows] += (ratio * student_probability(data, centre, without)).sum(axis=1)
+            few = np.flatnonzero(weighty[:, place])
+            if len(few) and not _two_values(family):
+                both = probabilities_below(
+                    family, data.y, trials[rows], value, centre[:, few], without[:, few]
+                )
+                total[3, rows] += ratio[:, few].sum(axis=1)
+                for number, probability in enumerate(both):
+                    total[4 + number, rows] += (ratio[:, few] * probability).sum(axis=1)
         k[rows] = _pareto_k(ratios)
     table = pd.DataFrame(
         {
@@ -174,9 +190,31 @@ def leave_one_out_of_family(problem: Problem, kept: KeptModels) -> pd.DataFrame:
         },
         index=pd.RangeIndex(n, name="row"),
     )
-    if isinstance(family, Student):
-        table["pit"] = total[3] / total[0]
-    return _with_refits(problem, kept, table, trials)
+    with np.errstate(invalid="ignore"):
+        table[BELOW] = total[4:].T / total[3][:, None]
+    table = _with_refits(problem, kept, table, trials)
+    if _two_values(family):
+        table[BELOW] = np.column_stack(
+            [np.where(fit.y > 0, 1 - table["mean"], 0), np.where(fit.y > 0, 1, 1 - table["mean"])]
+        )
+    # between the two, at random with a seed of its own
+    low, high = (table.pop(name) for name in BELOW)
+    table["pit"] = low + np.random.default_rng([0, 1]).random(n) * (high - low)
+    return table
+
+
+def _two_values(family: Any) -> bool:
+    """Whether a response is 0 or 1, so that its mean says all of its distribution."""
+    return family.name == "probit" or (family.name == "logistic" and family.trials is None)
+
+
+def _heaviest_shares(share: np.ndarray) -> np.ndarray:
+    """Which of the components, (C, L), have all but MOST_LEFT_OUT of the shares together."""
+    order = np.argsort(share, axis=None)
+    light = np.cumsum(share.ravel()[order]) < MOST_LEFT_OUT * share.sum()
+    heavy = np.ones(share.size, bool)
+    heavy[order[light]] = False
+    return heavy.reshape(share.shape)
 
 
 def represented(kept: KeptModels, most: int) -> KeptModels:
@@ -216,8 +254,8 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
     before, done = log_marginals(problem, some), []
     for i in bad[: MOST_FITS // len(some)].tolist():
         try:
-            names = ["log_density", "mean", "share"] + ["pit"] * ("pit" in table)
-            table.loc[table.index[i], names] = _refit(problem, some, before, trials, i)[: len(names)]
+            names = ["log_density", "mean", "share", *BELOW]
+            table.loc[table.index[i], names] = _refit(problem, some, before, trials, i)
         except DataError:  # without the row, a model has no finite estimates under BIC
             continue
         table.loc[table.index[i], "refitted"] = True
@@ -236,7 +274,7 @@ def _with_refits(problem: Problem, kept: KeptModels, table: pd.DataFrame, trials
 
 
 def _refit(problem: Problem, kept: KeptModels, before: np.ndarray, trials: np.ndarray, i: int) -> list[float]:
-    """log density, mean, share and P(y* ≤ y) of a row, from fits of all models without it; the last is 0 unless it is a Student response."""
+    """log density, mean, share, P(y* < y) and P(y* ≤ y) of a row, from fits of all models without it."""
     family, fit = problem.family, problem.fit_data
     assert fit is not None
     without = problem.without_row(i)
@@ -247,16 +285,16 @@ def _refit(problem: Problem, kept: KeptModels, before: np.ndarray, trials: np.nd
     parts = components(without, kept, lines, offset)
     m, v = parts.at(np.array([i]))
     r, shares = dispersion_values(without, KeptModels(kept.members, kept.start, weight))
-    log, below, mean = -np.inf, 0.0, float(weight[parts.models] @ moments_of_mean(family, m, v)[0][0])
+    log, below, mean = -np.inf, np.zeros(2), float(weight[parts.models] @ moments_of_mean(family, m, v)[0][0])
     for place, value in enumerate(r):
         data = observed(family, fit.y[[i]], trials[[i]], value, fit.weights[[i]])
         with np.errstate(divide="ignore"):
             share = np.log(weight[parts.models] * shares[parts.models, place])
         log = np.logaddexp(log, logsumexp(log_predictive_density(data, m, v)[0] + share))
-        if isinstance(family, Student):
-            below += float(np.exp(share) @ student_probability(data, m, v)[0])
+        both = probabilities_below(family, data.y, trials[[i]], value, m, v)
+        below += [float(np.exp(share) @ probability[0]) for probability in both]
     left = 1 / float((weight**2 / np.maximum(kept.weight / kept.weight.sum(), 1e-290)).sum())
-    return [float(log), mean, left, below]
+    return [float(log), mean, left, *below.tolist()]
 
 
 def check_own_rows(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.Index:

@@ -196,7 +196,7 @@ class Observations:
 
         Each row is predicted from all others, averaging over models whose probabilities are those without the row. Priors stay those
         of the whole data. If the response is Gaussian, this is in closed form and nothing is fitted again (the module ``scores`` has
-        the formulas). For the other families it is an approximation, but for rows that matter so much that it would be rough:
+        the formulas); under non-local slabs models are worked out again for each row (``moment_scores``). For the other families it is an approximation, but for rows that matter so much that it would be rough:
         without them, all models are fitted again (``family_scores``).
 
         Parameters
@@ -214,8 +214,9 @@ class Observations:
             is left without the row: below about 0.1 the row decides which models are good, and with a sampled posterior
             its results are rough.
 
-            If the family is neither Gaussian nor Student, there is no `pit`; `mean` is a probability or a rate; the row's weight is that of
-            `log_density` too; `pareto_k` says how much the posterior depends on the row, below 0.5 little enough for the approximation;
+            If the family is neither Gaussian nor Student, `mean` is a probability or a rate; `pit` is randomised, drawn uniformly and with a fixed
+            seed between the probabilities of a value below y and of one up to y, and therefore uniform too if the model is right; the row's weight
+            is that of `log_density` too; `pareto_k` says how much the posterior depends on the row, below 0.5 little enough for the approximation;
             `refitted`, whether models were fitted again without it. If too many rows would have to be, a ``ConvergenceWarning`` names
             those whose results are rough.
 
@@ -330,7 +331,7 @@ class Observations:
         return shrinkage_summary(self.problem, self.kept, interval, self.models.exact)
 
     def estimated_g(self) -> pd.DataFrame:
-        """The posterior of the unknown g of ``IndependentNormal("estimate")``, averaged over models.
+        """The posterior of the unknown g of ``IndependentNormal("estimate")``, averaged over models, for any family.
 
         Returns
         -------

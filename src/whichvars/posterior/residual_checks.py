@@ -110,7 +110,7 @@ def check_residuals(
     r_squared = _explained(observed, fitted, observed.mean())
     influential: tuple[Any, ...] = ()
     loo_r_squared = None
-    # there is no formula for leaving rows out under non-local slabs
+    # leaving rows out takes long under non-local slabs, and here nobody has asked for it
     possible = n > 3 and not isinstance(posterior.problem.slab, MomentPrior)
     if influence and possible and n * len(posterior.kept) <= MOST_LEFT_OUT:
         if isinstance(family, Student):

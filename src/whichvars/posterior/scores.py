@@ -14,7 +14,7 @@ change by Bayes' rule, p(γ, g | y₋ᵢ) ∝ p(γ, g | y) / p(y_i | y₋ᵢ, γ
 
 .. math:: p(y_i \mid y_{-i}) = \Big[\sum_{\gamma, g} \frac{p(\gamma, g \mid y)}{p(y_i \mid y_{-i}, \gamma, g)}\Big]^{-1}.
 
-Nothing is fitted again, and there is no approximation other than the sampling of models. The priors are those of the whole
+Non-local slabs are in ``moment_scores.py``. Under the others nothing is fitted again, and there is no approximation other than the sampling of models. The priors are those of the whole
 data: the scale of the columns, XᵀX in the g-prior and n do not change. BIC and local empirical Bayes have no predictive
 density of their own for one row; the same formulas are applied to least squares and to ĝ.
 """
@@ -31,6 +31,7 @@ from whichvars.data.rows import check_same_rows
 from whichvars.errors import DataError
 from whichvars.posterior.fits import Functionals, along, fits, functionals
 from whichvars.posterior.models import KeptModels
+from whichvars.posterior.moment_scores import leave_one_out_of_moments
 from whichvars.posterior.prediction import read_new
 from whichvars.posterior.t_mixture import log_t_constant, t_cdf_by_share
 from whichvars.problem.moment_priors import MomentPrior
@@ -114,10 +115,6 @@ def log_predictive(problem: Problem, kept: KeptModels, X: Any, y: Any) -> np.nda
 
 def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: Any) -> pd.DataFrame:
     """What ``Posterior.loo`` returns."""
-    if isinstance(problem.slab, MomentPrior):
-        raise DataError(
-            f"leaving rows out has no formula under {problem.slab}; make posteriors without some of the rows, and use log_score"
-        )
     z, x, columns = read_new(problem, kept, X)
     check_same_rows(len(x), X, y=y, weights=weights)
     y = read_vector(y, len(x), "y")
@@ -127,6 +124,13 @@ def leave_one_out(problem: Problem, kept: KeptModels, X: Any, y: Any, weights: A
     lines = functionals(problem, np.ones(len(x)), z, x, columns)
     residual = (y - lines.centre) / problem._y_scale  # of the flat part alone, in the problem's units
     _check_same(problem, residual * np.sqrt(w))
+    if isinstance(problem.slab, MomentPrior):
+        own = leave_one_out_of_moments(problem, kept, lines, residual, w)
+        unit = problem._y_scale
+        parts = own.log_density - np.log(unit), y - unit * own.beyond, own.pit, own.share
+        return pd.DataFrame(
+            dict(zip(("log_density", "mean", "pit", "share"), parts)), index=_row_labels(X, used)
+        )
     # Σ a/p, Σ a/p·√w_i e_i/(1 − h_i), Σ a/p·cdf and Σ a/p², a being shares, all relative to a running maximum of a/p
     top, total = np.full(len(y), -np.inf), np.zeros((4, len(y)))
     root_w = np.sqrt(w)

@@ -6,18 +6,22 @@ within each over g by the same quadrature as that of coefficients (``fits``). Th
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from whichvars._kernels import evidence as codes
 from whichvars._kernels.averaging import LOG_WEIGHT, RIDGE_FACTOR
 from whichvars.errors import DataError
+from whichvars.posterior.dispersion import nodes_of_models
 from whichvars.posterior.fits import fits, shares_of_values
 from whichvars.posterior.models import KeptModels
 from whichvars.problem.families import Gaussian
+from whichvars.problem.priors import IndependentNormal, values_of_g
 from whichvars.problem.problem import Problem
 
 # the grid of log g on which distributions of models are added up, and into how many parts the steps of their quadratures are divided
 EDGES, PARTS = np.linspace(-60.0, 120.0, 18_001), 16
+# most models of a response that is not Gaussian of which each has its own posterior of g
+MOST_FITTED = 3000
 
 
 def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact: bool) -> pd.Series:
@@ -28,7 +32,7 @@ def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact
     if code not in (codes.G_PRIOR, codes.MIXTURE, codes.EMPIRICAL_BAYES):
         raise DataError(
             f"{problem.slab} has no shrinkage factor g/(1 + g); it is for g-priors and their mixtures"
-            + ("; estimated_g() says what is known of g" if problem.unknown_g else "")
+            + ("; estimated_g() says what is known of g" if has_unknown_g(problem) else "")
         )
     values, weights, mass = [], [], np.zeros(len(EDGES) - 1)
     means, masses = np.zeros(len(kept)), np.zeros(len(kept))
@@ -64,24 +68,51 @@ def shrinkage_summary(problem: Problem, kept: KeptModels, interval: float, exact
     )
 
 
+def has_unknown_g(problem: Problem) -> bool:
+    """Whether the g of the independent slab is unknown, whatever the family."""
+    return isinstance(problem.slab, IndependentNormal) and problem.slab.unknown
+
+
 def estimated_g(problem: Problem, kept: KeptModels, exact: bool) -> pd.DataFrame:
     """What ``Posterior.estimated_g`` returns."""
-    if not problem.unknown_g:
-        raise DataError(
-            f'estimated_g() is for slab=IndependentNormal("estimate") and Gaussian responses, not for {problem.slab} and family={problem.family}'
-        )
-    slab, some = problem.target(0).slab, np.diff(kept.start) > 0
+    if not has_unknown_g(problem):
+        raise DataError(f'estimated_g() is for slab=IndependentNormal("estimate"), not for {problem.slab}')
+    some = np.diff(kept.start) > 0
     whole = float(kept.weight[some].sum())
     if not whole:
         raise DataError("all kept models are the null model, which has no coefficients and so no g")
-    shares = shares_of_values(problem, kept) * some[:, None]
+    if problem.unknown_g:
+        slab = problem.target(0).slab
+        shares = shares_of_values(problem, kept)
+        g, prior = 1 / (slab.ridge[0] * slab.grid[:, RIDGE_FACTOR]), np.exp(slab.grid[:, LOG_WEIGHT])
+    else:
+        shares = _shares_of_family(problem, kept)
+        values, prior = values_of_g(problem.n)
+        g = values / problem.likelihood().ridge[0]
+    shares = shares * some[:, None]
     posterior = kept.weight @ shares / whole
     errors = [kept.error((share - mean) * some, exact) / whole for share, mean in zip(shares.T, posterior)]
-    g = 1 / (slab.ridge[0] * slab.grid[:, RIDGE_FACTOR])
     return pd.DataFrame(
-        {"prior": np.exp(slab.grid[:, LOG_WEIGHT]), "posterior": posterior, "mcse": np.array(errors, float)},
+        {"prior": prior, "posterior": posterior, "mcse": np.array(errors, float)},
         index=pd.Index(g, name="g"),
     )
+
+
+def _shares_of_family(problem: Problem, kept: KeptModels) -> np.ndarray:
+    """The posterior probabilities of the values of g in each model if the family is not Gaussian, (models, values). The lightest models, which are not fitted again,
+    have those of the average."""
+    heavy = np.argsort(-kept.weight, kind="stable")[:MOST_FITTED]
+    few = kept.some(heavy)
+    values = np.log(values_of_g(problem.n)[0])
+    own = np.zeros((len(few), len(values)))
+    for share, (nodes, _, _) in zip(own, nodes_of_models(problem, few)):
+        if len(nodes):
+            place = np.abs(values[:, None] - nodes[:, 0]).argmin(axis=0)
+            np.add.at(share, place, softmax(nodes[:, 1]))
+    total = (few.weight * (np.diff(few.start) > 0)) @ own
+    shares = np.tile(total / max(total.sum(), 1e-300), (len(kept), 1))
+    shares[heavy] = own
+    return shares
 
 
 def _quantiles(levels: np.ndarray, value: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -314,6 +314,10 @@ class Student:
     ratio: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.df, str):
+            raise DataError(
+                f"Student: df must be a number, not {self.df!r}; estimate_df(X, y) averages over degrees of freedom"
+            )
         for name in ("df", "prior_sd") + (("prior_median",) if self.prior_median is not None else ()):
             positive(getattr(self, name), name, self)
         if not 2 < self.df <= 1000:

@@ -79,6 +79,7 @@ from whichvars.problem.priors import (
 )
 from whichvars.problem.stored_columns import open_columns
 from whichvars.problem.target import choose_engine, kernel_prior, kernel_slab, make_target
+from whichvars.problem.wrong_data import telling_all
 
 
 class Problem(NamedModels):
@@ -234,8 +235,7 @@ class Problem(NamedModels):
         check_choice(engine, ("auto", "gram", "columns"), "engine")
         check_choice(missing, ("error", "drop"), "missing")
         check_max_size(max_size)
-        self.scale = scale
-        self.response = y if isinstance(y, str) else response_name(y)
+        self.scale, self.response = scale, y if isinstance(y, str) else response_name(y)
         self.rows_left_out, self.weighted = 0, False
         self.engine: Literal["gram", "columns"] = "gram"
         self.surrogate_gram = False
@@ -252,15 +252,16 @@ class Problem(NamedModels):
         if missing == "drop":
             left = drop_missing(Rows(X, y, weights, offset, covariates, self.family))
             (X, y, weights, offset, covariates, self.family), self.about_missing, self.record = left
-        encoded = encode_frame(X, names, categories, expand)
-        warn_of_table(X, encoded)
-        if encoded is not None:
-            X, names, self.encoding = encoded.X, None, encoded.encoding
-            self.record = encoded.record or self.record
-            always_include = encoded.columns_of(always_include, "always_include")
-            groups = encoded.groups_with(groups, always_include)
-            heredity = encoded.heredity_with(heredity, groups)
-        reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
+        with telling_all(Rows(X, y, weights, offset, covariates, self.family)):
+            encoded = encode_frame(X, names, categories, expand)
+            warn_of_table(X, encoded)
+            if encoded is not None:
+                X, names, self.encoding = encoded.X, None, encoded.encoding
+                self.record = encoded.record or self.record
+                always_include = encoded.columns_of(always_include, "always_include")
+                groups = encoded.groups_with(groups, always_include)
+                heredity = encoded.heredity_with(heredity, groups)
+            reader: ColumnReader = open_columns(X, names) or HeldColumns(read_columns(X, names=names))
         column_names, (n, n_columns) = reader.names, reader.shape
         if n_columns == 0 or n == 0:
             raise DataError(f"X is empty ({n} rows, {n_columns} columns); nothing can be learnt from it")

@@ -12,6 +12,7 @@ from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
+from whichvars.posterior.shrinkage import has_unknown_g
 from whichvars.posterior.tables import LEVELS, in_words
 from whichvars.problem.families import Gaussian, is_linear
 from whichvars.problem.problem import Problem
@@ -263,7 +264,7 @@ def shown_scores(posterior: Posterior) -> dict[str, float]:
 
 def words_of_g(posterior: Posterior) -> str:
     """The posterior of an unknown g of the independent slab; empty if there is none."""
-    if not posterior.problem.unknown_g or not posterior.kept.start[-1]:
+    if not has_unknown_g(posterior.problem) or not posterior.kept.start[-1]:
         return ""
     shares = posterior.estimated_g()["posterior"]
     up_to = shares.cumsum()

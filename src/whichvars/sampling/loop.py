@@ -18,6 +18,7 @@ from whichvars.sampling.compiling import clock
 from whichvars.sampling.estimates import combine_pips, look_at
 from whichvars.sampling.executors import Pool
 from whichvars.sampling.interrupts import Asked
+from whichvars.sampling.learning import learns_by_variable, look, next_point
 from whichvars.sampling.plan import Replicate, Settings
 from whichvars.sampling.progress import Progress
 
@@ -54,6 +55,8 @@ class Loop:
         self.cpu = [replicate.cpu_seconds for replicate in replicates]
         self.own_seconds = [replicate.own_seconds for replicate in replicates]
         self.late = [replicate.late for replicate in replicates]
+        self.learned = [replicate.learned for replicate in replicates]
+        self.records = learns_by_variable(self.problem, self.sampler)
         self.compiling_elsewhere = [0.0] * len(replicates)  # seconds, in other processes
         self.started = clock() - max(replicate.seconds for replicate in replicates)
         first = self.plan.draws if self.plan.target is None else min(self.plan.first_check, self.plan.draws)
@@ -69,6 +72,7 @@ class Loop:
             self.cpu[index],
             self.own_seconds[index],
             self.late[index],
+            list(self.learned[index]),
         )
 
     def _begin_counting(self, index: int) -> None:
@@ -213,12 +217,17 @@ class Loop:
         run, began, cpu = self.runs[index], clock(), cpu_clock()
         entered = began
         end, seconds = self._next(index)
+        if self.records:
+            self._record(index)
+            end = min(end, next_point(run.iterations))
         if end > run.iterations:
             self.late[index] |= seconds is None and self._time_left() <= 0
             spent = self.pool.advance(index, run, end, seconds)
             self.cpu[index] += spent.cpu_seconds
             self.compiling_elsewhere[index] += spent.compiling
             began += spent.compiling
+        if self.records:
+            self._record(index)
         now = clock()
         self.own_seconds[index] += max(now - began, 0.0)
         enough = run.iterations >= self._least_warmup() and self._warmup_left(index) <= 0
@@ -230,3 +239,10 @@ class Loop:
         )  # the second clock stops while anything is compiled
         if self.saver is not None:
             self.saver.write_if_due(index, self.snapshot(index), self._unfinished())
+
+    def _record(self, index: int) -> None:
+        """Record what a replicate has learned, if it is at a point at which that is due."""
+        run, learned = self.runs[index], self.learned[index]
+        due = next_point(learned[-1][0]) if learned else 0
+        if run.iterations == due:
+            learned.append(look(self.problem, self.sampler, run))

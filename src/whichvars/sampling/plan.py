@@ -118,6 +118,8 @@ class Replicate:
     cpu_seconds: float = 0.0
     own_seconds: float = 0.0  # spent sampling by this replicate
     late: bool = False  # whether it had to be advanced after the budget was used up
+    # iterations of each chain, and what the sampler had learned for each variable by then (``learning.py``)
+    learned: list[tuple[int, np.ndarray]] = dataclasses.field(default_factory=list)
 
 
 def whole_number(value: Any, name: str, least: int) -> int:

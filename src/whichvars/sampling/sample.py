@@ -32,6 +32,7 @@ from whichvars.sampling.estimates import combine, estimate_of
 from whichvars.sampling.exact import check_problem, exact
 from whichvars.sampling.executors import Executor, Pool, Threads
 from whichvars.sampling.interrupts import listen
+from whichvars.sampling.learning import with_records
 from whichvars.sampling.loop import Loop
 from whichvars.sampling.plan import Plan, Replicate, Settings, parse_budget, whole_number
 from whichvars.sampling.progress import Progress, Report
@@ -275,8 +276,8 @@ def _conclude(
     announcer: Announcer,
 ) -> Posterior:
     """The posterior of a run that has ended, with warnings about anything that is wrong with it."""
-    sampler, runs = settings.sampler, loop.runs
-    counted = [run for i, run in enumerate(runs) if loop.has_counted(i)]
+    sampler, runs, learned = settings.sampler, loop.runs, loop.learned
+    counted = [i for i in range(len(runs)) if loop.has_counted(i)]
     advice = f"; continue with whichvars.resume({str(saver.directory)!r})" if saver else ""
     if loop.lost is not None and (saver is not None or not counted):
         kept = f"; all rounds but the last are saved{advice}" if saver else ""
@@ -284,13 +285,17 @@ def _conclude(
     if stopped == "interrupted":  # replicates that have not counted any draws yet have no estimates
         if not counted:
             raise KeyboardInterrupt(f"interrupted before any draws were counted{advice}")
-        runs = counted
+        runs, learned = [runs[i] for i in counted], [learned[i] for i in counted]
     estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     where = {} if saver is None else {"checkpoint": str(saver.directory)}
     posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
     announcer.stop()  # warnings need a line of their own
     posterior = replace(
         posterior,
+        adaptation=[
+            with_records(final, points, run, posterior.pip)
+            for final, points, run in zip(posterior.adaptation, learned, runs)
+        ],
         warnings=(*posterior.warnings, *_shortcomings(settings, loop, stopped, len(runs))),
         settings=settings.asked | where,
         chosen=settings.chosen,

@@ -288,7 +288,7 @@ def test_the_real_report_is_a_page(call: Call, small: Path, monkeypatch: pytest.
         ("y,x,x\n1,2,3\n", "columns 2 and 3 are both called 'x'"),
         ("z,x\n1,2\n", "there is no column 'y' to be the response"),
         ("y,x\n1,1\n2,1\n3,1\n", "every candidate column is constant"),
-        ("y,x\n1,1\n1,2\n1,3\n", "y is constant"),
+        ("y,x\n1,1\n1,2\n1,3\n", "the response 'y' is 1 in every row"),
         ("y,x\n1,1\n", "at least 3 are needed"),
         ("y,when\n1,2024-01-01\n2,2024-01-02\n", "contains dates"),
         ("", "is empty"),

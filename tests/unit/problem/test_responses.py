@@ -212,7 +212,7 @@ def test_words_on_the_command_line(fit, y, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["2024-01-31"] * N, "Error: the response: column 'the y' contains dates or times"),
+        (["2024-01-31"] * N, "Error: the response 'the y' contains dates or times"),
         (
             ["1,5"] * N,
             "Error: the response: column 'the y' has '1,5' in row 1: write numbers with a decimal point",
