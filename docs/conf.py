@@ -32,7 +32,7 @@ sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in
     "download_all_examples": False,
     "write_computation_times": False,
     "show_signature": False,
-    "capture_repr": (),
+    "capture_repr": ("_repr_html_",),  # tables, which phones can scroll
     "plot_gallery": "True",
 }
 

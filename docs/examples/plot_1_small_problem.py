@@ -2,7 +2,8 @@
 A small problem, exactly
 ========================
 
-Crime rates of 47 US states in 1960 and 15 variables that may explain them: 32,768 models, which are all enumerated.
+There are crime rates of 47 US states in 1960, and 15 variables that may explain them. This makes 32,768 models, which are all
+enumerated.
 """
 
 import whichvars as wv
@@ -13,20 +14,23 @@ posterior = wv.sample(problem)
 print(posterior.explain())
 
 # %%
-# The inclusion probabilities; the vertical strokes are the prior probabilities, one half each.
+# These are the inclusion probabilities. The vertical strokes are the prior probabilities, which are one half for each variable.
 
 wv.plot_inclusion(posterior)
 
 # %%
-# The best models are columns, whose widths show their probabilities. ``Po1`` and ``Po2``, police spending in two years, fill
-# each other's gaps: one of them is needed, and the data hardly say which.
+# Each column is one of the best models, and its width is proportional to its probability. ``Po1`` and ``Po2``, police spending in two
+# years, fill each other's gaps: one of them is needed, but the data hardly say which.
 
 wv.plot_models(posterior, models=25)
 
 # %%
-print(posterior.clusters()[["probability", "variables"]].to_string())
+# ``clusters`` finds such sets of variables, of which at least one is in the model.
+
+posterior.clusters()[["probability", "variables"]]
 
 # %%
-# Coefficients are averaged over all models: a spike at zero for the models without the variable, and a hump.
+# Coefficients are averaged over all models. The spike at zero stands for the models without the variable, and the curve shows where
+# the coefficient lies in the others.
 
 wv.plot_coefficients(posterior, top=6)

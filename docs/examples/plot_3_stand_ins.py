@@ -2,8 +2,8 @@
 Variables that stand in for one another
 =======================================
 
-One hundred columns in blocks of ten that are almost copies; two columns have effects. No single column is certain to be in
-the model, but one of each of the two blocks is.
+There are one hundred columns, in blocks of ten that are almost copies of one another, and two of the columns have effects. No single
+column is certain to be in the model, but it is certain that each of the two blocks has a column in it.
 """
 
 import numpy as np
@@ -18,20 +18,20 @@ names = [f"block{j // 10}_{j % 10}" for j in range(100)]
 
 problem = wv.Problem(X, y, names=names, model_prior=wv.BetaBinomial(size=3))
 posterior = wv.sample(problem, target_mcse=0.01, seed=1, progress=False)
-print(posterior.summary().head(6).round(3))
+posterior.summary().head(6).round(3)
 
 # %%
-# Sets of which one is needed, with 95 % probability:
+# ``clusters`` finds sets of columns of which at least one is in the model, with a probability of at least 95 %:
 
-print(posterior.clusters()[["probability", "expected", "purity", "variables"]].to_string())
+posterior.clusters()[["probability", "expected", "purity", "variables"]]
 
 # %%
-# The frames are these sets.
+# These sets are outlined among the correlations of the most probable columns.
 
 wv.plot_correlation(posterior, top=16)
 
 # %%
-# The probability that any column of a block is in the model is clear.
+# The data say clearly that some column of a block is in the model, but not which one.
 
 block = [name for name in names if name.startswith("block1_")]
 print(

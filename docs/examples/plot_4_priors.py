@@ -2,7 +2,7 @@
 How much the prior decides
 ==========================
 
-The same models under other priors, without computing anything again.
+The models that were found are given new weights under other priors, without another run.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ posterior = wv.sample(wv.Problem(data.X, data.y))  # the default priors
 table = posterior.sensitivity(
     g=[1 / 4, 1, 4, 16], prior_size=[1, 2, 5, 10], variables=["Ineq", "Ed", "Po1", "Time"]
 )
-print(table.drop(columns=["ess", "enough"]).round(2).to_string())
+table.drop(columns=["mcse", "ess", "enough"]).round(2)
 
 # %%
 # ``Ineq`` is in the model under every prior; the probability of ``Time`` depends on the prior.

@@ -2,8 +2,8 @@
 Predictions with all their uncertainty
 ======================================
 
-Two hundred columns, ten of which matter, and a hundred rows to learn from: more variables than rows. A hundred other
-rows are predicted. Their intervals include the uncertainty about the model, its coefficients and the noise.
+There are two hundred columns, ten of which matter, and only a hundred rows to learn from. A hundred other rows are then predicted.
+Their intervals include the uncertainty about the model, its coefficients and the noise.
 """
 
 import matplotlib.pyplot as plt
@@ -32,8 +32,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The average over models, beside two single models: all variables with a probability of at least one half (MPM), and the
-# model of highest probability (HPM).
+# The average over models (BMA) is compared with two single models: that of all variables with a probability of at least one half (MPM),
+# and the most probable model (HPM).
 
 for estimator in ("BMA", "MPM", "HPM"):
     off = posterior.predict(data.X[test], estimator=estimator) - truth

@@ -2,7 +2,7 @@
 Yes or no, and counts: from a file to a report
 ==============================================
 
-Two analyses of real data whose responses are not Gaussian. In the first one a breast mass is benign or malignant, and ten
+These are two analyses of real data whose responses are not Gaussian. In the first one a breast mass is benign or malignant, and ten
 measurements of its cell nuclei may tell which. In the second one the response is a number of visits to a doctor. Both sets of data
 come with the package, with their sources and licences in ``data.note``.
 """
@@ -26,7 +26,7 @@ data.X[measured].assign(diagnosis=data.y).to_csv(folder / "masses.csv", index=Fa
 # Odds
 # ----
 # We read the file and keep every fourth row for the end. The response has two values, and odds are those of the second one in
-# sorted order, malignant. Each measurement is in the model with the prior probability .3. There are 1,024 models, all of which
+# sorted order, which is malignant. Each measurement is in the model with the prior probability .3. There are 1,024 models, all of which
 # are fitted.
 
 table = pd.read_csv(folder / "masses.csv")
@@ -37,7 +37,7 @@ posterior = wv.sample(problem, progress=False)
 print(posterior.explain())
 
 # %%
-# The texture is in for certain. Radius, perimeter and area are nearly the same measurement: at least one of them is needed, and none
+# It is certain that the texture is in the model. Radius, perimeter and area are nearly the same measurement: at least one of them is needed, and none
 # is certain to be the one.
 
 wv.plot_inclusion(posterior)
@@ -47,18 +47,18 @@ size = ["mean_radius", "mean_perimeter", "mean_area"]
 print(f"P(any of radius, perimeter and area) = {posterior.probability_any(size):.3f}")
 
 # %%
-# Odds ratios are those of one unit more of a column. The interval is averaged over models: it begins or ends at 1 if those
-# without the column are many.
+# Odds ratios are for one unit more of a column. The interval is averaged over models; it begins or ends at 1 if the models without the
+# column have much of the probability.
 
 columns = ["pip", "ratio_included", "lower", "upper"]
 units = ["mean_texture", "mean_radius", "mean_perimeter", "mean_area"]
-print(posterior.coefficients(scale="odds_ratio").loc[units, columns].round(3))
+posterior.coefficients(scale="odds_ratio").loc[units, columns].round(3)
 
 # %%
 # Are the probabilities right?
 # ----------------------------
-# Every row is predicted from all others. To the left, how well the two diagnoses are told apart; to the right, whether masses of which
-# the model says 30 % are malignant in 30 % of the cases.
+# Every row is predicted from all others. The picture on the left shows how well the two diagnoses are told apart. The one on the right
+# shows whether masses that are malignant with a predicted probability of 30 % are malignant in 30 % of the cases.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 wv.plot_roc(posterior, left)
@@ -66,7 +66,7 @@ wv.plot_calibration(posterior, right)
 plt.show()
 
 # %%
-# The same for rows that were kept: the scores are those that leaving rows out promised.
+# These are the scores of the rows that were kept for the end. They are about as good as the scores from leaving rows out promised.
 
 print("left out:", posterior.scores().round(3).to_dict())
 print("new rows:", posterior.scores(new[measured], new["diagnosis"]).round(3).to_dict())
@@ -75,16 +75,14 @@ print("new rows:", posterior.scores(new[measured], new["diagnosis"]).round(3).to
 # Predictions are averaged over models. The interval is that of the probability: how far it can be known from these rows.
 
 probability, interval = posterior.predict(new[measured].head(5), interval=0.9)
-print(
-    pd.DataFrame(
-        {
-            "malignant": probability,
-            "from": interval[:, 0],
-            "to": interval[:, 1],
-            "diagnosis": new["diagnosis"].head(5).to_numpy(),
-        }
-    ).round(3)
-)
+pd.DataFrame(
+    {
+        "malignant": probability,
+        "from": interval[:, 0],
+        "to": interval[:, 1],
+        "diagnosis": new["diagnosis"].head(5).to_numpy(),
+    }
+).round(3)
 
 # %%
 # The report is one file with all of this, for a browser. On the command line, ``whichvars fit masses.csv --response diagnosis``
@@ -96,24 +94,23 @@ print(f"{(folder / 'masses.html').stat().st_size / 1e6:.1f} MB")
 # %%
 # Rates
 # -----
-# Visits to a doctor in a year, with nine covariates. Poisson regression is the first thing to try, and the package says that it is
-# wrong here: these counts vary far more than it allows, so that it sees effects where there are none.
+# The response is the number of visits to a doctor in a year, and there are nine covariates. Poisson regression is the first thing to
+# try, and the package says that it is wrong here: these counts vary far more than it allows, so that it sees effects where there
+# are none.
 
 data = wv.datasets.load_doctor_visits()
 poisson = wv.sample(wv.Problem(data.X, data.y, family="poisson"), progress=False)
 print(poisson.explain())
 
 # %%
-# A negative binomial distribution has a parameter for that, the dispersion r, over which everything is averaged. What people say of
+# A negative binomial distribution has a parameter for that, the dispersion r, over which everything is averaged. What people say about
 # their own health no longer matters, given the chronic diseases that they have.
 
 counts = wv.sample(wv.Problem(data.X, data.y, family="negative-binomial"), progress=False)
-print(
-    pd.DataFrame(
-        {"Poisson": poisson.inclusion_probabilities, "negative binomial": counts.inclusion_probabilities}
-    ).round(2)
-)
 print(counts.dispersion().round(2).to_string())
+pd.DataFrame(
+    {"Poisson": poisson.inclusion_probabilities, "negative binomial": counts.inclusion_probabilities}
+).round(2)
 
 # %%
 # The counts vary a little more than even this distribution allows:
@@ -121,9 +118,9 @@ print(counts.dispersion().round(2).to_string())
 print(counts.explain().splitlines()[-1])
 
 # %%
-# Rate ratios: people with physical limitations make about a third more visits.
+# The rate ratios say that people with physical limitations make about a third more visits.
 
-print(counts.coefficients(scale="rate_ratio")[columns].round(2).iloc[1:])
+counts.coefficients(scale="rate_ratio")[columns].round(2).iloc[1:]
 
 # %%
 # Predicted rates agree with what was counted, in bins of rows of similar rates.
@@ -131,8 +128,8 @@ print(counts.coefficients(scale="rate_ratio")[columns].round(2).iloc[1:])
 wv.plot_calibration(counts)
 
 # %%
-# A person with physical limitations and many chronic diseases, and one with neither: the rate with its interval, and the interval of
-# the number of visits itself, which is far wider.
+# A person with physical limitations and many chronic diseases is compared with a person who has neither. For each there is the rate
+# with its interval, and the interval of the number of visits itself, which is far wider.
 
 people = data.X.median().to_frame().T.loc[[0, 0]].reset_index(drop=True)
 people["physical_limitation"], people["chronic_diseases"] = [1, 0], [30, 0]

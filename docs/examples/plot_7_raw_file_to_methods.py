@@ -28,7 +28,7 @@ raw.to_csv(folder / "crime.csv", index=False)
 # %%
 # Look at the file first
 # ----------------------
-# Before any model: which columns are words, which have holes, and what does the response look like?
+# Three questions come before any model: which columns are words, which have missing cells, and what does the response look like?
 
 table = pd.read_csv(folder / "crime.csv")
 print(table.dtypes.value_counts().to_string())
@@ -91,17 +91,17 @@ wv.plot_models(posterior)
 # How large are the effects?
 # --------------------------
 # With logarithms on both sides a coefficient is a percentage: one per cent more of the column goes with so many per cent more
-# crime. The mean is averaged over all models, zeros of models without the column included; ``mean_included`` is that of the
-# models with it. The interval is averaged over models too.
+# crime. The mean is averaged over all models, and counts as zero in models without the column; ``mean_included`` is averaged
+# over the models with it. The interval is averaged over models too.
 
 shown = ["pip", "mean", "mean_included", "lower", "upper"]
-print(posterior.coefficients().loc[["Ineq", "Ed", "Prob", "Po1", "NW"], shown].round(2).to_string())
+posterior.coefficients().loc[["Ineq", "Ed", "Prob", "Po1", "NW"], shown].round(2)
 
 # %%
 # Does the model fit?
 # -------------------
-# Residuals of the averaged model: does anything speak against normal noise and straight lines? R² falls when each state is
-# predicted from all others, as it must, and what remains is what one may promise for another state.
+# Do the residuals of the averaged model speak against normal noise or straight lines? R² is smaller when each state is predicted from
+# all others, as it must be. The smaller one is what one may promise for another state.
 
 complete = columns.notna().all(axis=1)
 check = posterior.residual_check(columns[complete], response[complete])
@@ -123,8 +123,8 @@ wv.plot_priors(compared)
 # %%
 # What goes into the paper
 # ------------------------
-# The methods section with its references, the table, and a report for the supplement. They are made from the run itself, so that they
-# say what was done.
+# A paper needs a methods section with its references, a table, and a report for the supplement. They are made from the run itself, so
+# that they say what was done.
 
 print(posterior.methods())
 
@@ -136,7 +136,7 @@ posterior.report(folder / "report.html", title="What goes with crime in 47 state
 print(f"{(folder / 'report.html').stat().st_size / 1e3:.0f} kB")
 
 # %%
-# The same without Python, but for the logarithms of the columns, which have to be in the file:
+# The command line does the same without Python, except that the logarithms of the columns have to be in the file:
 #
 # .. code-block:: none
 #

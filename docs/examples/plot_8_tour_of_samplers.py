@@ -80,28 +80,28 @@ adaptive = run(wv.IndividualAdaptation(tau=0.45))
 print(f"the model changes in {mutation_rate(adaptive):.0%} of the iterations")
 
 # %%
-# What it learned, against the odds of inclusion, on logarithmic scales: the points lie near the diagonal, as they should, the
-# most probable ones a little below it in a run as short as this. The replicates agree on the ratio A/D.
+# The picture shows what it learned against the odds of inclusion, on logarithmic scales. The points lie near the diagonal, as they
+# should; the most probable ones are a little below it in a run as short as this. The replicates agree on the ratio A/D.
 
 wv.plot_adaptation(adaptive)
 
 # %%
-# They agree less on A and D themselves: the data fix the ratio, and the level of the pair is free to drift.
+# The replicates agree less on A and D themselves, because the data determine their ratio but not their level.
 
 wv.plot_adaptation(adaptive, show="probabilities")
 
 # %%
-# How A and D came about, for the most probable variables: a line for each replicate, on logarithmic scales.
+# A and D of the most probable variables along the run, with one line for each replicate and logarithmic scales.
 
 wv.plot_adaptation(adaptive, show="along_run")
 
 # %%
-# How the mutation rate came about: it rises in the beginning, while A and D are being learned, and then stays.
+# The mutation rate rises in the beginning, while A and D are being learned, and then stays the same.
 
 wv.plot_adaptation(adaptive, show="mutation_rate")
 
 # %%
-# Proposals change several variables at once, and are accepted the less often the more they change.
+# Proposals change several variables at once. The more they change, the less often they are accepted.
 
 wv.plot_changes(adaptive)
 

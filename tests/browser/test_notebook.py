@@ -1,9 +1,11 @@
-"""The table of a posterior in a notebook: sorted by its headings, and readable on light and dark pages."""
+"""The table of a posterior and the picture of a run in a notebook: the one is sorted by its headings, and both can be read on light and
+dark pages."""
 
 import pytest
 
 import whichvars as wv
 from support.browser import screenshot
+from whichvars.sampling.live_picture import picture
 
 pytestmark = pytest.mark.browser
 PAGE = """<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head>
@@ -78,3 +80,39 @@ def test_colours_are_those_of_the_page(browser, opened, page, ink):
     script = "return [...document.querySelectorAll('th, td, button')].map(e => getComputedStyle(e).color)"
     assert set(browser.execute_script(script)) == {ink}
     screenshot(browser, f"notebook-{'dark' if '17' in page else 'light'}")
+
+
+@pytest.fixture
+def page_of(browser, tmp_path):
+    """Opens a page with some HTML, as wide as is asked for."""
+
+    def get(inner, page, ink, width):
+        path = tmp_path / "cell.html"
+        path.write_text(PAGE.format(page=page, ink=ink, table=inner), encoding="utf-8")
+        device = {"width": width, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", device)
+        browser.get(path.as_uri())
+
+    yield get
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [390, 900])
+@pytest.mark.parametrize(("page", "ink"), [("rgb(255, 255, 255)", "rgb(34, 34, 34)"), ("rgb(17, 17, 17)", "rgb(230, 230, 230)")], ids=["light", "dark"])  # fmt: skip
+def test_the_picture_of_a_run(browser, page_of, posterior, page, ink, width):
+    names = ["a name that is much too long for the picture", *posterior.problem.names[1:]]
+    page_of(picture(names, posterior.pip, posterior.mcse), page, ink, width)
+    texts = browser.execute_script(
+        """const picture = document.querySelector("svg").getBoundingClientRect();
+        return [...document.querySelectorAll("svg text")].map((text) => {
+          const box = text.getBoundingClientRect(), style = getComputedStyle(text);
+          return [text.textContent, style.fill, box.left - picture.left, picture.right - box.right];
+        });"""
+    )
+    assert len(texts) == 2 * 10
+    for text, colour, left, right in texts:
+        assert colour == ink
+        assert left > -1, text
+        assert right > -1, text
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    screenshot(browser, f"progress-{'dark' if '17' in page else 'light'}-{width}")

@@ -48,6 +48,32 @@ def blocks():
     return wv.sample(problem, wv.AddDeleteSwap(), draws=30_000, progress=False)
 
 
+def with_holes(X, share=0.1):
+    """The table with a tenth of the cells of every third column missing."""
+    X, rng = X.astype(float), np.random.default_rng(3)
+    for name in X.columns[::3]:
+        X.loc[rng.random(len(X)) < share, name] = np.nan
+    return X
+
+
+def imputed():
+    data = wv.datasets.load_uscrime()
+    made = wv.impute(with_holes(data.X), data.y, m=3, seed=0)
+    sampler = wv.AddDeleteSwap()
+    parts = [wv.sample(wv.Problem(X, made.y), sampler, draws=20_000, seed=i, progress=False) for i, X in enumerate(made)]  # fmt: skip
+    return wv.pool(parts, made)
+
+
+def imputed_classes():
+    """Odds ratios with their intervals, long names, and models with nearly all variables."""
+    data = wv.datasets.load_breast_cancer()
+    made = wv.impute(with_holes(data.X), data.y, m=3, seed=0)
+    settings = {"family": "logistic", "evidence": "laplace", "model_prior": wv.FixedInclusion(h=0.9)}
+    sampler = wv.AddDeleteSwap()
+    parts = [wv.sample(wv.Problem(X, made.y, **settings), sampler, draws=500, replicates=2, progress=False) for X in made]  # fmt: skip
+    return wv.pool(parts, made)
+
+
 def hostile():
     rng = np.random.default_rng(0)
     names = [
@@ -111,7 +137,9 @@ def where(browser):
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("name", ["exact", "crime", "boston", "blocks", "hostile"])
+@pytest.mark.parametrize(
+    "name", ["exact", "crime", "boston", "blocks", "hostile", "imputed", "imputed_classes"]
+)
 def test_opens_without_complaint_and_fits_the_width(browser, opened, name, size):
     opened(name, size)
     assert not browser.get_log("browser"), "nothing is written to the console"
@@ -274,6 +302,37 @@ def test_prints_to_a4(browser, opened, name):
         assert not browser.find_element("id", "next").is_displayed()
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", ["imputed", "imputed_classes"])
+def test_no_table_of_imputed_data_is_cut(browser, opened, name, size):
+    """A phone may scroll the table of variables, which has eight columns, but no other."""
+    opened(name, size)
+    hidden = browser.execute_script(
+        """return Object.fromEntries([...document.querySelectorAll("section .wide:has(table)")].map(
+          (box) => [box.closest("section").id, box.scrollWidth - box.clientWidth]));"""
+    )
+    assert set(hidden) == {"variables", "models", "missing"}
+    assert {part for part, pixels in hidden.items() if pixels > 0} <= (
+        {"variables"} if size == PHONE else set()
+    )
+    links = browser.execute_script("return [...document.querySelectorAll('nav a')].map(a => a.hash.slice(1))")
+    sections = browser.execute_script("return [...document.querySelectorAll('main section')].map(s => s.id)")
+    assert links == [part for part in sections if part != "answer"]
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_imputed_data_can_be_read_in_the_colours_of_the_system(browser, opened, scheme):
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    try:
+        opened("imputed_classes")
+        test_contrast_is_enough_to_read(browser, lambda name: None)
+        screenshot(browser, f"imputed-{scheme}")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def colours(browser):

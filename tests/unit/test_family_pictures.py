@@ -59,7 +59,7 @@ def test_roc(logistic, counts):
     assert integrate.trapezoid(*new.lines[1].get_data()[::-1]) == pytest.approx(
         logistic.scores(X, response)["auc"]
     )
-    with pytest.raises(DataError, match="a single value"):
+    with pytest.raises(DataError, match="only one value"):
         wv.plot_roc(logistic, X=X[:1], y=response[:1])
     with pytest.raises(DataError, match="needs a response with two values"):
         wv.plot_roc(counts)
@@ -72,7 +72,7 @@ def test_calibration(logistic, counts):
         np.testing.assert_allclose(ax.lines[1].get_data(), want[["predicted", "observed"]].to_numpy().T)
     assert ax.get_xlabel() == "predicted rate"
     X = data()[0]
-    with pytest.raises(DataError, match="calibration is that of probabilities"):
+    with pytest.raises(DataError, match="plot_calibration is for probabilities"):
         wv.plot_calibration(wv.exact(wv.Problem(X, X["age"] + X["dose"] ** 2), progress=False))
 
 

@@ -1,4 +1,4 @@
-"""``--annotations``: prior inclusion probabilities from a table of what is known of each variable."""
+"""``--annotations``: prior inclusion probabilities from a table of annotations, which say what is known about each variable."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def annotation_options(command: Command) -> Command:
         ),
         click.option(
             "--annotations", type=click.Path(path_type=Path),
-            help="File of what is known of each variable, such as 1 for variants in enhancers; names of variables in the first column.",
+            help="File of what is known about each variable, such as 1 for variants in enhancers; the first column has the names of variables.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -37,13 +37,13 @@ def check_annotations(options: dict[str, Any]) -> None:
     if options["enrichment"] and options["annotations"] is None:
         raise DataError("--enrichment needs --annotations, the file with the annotations that it names")
     if options["annotations"] is not None and options["missing"] == "impute":
-        raise DataError("--annotations does not go with --missing impute; use --missing drop")
+        raise DataError("--annotations cannot be combined with --missing impute; use --missing drop")
 
 
 def with_annotations(
     problem: "Problem", path: Path, enrichment: tuple[str, ...], size: float
 ) -> "tuple[Problem, list[str], dict[str, Any]]":
-    """The problem under a prior from annotations, notes for the user, and what settings.json says of it."""
+    """The problem under a prior from annotations, notes for the user, and an entry for settings.json."""
     import numpy as np
 
     import whichvars as wv
@@ -81,7 +81,7 @@ def _read(path: Path, names: list[str]) -> "tuple[pd.DataFrame, list[str]]":
     columns = list(read_table(path, blanks=True).frame.columns)
     if len(columns) < 2:
         raise DataError(
-            f"{path} has one column only; the first has the names of variables, and the others are annotations"
+            f"{path} has only one column; the first must have the names of variables, and the others are annotations"
         )
     frame = read_table(path, text=[columns[0]], blanks=True).frame
     frame = frame.set_index(frame[columns[0]].astype(str).str.strip()).drop(columns=columns[0])

@@ -125,7 +125,7 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
     if variants is not None:
         if any(settings.get(name) for name in ("offset", "exposure")):
             raise DataError(
-                "the run had an offset, which a .bed file has none of; predict in Python, with posterior.predict"
+                "the run had an offset, and a .bed file has none; predict in Python, with posterior.predict"
             )
         X, rows, remarks = new_genotypes(new, variants.index.tolist(), variants)
         offset, whose = None, f"people of {new.with_suffix('.fam').name}"
@@ -151,7 +151,7 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
     help="HTML file; the default is report.html in the run directory, or summary.html with --brief.",
 )
 @click.option("--title", help="Heading of the page; by default that of `fit --title`.")
-@click.option("--brief", is_flag=True, help="A summary that fits on one printed page instead.")
+@click.option("--brief", is_flag=True, help="Write a summary that fits on one printed page instead.")
 def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
     """Write the report of a run directory again: one HTML file."""
     from whichvars.cli.runs import BRIEF, REPORT, read_run, write_report
@@ -174,7 +174,11 @@ def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
 @click.argument("first", type=RUN)
 @click.argument("second", type=RUN)
 @click.option(
-    "--rows", type=int, default=20, show_default=True, help="Variables shown, largest differences first."
+    "--rows",
+    type=int,
+    default=20,
+    show_default=True,
+    help="Number of variables to show; those with the largest differences come first.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all of them as JSON.")
 def compare(first: Path, second: Path, rows: int, as_json: bool) -> None:

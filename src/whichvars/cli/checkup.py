@@ -146,7 +146,7 @@ def _compiled_code() -> str:
     made = f"made on this machine ({WHY_NOT_SHIPPED})"
     directory = cache_directory()
     if directory is None:
-        return f"{made}; cannot be kept, as no cache directory is writable: set WHICHVARS_CACHE_DIR"
+        return f"{made}; cannot be kept, because no cache directory is writable: set WHICHVARS_CACHE_DIR"
     size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     return f"{made}; kept in {directory} ({size / 1e6:.0f} MB)"
 

@@ -70,8 +70,8 @@ def _compile_kernels(console: "Console") -> None:
         return
     if directory is None:
         console.print(
-            "\nThe compiled code cannot be kept, as no cache directory is writable: it is compiled in "
-            "every process (half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep them."
+            "\nThe compiled code cannot be kept, because no cache directory is writable: it is compiled in "
+            "every process (half a minute). Set WHICHVARS_CACHE_DIR to a private directory to keep it."
         )
     else:
         console.print(

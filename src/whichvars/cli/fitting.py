@@ -58,7 +58,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--date", multiple=True, metavar="A,B", help="Columns of dates, which become days since the first, month, weekday and season."),
             click.option("--spline", multiple=True, metavar="A:DF,B", help="Columns whose effect may be curved, with the degrees of freedom if they are not 4."),
             click.option("--category", multiple=True, metavar="A,B", help="Columns that are categories, although they contain numbers or very many words."),
-            click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that fewer than this share of the rows have, such as 0.01."),
+            click.option("--lump", type=float, metavar="SHARE", help="Merge levels of categories that occur in less than this share of the rows, such as 0.01."),
             click.option("--scores", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, which count as 0, 1, 2, …; without levels if the file has their order."),
             click.option("--differences", multiple=True, metavar="NAME=A,B,C", help="An ordered category with its levels, each compared with the one before; without levels if the file has their order."),
             click.option(
@@ -92,7 +92,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 dask_option = click.option(
     "--dask", "dask", metavar="ADDRESS",
-    help="Run on the Dask cluster of the scheduler at this address, such as tcp://ADDRESS:8786; same results.",
+    help="Run on the Dask cluster of the scheduler at this address, such as tcp://ADDRESS:8786; the results are the same.",
 )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ dask_option = click.option(
 )
 @click.option(
     "--sampler", type=click.Choice(["auto", *SAMPLERS]), default="auto", show_default=True,
-    help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise takes hybrid.",
+    help="auto enumerates all models if there are at most a million (20 variables; about 14 if the family is not gaussian), and otherwise uses hybrid.",
 )  # fmt: skip
 @click.option("--draws", type=float, help="Iterations of each replicate; the default is a million.")
 @click.option(
@@ -117,7 +117,9 @@ dask_option = click.option(
     help="Time to spend sampling, such as 90s, 2m or 1h, without compiling; or draws of all replicates together, such as 1e7.",
 )
 @click.option(
-    "--target-mcse", type=float, help="Stop when every inclusion probability is as accurate as this."
+    "--target-mcse",
+    type=float,
+    help="Stop when every inclusion probability has at most this Monte Carlo error.",
 )
 @click.option("--replicates", type=int, default=4, show_default=True, help="Independent runs.")
 @click.option("--threads", type=int, help="All cores if not given; results do not depend on it.")
@@ -256,7 +258,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
                 write_unfinished(out, settings)
                 arguments["checkpoint"] = Passing(out / CHECKPOINT)
             elif watch:
-                say("There is nothing to watch, as all models are enumerated.", quiet)
+                say("There is nothing to watch, because all models are enumerated.", quiet)
                 watch = False
             with page_beside(out, watch):
                 posterior = _sample(problem, arguments, options["quiet"], quiet)
@@ -485,6 +487,8 @@ def verdict(posterior: "Posterior", target: float | None = None) -> str:
         )
     if posterior.models.exact:
         noise = posterior.kept.noise is not None
-        return f"The probabilities are exact{' but for the noise of importance sampling' if noise else ''}."
+        return (
+            f"The probabilities are exact{', except for the noise of importance sampling' if noise else ''}."
+        )
     error = largest_error(posterior)
     return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

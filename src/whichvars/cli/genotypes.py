@@ -38,10 +38,10 @@ def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.option("--covariates", type=FILE, help="File of columns that are in every model, joined by FID and IID or another shared column."),
             click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies rows in the files to be joined."),
-            click.option("--phenotypes", type=FILE, help="File with the response for a .bed file; without it, -y phenotype is the .fam file's."),
+            click.option("--phenotypes", type=FILE, help="File with the response for a .bed file; without it, -y phenotype takes the response from the .fam file."),
             click.option("--keep", type=FILE, help="File of people to keep: FID and IID, or IID."),
             click.option("--remove", type=FILE, help="File of people to leave out."),
-            click.option("--extract", type=FILE, help="File of variants to keep, one name a line."),
+            click.option("--extract", type=FILE, help="File of variants to keep, with one name on each line."),
             click.option("--exclude", type=FILE, help="File of variants to leave out."),
             click.option("--region", metavar="CHR[:FROM-TO]", help="Variants of a chromosome, or of some of its positions."),
             click.option("--maf", type=float, default=0.0, help="Least frequency of the rarer allele, such as 0.01."),
@@ -193,7 +193,7 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
 
 
 def _without_codes(table: "Table", responses: list[str], notes: list[str]) -> "Table":
-    """The phenotypes, missing where they are -9, which is what PLINK writes."""
+    """The phenotypes, with missing values in place of -9, which is how PLINK writes them."""
     frame, count = table.frame.copy(), 0
     for name in responses:
         coded = frame[name] == -9
@@ -297,7 +297,7 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
 
 
 def _filtered(genotypes: Any, options: dict[str, Any], notes: list[str]) -> "tuple[Any, np.ndarray]":
-    """Genotypes without people and variants of which too much is missing, then without variants that are too rare; and which of
+    """Genotypes without people and variants with too many missing values, and then without variants that are too rare; and which of
     the people are left."""
     import numpy as np
 
@@ -333,7 +333,7 @@ def _count(option: str, before: "np.ndarray", chosen: "np.ndarray", what: str, n
 def new_genotypes(
     bed: Path, names: list[str], variants: "pd.DataFrame"
 ) -> "tuple[Any, pd.DataFrame, list[str]]":
-    """The genotypes of new people at the variants of a run, its allele counted; the people; and notes."""
+    """The genotypes of new people at the variants of a run, as counts of the same alleles; the people; and notes."""
     import numpy as np
 
     from whichvars.data.genotypes import MISSING, Genotypes, read_bed
@@ -358,5 +358,5 @@ def new_genotypes(
         return new, people, []
     values = values.copy(order="F")
     values[:, flipped] = np.where(values[:, flipped] == MISSING, MISSING, 2 - values[:, flipped])
-    note = f"{len(flipped):,} variants of {bed.name} count the other allele; they are turned round."
+    note = f"{len(flipped):,} variants of {bed.name} count the other allele; their genotypes are reversed."
     return Genotypes(values, new.names, new.samples, new.variants), people, [note]

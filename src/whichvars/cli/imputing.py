@@ -1,4 +1,4 @@
-"""``--missing impute``: a run for each completed copy of a file, mixed into one answer.
+"""``--missing impute``: a run for each completed copy of a file, and one answer that is mixed from all of them.
 
 While such a run is not finished, its checkpoint has the imputations (``imputations.npz``), the problem of each completed table
 (``problem-1.npz``, …), the checkpoint of the table that is being sampled (``imputation-1``, …) and the posteriors of those that are done
@@ -208,7 +208,7 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
 def _problems(
     options: dict[str, Any], made: Frames, settings: dict[str, Any], quiet: bool
 ) -> "Iterator[Problem]":
-    """The problem of each completed table, one after the other, with what there is to say of them in `settings`."""
+    """The problem of each completed table, one after the other; `settings` records what there is to say about them."""
     import whichvars as wv
 
     size, given = options["prior_size"], file_of_slab(options["slab"])

@@ -1,4 +1,4 @@
-"""``whichvars fit --responses``: many responses on the same columns, of which tables are written and no posteriors."""
+"""``whichvars fit --responses``: many responses on the same columns. It writes tables, but no posteriors."""
 
 import datetime
 import platform
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from whichvars.sampling.sampling_many import ManyPosteriors
 
 SHOWN = 15  # responses in the table
-# options that do not go with --responses, their values if they are not given, and what to do instead
+# options that cannot be combined with --responses, their values if they are not given, and what to do instead
 REFUSED: dict[str, tuple[Any, str]] = {
     "response": (None, "name all responses in --responses"),
     "always": ((), "put the columns into a file of their own and name it with --covariates"),
@@ -26,30 +26,30 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "trials": (None, "fit the responses one by one with --response"),
     "offset": (None, "fit the responses one by one with --response"),
     "exposure": (None, "fit the responses one by one with --response"),
-    "evidence": ("auto", "leave it out, as all responses are Gaussian"),
+    "evidence": ("auto", "leave it out, because all responses are Gaussian"),
     "indicators": (False, "leave it out"),
     "sampler": ("auto", "leave it out"),
     "budget": (None, "say how accurate every response is to be with --target-mcse, or name --draws"),
     "dask": (None, "leave it out"),
-    "watch": (False, "leave it out, as a bar shows how many responses are done"),
-    "title": (None, "leave it out, as no report is written"),
+    "watch": (False, "leave it out, because a bar shows how many responses are done"),
+    "title": (None, "leave it out, because no report is written"),
     "annotations": (None, "fit the responses one by one with --response"),
 }
 
 
 def check_responses(options: dict[str, Any]) -> None:
-    """DataError if there are options that do not go with --responses."""
+    """DataError if there are options that cannot be combined with --responses."""
     for name, (usual, advice) in REFUSED.items():
         if options[name] != usual:
-            raise DataError(f"--{name} does not go with --responses; {advice}")
+            raise DataError(f"--{name} cannot be combined with --responses; {advice}")
     if options["family"] not in ("auto", "gaussian"):
         raise DataError(
-            f"--family {options['family']} does not go with --responses, which fits the linear model to each of them; fit the responses one by "
+            f"--family {options['family']} cannot be combined with --responses, which fits the linear model to each of them; fit the responses one by "
             "one with --response"
         )
     if options["missing"] == "impute":
         raise DataError(
-            "--missing impute does not go with --responses; responses may have missing values, and --missing drop leaves out rows in which "
+            "--missing impute cannot be combined with --responses; responses may have missing values, and --missing drop leaves out rows in which "
             "another column has none"
         )
 

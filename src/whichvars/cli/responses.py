@@ -139,7 +139,7 @@ def log_response(options: dict[str, Any], y: "pd.Series", rows: "np.ndarray") ->
 def check_fit(
     posterior: Any, rows: tuple[Any, Any], settings: dict[str, Any], quiet: bool
 ) -> "ResidualCheck":
-    """Say what residuals have to say, and keep it for settings.json; returns it. Rows are counted from 1."""
+    """Check the residuals, print what was found, and put it into settings.json; returns the check. Rows are counted from 1."""
     from whichvars.cli.show import say
     from whichvars.posterior.residual_checks import check_residuals
 

@@ -146,14 +146,14 @@ def write_many(directory: Path, many: "ManyPosteriors", settings: dict[str, Any]
 
 
 def write_variants(directory: Path, variants: "pd.DataFrame | None") -> None:
-    """Write what is known of the variants; remove what an older run knew."""
+    """Write the table of the variants, or remove that of an older run."""
     (directory / VARIANTS).unlink(missing_ok=True)
     if variants is not None:
         write_csv(variants.reset_index(), directory / VARIANTS)
 
 
 def read_variants(directory: Path) -> "pd.DataFrame | None":
-    """Read what ``write_variants`` wrote; None if the data were no genotypes."""
+    """Read what ``write_variants`` wrote; None if the data were not genotypes."""
     import pandas as pd
 
     if not (directory / VARIANTS).exists():
@@ -166,7 +166,7 @@ def read_variants(directory: Path) -> "pd.DataFrame | None":
 
 
 def remove_if_empty(directory: Path) -> None:
-    """Remove a directory that a command made and wrote no results to."""
+    """Remove a directory that a command has made, if it contains no results."""
     beside = (VARIANTS, CREDIBLE_SETS, CHECK)
     if {file.name for file in directory.iterdir()} <= set(beside):
         for name in beside:
@@ -236,7 +236,7 @@ def write_report(
 
 
 def write_check(run: Path, check: "ResidualCheck | None") -> None:
-    """Write what residuals say; remove what they said of an older run."""
+    """Write the check of residuals, or remove that of an older run."""
     from whichvars.data import storage
     from whichvars.posterior.predictive_checks import Bands
 

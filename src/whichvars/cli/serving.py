@@ -1,4 +1,4 @@
-"""The page of ``whichvars watch`` and its server: for browsers on this machine that know the token, and without a way to change
+"""The page of ``whichvars watch`` and its server, which answers only browsers on this machine that know the token, and cannot change
 anything."""
 
 import json
@@ -25,7 +25,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 
 
 class Watched:
-    """A run directory, looked at as often as is affordable, and what happened to the run meanwhile."""
+    """A run directory that is read again from time to time, and a list of what happened to the run meanwhile."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -33,7 +33,7 @@ class Watched:
         if self.place is None:
             raise DataError(
                 f"{run} contains no run that is being sampled, nor one that is done; name a directory that `whichvars fit` "
-                "writes to or that was given as sample(checkpoint=...). Runs that enumerate all models are not saved meanwhile"
+                "writes to or that was given as sample(checkpoint=...). Runs that enumerate all models have no checkpoints"
             )
         in_python = self.place == run
         self.resume = (
@@ -61,7 +61,7 @@ class Watched:
         return None
 
     def content(self) -> str:
-        """What changes of the page, as HTML."""
+        """The part of the page that changes, as HTML."""
         from whichvars.report.watching import content
 
         with self._turn:
@@ -153,7 +153,7 @@ class Watched:
 
 
 def checkpoint_of(run: Path) -> Path | None:
-    """The directory of the checkpoint of a run, of the part of it that is sampled if there are several; None if there is no run."""
+    """The directory of the checkpoint of a run, or of the part that is being sampled if a run has several; None if there is no run."""
     from whichvars.cli.runs import CHECKPOINT, IMPUTATIONS, SETTINGS, UNFINISHED
     from whichvars.sampling.checkpoint import RUN
 
@@ -198,7 +198,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is not worth a word."""
+        """Say nothing if a browser closes the connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -242,7 +242,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a terminal would be filled with requests."""
+        """Do nothing, because requests would fill the terminal."""
 
 
 def serve(watched: Watched, port: int = 0) -> Server:

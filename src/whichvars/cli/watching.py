@@ -23,8 +23,8 @@ def watch(run: Path, port: int, opens: bool) -> None:
     written every half minute or so; the run itself is neither changed nor slowed down. If the run is killed and resumed, the page
     says so and goes on.
 
-    The page is for this machine only: its address begins with 127.0.0.1 and contains a random word, without which there is
-    nothing to be seen. Ctrl-C ends it.
+    The page is for this machine only: its address begins with 127.0.0.1 and contains a random word, without which the server
+    shows nothing. Ctrl-C ends it.
     """
     from whichvars.cli.serving import Watched, serve
     from whichvars.plots.drawing import require

@@ -35,7 +35,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     """Plot how inclusion probabilities depend on the priors: a row for each variable, a point for each combination of priors.
 
     Colours are priors on models, and marks are slabs. The priors of the posterior that others are compared with have a ring and a line. Hollow
-    points are not reliable. Priors under which nothing is known, as no run was allowed, are left out.
+    points are not reliable. Priors for which there is no result, because no run was allowed, are left out.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def with_few_digits(prior: str) -> str:
 
 
 def plot_samplers(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
-    """Plot the work of samplers, squared error times CPU seconds: the shorter the bar, the sooner they reach the same accuracy.
+    """Plot the work of samplers, which is squared error times CPU seconds. The shorter its bar, the sooner a sampler reaches the same accuracy.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def plot_samplers(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         raise ArgumentTypeError("plot_samplers takes the table that compare_samplers() returns")
     work = table["work"].to_numpy(float)
     if not (work > 0).any():
-        raise NothingToDrawError("no sampler has a work that is known and above 0")
+        raise NothingToDrawError("there is no sampler whose work is known and above 0")
     least = 0.3 * work[work > 0].min()
     ax = new_axes(ax, 7.0, 1.4 + 0.4 * len(table))
     rows = np.arange(len(table))

@@ -54,7 +54,7 @@ def plot_coefficients(
     that. Coefficients are standardised, :math:`\beta_j\, s_j / s_y`: by how many standard deviations y changes with one
     standard deviation of the column, both after regression on the always-included columns. If the family is not Gaussian, they are
     changes of the linear predictor, such as log odds, for one standard deviation of the column. Densities are averages over the 3,000
-    models of largest weight.
+    models with the largest weights.
 
     Parameters
     ----------

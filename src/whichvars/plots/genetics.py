@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from whichvars.data.frames import find_columns
 from whichvars.errors import ArgumentTypeError, DataError
@@ -49,7 +48,8 @@ def plot_region(
     lead: str | None = None,
     level: float = 0.95,
 ) -> "Axes":
-    """Plot a region: association of single variants, coloured by their LD with a leading one, above inclusion probabilities with credible sets.
+    """Plot a region. The upper half shows the association of single variants, coloured by their LD with a leading variant; the lower half shows
+    inclusion probabilities with credible sets.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def plot_region(
     problem = posterior.problem
     if not isinstance(problem.family, Gaussian) or len(problem.columns_used) != problem.p:
         raise NothingToDrawError(
-            "plot_region draws p-values of single columns in the linear model, which this problem has none of; plot_manhattan draws inclusion "
+            "plot_region draws p-values of single columns in the linear model, and this problem has none; plot_manhattan draws inclusion "
             "probabilities alone"
         )
     chosen = int(most_probable(posterior)[0])
@@ -116,7 +116,7 @@ def plot_region(
 
 
 def _pip_track(posterior: Posterior, ax: "Axes", x: np.ndarray, label: str, level: float, many: bool) -> None:
-    """Inclusion probabilities below the association, the members of each credible set in a colour."""
+    """Inclusion probabilities below the association, with the members of each credible set in one colour."""
     below = ax.inset_axes((0.0, -1.14, 1.0, 1.0), sharex=ax)
     pip, sets = posterior.pip, posterior.credible_sets(level=level)
     place = {name: j for j, name in enumerate(posterior.problem.names)}
@@ -150,7 +150,7 @@ def plot_manhattan(
     *,
     named: float = NAMED_FROM,
 ) -> "Axes":
-    """Plot inclusion probabilities along the genome, chromosomes in alternating colours.
+    """Plot inclusion probabilities along the genome, with chromosomes in alternating colours.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def plot_manhattan(
     ax : Axes
         Axes to draw on. The default is a new figure.
     named : float
-        Least inclusion probability of variants that are named, at most 20 of them.
+        Variants with at least this inclusion probability are named, at most 20 of them.
 
     Returns
     -------
@@ -251,6 +251,8 @@ def _positions(problem: Problem, variants: pd.DataFrame | None) -> tuple[np.ndar
 
 def _association(problem: Problem) -> np.ndarray:
     """−log₁₀ p of the regression on each column alone, (p,)."""
+    from scipy import stats  # takes half a second to import
+
     design, nu = problem.target(0).design, problem.nu
     r = np.clip(design.xty / np.sqrt(design.diagonal), -1 + 1e-15, 1 - 1e-15)
     t = np.abs(r) * np.sqrt((nu - 1) / (1 - r**2))

@@ -54,7 +54,7 @@ def plot_jointness(
     check_posterior(posterior)
     chosen = most_probable(posterior)[: check_count(top, "top")]
     if len(chosen) < 2:
-        raise NothingToDrawError("a single variable is not in the model together with others")
+        raise NothingToDrawError("a single variable has no pairs to draw")
     names = posterior.problem.names
     values = posterior.joint_inclusion([names[j] for j in chosen], measure)
     matrix = values.to_numpy()

@@ -43,7 +43,7 @@ def plot_roc(
     """Plot the receiver operating characteristic of predicted probabilities: for every threshold, the share of the responses of the
     second value that lie above it, against the share of those of the first value.
 
-    The further the curve is above the diagonal, the better the two are told apart; the area below it is the `auc` of
+    The further the curve is above the diagonal, the better predictions distinguish the two values. The area below the curve is the `auc` of
     ``Posterior.scores``.
 
     Parameters
@@ -76,7 +76,7 @@ def plot_roc(
     rows = predicted_rows(posterior, X, y, offset, trials)
     failures = rows.trials - rows.y
     if not (rows.y.any() and failures.any()):
-        raise DataError("y has a single value, and a ROC curve needs both")
+        raise DataError("y has only one value, and a ROC curve needs both")
     area = area_under_curve(rows.mean, rows.weight * rows.y, rows.weight * failures)
     ax = new_axes(ax, 4.8, 4.6)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, label="worth nothing")
@@ -133,7 +133,7 @@ def plot_calibration(
     problem = posterior.problem
     if is_linear(problem.family):
         raise NothingToDrawError(
-            "calibration is that of probabilities and rates; of a Gaussian or Student response see plot_pit"
+            "plot_calibration is for probabilities and rates; use plot_pit for a Gaussian or Student response"
         )
     rows = predicted_rows(posterior, X, y, offset, trials)
     most = int(np.clip(len(rows.mean) // ROWS_OF_BIN, 2, 10))
@@ -168,7 +168,7 @@ def plot_pit(
     """Plot a histogram of probability integral transforms, each row predicted from all others.
 
     It is flat if predictive distributions are right. A hump in the middle means that they are too wide, high ends that they are too narrow, and a
-    slope that predictions are too high or too low. About 90 % of the bars would end between the broken lines if they were right.
+    slope that predictions are too high or too low. If they are right, about 90 % of the bars end between the broken lines.
 
     Transforms of counts and of responses with two values are randomised (see ``Posterior.loo``). Of two values they say hardly more than whether the
     mean is right; ``plot_calibration`` says more.

@@ -36,12 +36,12 @@ def plot_residuals(
     *,
     show: Literal["fitted", "quantiles", "predictive"] = "fitted",
 ) -> "Axes":
-    r"""Plot residuals: against fitted values, against quantiles of the normal distribution, or responses against those that the model produces.
+    r"""Plot residuals against fitted values or against quantiles of the normal distribution, or plot responses beside those that the model produces.
 
     - "fitted": standardised residuals against fitted values, with a running mean, which should stay near 0, and a running standard deviation about
       it, which should stay near 1. Outliers are marked.
-    - "quantiles": sorted standardised residuals against :math:`\Phi^{-1}((i - 1/2)/n)`. The band has each point with 90 % probability if
-      residuals are normal.
+    - "quantiles": sorted standardised residuals against :math:`\Phi^{-1}((i - 1/2)/n)`. If residuals are normal, each
+      point is in the band with 90 % probability.
     - "predictive": the share of the responses below each value, over the same for responses drawn from the fitted model.
 
     Parameters
@@ -71,7 +71,7 @@ def plot_residuals(
     check_choice(show, ("fitted", "quantiles", "predictive"), "show")
     kept = {"fitted": check.points, "quantiles": check.quantiles, "predictive": check.bands}
     if kept[show] is None:
-        raise NothingToDrawError("there is nothing to draw: it was not kept in this check")
+        raise NothingToDrawError("there is nothing to draw: this check did not keep it")
     ax = new_axes(ax, 6.0, 3.8)
     if show == "fitted" and check.points is not None:
         _against_fitted(ax, check.points)

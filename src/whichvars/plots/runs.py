@@ -60,7 +60,7 @@ def plot_trace(
         raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'trace')}")
     if has_particles(posterior):
         raise NothingToDrawError(
-            "there is nothing to draw: SequentialMonteCarlo has particles, which have no order in time; "
+            "there is nothing to draw: the particles of SequentialMonteCarlo have no order in time; "
             "plot_ladder shows its steps"
         )
     if posterior.trace.groupby(["replicate", "chain"]).size().max() < 2:
@@ -142,12 +142,14 @@ def _runs(posterior: Posterior | PooledPosterior) -> tuple[np.ndarray, str]:
     """Inclusion probabilities of each replicate or imputation, (runs, p), and which of the two they are of."""
     if isinstance(posterior, PooledPosterior):
         if len(posterior.parts) < 2:
-            raise NothingToDrawError("a single imputation has nothing to agree with; impute with m=5")
+            raise NothingToDrawError("a single imputation cannot be compared with others; impute with m=5")
         return np.array([part.pip for part in posterior.parts]), "imputation"
     check_posterior(posterior)
     pips = posterior.replicate_pips
     if pips is None:
         raise NothingToDrawError(f"there is nothing to draw: {why_none(posterior, 'replicates')}")
     if len(pips) < 2:
-        raise NothingToDrawError("a single replicate has nothing to agree with; sample with replicates=4")
+        raise NothingToDrawError(
+            "a single replicate cannot be compared with others; sample with replicates=4"
+        )
     return pips, "replicate"

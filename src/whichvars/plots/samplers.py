@@ -46,7 +46,7 @@ def plot_adaptation(
 ) -> "Axes":
     r"""Plot the parameters that a sampler learned for each variable, in every replicate.
 
-    These samplers are ``IndividualAdaptation``, ``ASI`` and tempering with them. Others, such as ``Hybrid``, have no A
+    The samplers that do so are ``IndividualAdaptation``, ``ASI`` and tempering with these. Others, such as ``Hybrid``, have no A
     and D.
 
     Parameters
@@ -100,7 +100,9 @@ def _learned_odds(posterior: Posterior, ax: "Axes | None", add: np.ndarray, dele
     ax = new_axes(ax, 5.6, 4.6)
     inner = np.flatnonzero((posterior.pip > 0) & (posterior.pip < 1))
     if not inner.size:
-        raise NothingToDrawError("every variable was always in or always out: there are no odds to draw")
+        raise NothingToDrawError(
+            "there are no odds to draw, because every variable was always in or always out"
+        )
     odds = posterior.pip[inner] / (1 - posterior.pip[inner])
     ratio = add[:, inner] / delete[:, inner]
     ax.plot(

@@ -74,7 +74,7 @@ def plot_inclusion(posterior: Posterior, ax: "Axes | None" = None, *, top: int |
     ax : Axes
         Axes to draw on. The default is a new figure.
     top : int
-        Show only that many variables, the most probable, in rows.
+        Show only this many variables, the most probable ones, in rows.
 
     Returns
     -------
@@ -166,8 +166,8 @@ def plot_models(
     """Plot the variables in the best models: a row for each variable, a column for each model.
 
     The widths of columns are proportional to the probabilities of the models, but never too narrow to see. The colour is
-    the sign of the coefficient in that model; variables of several columns have no sign. Where Monte Carlo
-    errors of the probabilities can be seen, bars beneath the columns have them.
+    the sign of the coefficient in that model; variables of several columns have no sign. If the Monte Carlo
+    errors of the probabilities are large enough to be seen, bars beneath the columns show them.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def plot_models(
     ax : Axes
         Axes to draw on. The default is a new figure.
     models, variables : int
-        At most so many models, the best, and variables, the most probable among those in them.
+        Largest number of models, of which the best are shown, and of variables, of which the most probable in these models are shown.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def plot_models(
         : check_count(variables, "variables")
     ]
     if not rows:
-        raise NothingToDrawError("the best models have no variables in them: there is nothing to draw")
+        raise NothingToDrawError("there is nothing to draw: the best models have no variables")
     probability = best.frequency
     width = np.maximum(probability / probability.sum(), NARROWEST / len(members))
     edges = np.concatenate([[0], np.cumsum(width / width.sum())])

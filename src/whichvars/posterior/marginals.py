@@ -1,5 +1,8 @@
 """Log marginal likelihood and log prior of the models that a posterior keeps."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +13,28 @@ from whichvars.problem.dilution import Dilution
 from whichvars.problem.evaluating import log_marginals_of, log_priors_of
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers
+from whichvars.problem.priors import Slab
 from whichvars.problem.problem import Problem
 
 # the lightest models, whose squared weights sum to this share of those of all, are not asked for the noise of importance sampling;
 # and the most models that are
 LIGHT, MOST_SAMPLED = 0.01, 1000
+
+# log marginal likelihoods by slab and list of models, within a block of `each_slab_once`
+_remembered: ContextVar[dict[tuple[Slab, bytes, bytes], np.ndarray] | None] = ContextVar(
+    "_remembered", default=None
+)
+
+
+@contextmanager
+def each_slab_once() -> Iterator[None]:
+    """Within this block, which is about one set of data, the marginal likelihoods of a list of models are computed once for each slab,
+    whatever the priors on models are."""
+    token = _remembered.set({})
+    try:
+        yield
+    finally:
+        _remembered.reset(token)
 
 
 def log_priors(problem: Problem, kept: KeptModels) -> np.ndarray:
@@ -75,7 +95,18 @@ def log_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
 def marginals_with_noise(problem: Problem, kept: KeptModels) -> tuple[np.ndarray, np.ndarray | None]:
     """``log_marginals`` and their standard errors by importance sampling, (models,) each; None if none was sampled."""
     if isinstance(problem.family, Gaussian):
-        return log_marginals_of(problem, kept.members, kept.start), None
+        return _gaussian_marginals(problem, kept), None
     values = answers(problem, kept.members, kept.start)[0]
     noise = values[:, SAMPLING_ERROR]
     return values[:, LOG_MARGINAL], noise if noise.any() else None
+
+
+def _gaussian_marginals(problem: Problem, kept: KeptModels) -> np.ndarray:
+    known = _remembered.get()
+    if known is None:
+        return log_marginals_of(problem, kept.members, kept.start)
+    key = problem.slab, kept.members.tobytes(), kept.start.tobytes()
+    if key not in known:
+        known[key] = log_marginals_of(problem, kept.members, kept.start)
+        known[key].setflags(write=False)
+    return known[key]

@@ -28,6 +28,7 @@ from whichvars.problem.problem import Problem
 from whichvars.samplers import SAMPLERS
 
 if TYPE_CHECKING:
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
 
 
@@ -78,14 +79,14 @@ def references(posterior: "Posterior") -> list[str]:
     ]
 
 
-def methods_paragraph(posterior: "Posterior") -> str:
-    """What ``Posterior.methods`` returns."""
+def methods_paragraph(posterior: "Posterior", mixed: "PooledPosterior | None" = None) -> str:
+    """What ``Posterior.methods`` returns. If posteriors of several tables are `mixed`, this is the first of them."""
     problem = posterior.problem
     slab = problem.slab.words(problem.n, problem.p)
     if problem.family.name != "gaussian":
         slab = family_slab_words(problem)
     prior, prior_sources = prior_words(problem)
-    computation, computation_sources = computation_words(posterior)
+    computation, computation_sources = computation_words(posterior, mixed)
     text = " ".join([data_words(problem), slab, prior, noise_words(problem), computation, software_words()])
     listed = dict.fromkeys([*problem.slab.references, *prior_sources, *computation_sources])
     return f"{text}\n\nReferences\n" + "\n".join(f"- {source}" for source in listed)
@@ -187,8 +188,8 @@ def prior_words(problem: Problem) -> tuple[str, list[str]]:
         text, references = _inclusion_words(prior.prior, p, expected)
         children = sum(map(bool, prior.parents))
         return (
-            f"{text} {children:,} of the variables, such as interactions, could be in the model only together with the "
-            "variables they consist of; their prior probabilities are conditional on these.",
+            f"{text} {children:,} of the variables could be in the model only together with others, as interactions are only together "
+            "with the variables that they consist of; their prior probabilities are conditional on these.",
             [CHIPMAN, *references],
         )
     return _inclusion_words(prior, p, expected)
@@ -278,8 +279,12 @@ def noise_words(problem: Problem) -> str:
     return "The noise variance had the prior p(σ²) ∝ 1/σ²."
 
 
-def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
+def computation_words(
+    posterior: "Posterior", mixed: "PooledPosterior | None" = None
+) -> tuple[str, list[str]]:
     """A description of the computation and its accuracy, and references."""
+    parts = [posterior] if mixed is None else mixed.parts
+    each = "" if mixed is None else " for each completed table"
     again = (
         " Results under these priors were obtained from those under others by importance reweighting."
         if posterior.reweighting_ess is not None
@@ -292,7 +297,7 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
         return f"Only one model was used.{again}", []
     if posterior.models.exact:
         return (
-            f"Posterior probabilities are exact{noise}: all {posterior.iterations:,} models were enumerated.{again}",
+            f"Posterior probabilities are exact{noise}: all {posterior.iterations:,} models were enumerated{each}.{again}",
             [],
         )
     name = posterior.sampler.split("(")[0]
@@ -300,27 +305,33 @@ def computation_words(posterior: "Posterior") -> tuple[str, list[str]]:
     replicates = 1 if posterior.replicate_pips is None else max(1, len(posterior.replicate_pips))
     runs = f"{replicates} independent runs" if replicates > 1 else "one run"
     settings = posterior.settings
-    seed = settings.get("seed")
-    if isinstance(seed, dict):
-        seed = f"{seed['entropy']}, spawn key {seed['spawn_key']}"
-    seed = "" if seed is None else f" (seed {seed})"
+    seeds = list(dict.fromkeys(_seed_words(part) for part in parts))
+    seed = f" (seed{'s' * (len(seeds) > 1)} {', '.join(seeds)})" if all(seeds) else ""
     warmup = (
         f", of which the first {settings['warmup']:,} of each were discarded"
         if settings.get("warmup")
         else ""
     )
-    if np.isnan(posterior.mcse).all():
+    mcse = posterior.mcse if mixed is None else mixed.mcse
+    if np.isnan(mcse).all():
         accuracy = "the Monte Carlo standard errors of the posterior inclusion probabilities are unknown"
     else:
-        error = np.nanmax(posterior.mcse)
+        error = np.nanmax(mcse)
         accuracy = (
             f"the largest Monte Carlo standard error of a posterior inclusion probability was {error:.2g}"
         )
     return (
-        f"The posterior over models was sampled by {words} in {runs}{seed} with {posterior.iterations:,} iterations in "
-        f"total{warmup}; {accuracy}.{again}",
+        f"The posterior over models was sampled{each} by {words} in {runs}{seed} with {sum(part.iterations for part in parts):,} "
+        f"iterations in total{warmup}; {accuracy}.{again}",
         sources(posterior.sampler),
     )
+
+
+def _seed_words(posterior: "Posterior") -> str:
+    seed = posterior.settings.get("seed")
+    if isinstance(seed, dict):
+        return f"{seed['entropy']}, spawn key {seed['spawn_key']}"
+    return "" if seed is None else str(seed)
 
 
 def software_words() -> str:

@@ -295,6 +295,21 @@ class PooledPosterior:
         DataFrame, one row for each model
             `size`; `probability`; `imputation_error`, its error due to the number of imputations; `lowest` and `highest` of the parts; `variables`.
         """
+        best, shares = self._best_models(n)
+        return pd.DataFrame(
+            {
+                "size": [len(members) for members in best],
+                "probability": shares.mean(axis=1),
+                "imputation_error": self.error_between(shares.T),
+                "lowest": shares.min(axis=1, initial=1.0),
+                "highest": shares.max(axis=1, initial=0.0),
+                "variables": [", ".join(self.names[j] for j in members) for members in best],
+            },
+            index=pd.RangeIndex(1, len(best) + 1, name="model"),
+        )
+
+    def _best_models(self, n: int) -> tuple[list[tuple[int, ...]], np.ndarray]:
+        """The n most probable models, and their probabilities in each part, (n, parts)."""
         kept, m = [part.kept for part in self.parts], len(self.parts)
         # sums of random numbers, one for each variable, by which models are told apart
         keys = np.random.default_rng(0).integers(2**63, size=len(self.names), dtype=np.uint64)
@@ -309,18 +324,7 @@ class PooledPosterior:
         for row, model in enumerate(chosen.tolist()):
             at = np.flatnonzero(which == model)
             shares[row, owner[at]] = weight[at]
-        best = [kept[owner[at]].model(place[at]) for at in first[chosen].tolist()]
-        return pd.DataFrame(
-            {
-                "size": [len(members) for members in best],
-                "probability": shares.mean(axis=1),
-                "imputation_error": self.error_between(shares.T),
-                "lowest": shares.min(axis=1, initial=1.0),
-                "highest": shares.max(axis=1, initial=0.0),
-                "variables": [", ".join(self.names[j] for j in members) for members in best],
-            },
-            index=pd.RangeIndex(1, len(best) + 1, name="model"),
-        )
+        return [kept[owner[at]].model(place[at]) for at in first[chosen].tolist()], shares
 
     def report(
         self, path: Any, title: str | None = None, brief: bool = False, check: ResidualCheck | None = None
@@ -371,7 +375,7 @@ class PooledPosterior:
 
     def methods(self) -> str:
         """A paragraph for the methods section of a paper, with references, as ``Posterior.methods`` gives it."""
-        first, _, sources = methods_paragraph(self.parts[0]).partition("\n\n")
+        first, _, sources = methods_paragraph(self.parts[0], self).partition("\n\n")
         cells = "" if self.imputations is None else f" ({int(self.imputations.gaps.sum()):,} cells)"
         sentence = (
             f"Missing values{cells} were assumed to be missing at random and were imputed {len(self.parts)} times by chained Bayesian regressions "

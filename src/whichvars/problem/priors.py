@@ -113,14 +113,14 @@ class IndependentNormal:
         """A sentence for the methods section of a paper, with n rows and p variables."""
         if self.unknown:
             return (
-                "Coefficients had independent normal priors with mean zero and variance g σ², σ² the noise variance. "
+                "Coefficients had independent normal priors with mean zero and variance g σ², where σ² is the noise variance. "
                 f"{self.words_of_unknown(n)}"
             )
         if isinstance(self.g, tuple):
             g = "variances g_j σ² that differ between variables"
         else:
             g = "variance σ²" if self.g == 1 else f"variance {self.g:g} σ²"
-        return f"Coefficients had independent normal priors with mean zero and {g}, σ² the noise variance."
+        return f"Coefficients had independent normal priors with mean zero and {g}, where σ² is the noise variance."
 
 
 def values_of_g(n: int) -> tuple[np.ndarray, np.ndarray]:

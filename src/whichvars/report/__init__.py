@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whichvars.errors import ArgumentTypeError, OutputError
-from whichvars.plots.drawing import require, short
+from whichvars.plots.drawing import require
 from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.pooling import PooledPosterior
@@ -28,8 +28,6 @@ from whichvars.sampling.checkpoint import version
 HERE = Path(__file__).parent
 TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
-# most characters of a name in a sentence
-LONGEST_NAME = 60
 
 
 def write_report(
@@ -103,7 +101,7 @@ def render_pooled(
         "page.html",
         **start,
         **pooled.content(posterior),
-        fit=_fit(check, "Of one of the completed tables: "),
+        fit=_fit(check, "In one of the completed tables, "),
         columns=columns,
         rows=table.first_rows(columns),
         data=table.as_json(columns),
@@ -121,7 +119,7 @@ def _fit(check: ResidualCheck | None, whose: str = "") -> dict[str, Any] | None:
     )
     if check.loo_r_squared is not None:
         share = f"{check.loo_r_squared:.0%} of it" if check.loo_r_squared > 0 else "none of it"
-        explained += f"; if each row is predicted from all others, {share}"
+        explained += f"; when each row is predicted from all the others, predictions explain {share}"
     return {"explained": f"{explained}.", "remarks": check.remarks, "pictures": figures.residuals(check)}
 
 
@@ -133,10 +131,12 @@ def _about_models(posterior: Posterior) -> str:
     if not posterior.models.exact:
         return (
             "Probabilities are estimated from the draws and from the exact ratios of the models' probabilities; ± is two Monte Carlo "
-            "standard errors, — where they cannot be told."
+            "standard errors, and — means that they are not known."
         )
     if posterior.models.mcse is not None:
-        return "Probabilities are exact but for the noise of importance sampling; ± is two standard errors."
+        return (
+            "Probabilities are exact, except for the noise of importance sampling; ± is two standard errors."
+        )
     return "Probabilities are exact."
 
 
@@ -172,21 +172,17 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
             for remark in (*overdispersion(posterior), *narrow_prior(posterior.problem))
         ],
         "levels": [
-            (level if verdict.sound else words.SO_FAR[level], _listed(names, 12))
+            (level if verdict.sound else words.SO_FAR[level], words.listed_short(names))
             for level, names in words.by_level(posterior)
         ],
         "stand_ins": [
-            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            (words.listed_short(names), table.with_error(table.written("probability", p), error))
             for names, p, error in words.stand_ins(posterior)
         ],
         "verdict": verdict,
         "facts": _facts(posterior),
         "charts": chart.charts(posterior, most_rows),
     }
-
-
-def _listed(names: list[str], most: int) -> str:
-    return words.listed([short(name, LONGEST_NAME) for name in names], most)
 
 
 def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
@@ -200,7 +196,7 @@ def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
             "reached": row["reached"],
             "size": row["size"],
             "purity": f"{row['purity']:.2f}",
-            "variables": _listed(
+            "variables": words.listed_short(
                 [
                     f"{name} ({table.written('probability', pip)})"
                     for name, pip in zip(row["variables"], row["pips"])
@@ -214,6 +210,7 @@ def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
 
 def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
     """The rows of the table of models."""
+    names = posterior.problem.names
     best = posterior.top_models(TOP_MODELS)
     return [
         {
@@ -221,7 +218,7 @@ def _best_models(posterior: Posterior) -> list[dict[str, Any]]:
             "error": "—" if np.isnan(row["mcse"]) else table.model_probability(2 * row["mcse"]),
             "r_squared": f"{row['r_squared']:.3f}" if "r_squared" in row else "",
             "size": row["size"],
-            "variables": _listed([posterior.problem.names[j] for j in members], 40) or "none",
+            "variables": words.model_words([names[j] for j in members], names),
         }
         for (_, row), members in zip(best.iterrows(), shown_models(posterior, TOP_MODELS).members)
     ]

@@ -61,14 +61,14 @@ class Numbers(NamedTuple):
 
 
 def charts(posterior: Posterior, most_rows: int | None = None) -> list[Chart]:
-    """The chart of the most probable variables, at most `most_rows` of them; before it, if there are many variables, one of all in the
-    order of the columns."""
+    """The chart of the most probable variables, at most `most_rows` of them. If there are many variables, a chart of all of them, in the
+    order of the columns, comes before it."""
     numbers = Numbers(posterior.problem, posterior.pip, posterior.mcse, "Monte Carlo standard errors")
     return charts_of(numbers, others_in(words.stand_ins(posterior)), most_rows)
 
 
 def charts_of(posterior: Numbers, others: dict[str, str], most_rows: int | None) -> list[Chart]:
-    """The same, with the others of each variable's set of stand-ins."""
+    """The same, given for each variable the other members of its set of stand-ins."""
     p = posterior.problem.p
     order = np.argsort(-posterior.pip, kind="stable")
     rows = (order if p <= MOST_ROWS else order[:TOP_ROWS])[:most_rows]
@@ -135,7 +135,7 @@ def _mark(
 
 
 def others_in(sets: list[tuple[list[str], float, float]]) -> dict[str, str]:
-    """Who else is in the set, for each variable in one of these sets of stand-ins."""
+    """The other members of the set, for each variable in one of these sets of stand-ins."""
     return {
         name: words.listed([short(other, LONGEST_NAME) for other in names if other != name], 5)
         for names, _, _ in sets

@@ -63,19 +63,19 @@ class Picture:
 
 
 def results(posterior: Posterior) -> list[Picture]:
-    """The plots of the results, but for the inclusion probabilities (``report/chart.py``)."""
+    """The plots of the results, except that of the inclusion probabilities (``report/chart.py``)."""
     error = "" if not posterior.mcse.any() else " Error bars are ± 2 Monte Carlo standard errors."
     known = posterior.sizes_mcse is not None and bool(np.isfinite(posterior.sizes_mcse).any())
     of_sizes = error if known else ""
     of_models = (
         ""
         if posterior.models.mcse is None
-        else " Grey bars, where errors can be seen, are the probabilities of the models with their errors."
+        else " Grey bars, drawn if the errors are large enough to be seen, are the probabilities of the models with their errors."
     )
     wanted: Wanted = [
         (
             "Size of the model",
-            f"How many variables are in the model. If posterior and prior look alike, the data say little about it.{of_sizes}",
+            f"How many variables are in the model. If the posterior looks like the prior, the data say little about the size.{of_sizes}",
             f"Posterior and prior distribution of the number of variables in the model; the posterior mean is "
             f"{posterior.mean_size:.2f}.",
             plots.plot_model_size,
@@ -83,31 +83,32 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "The best models",
-            "Each column is a model, the best one on the left; coloured cells are the variables in it. Rows that are "
-            f"filled all the way are in every good model; rows that fill each other's gaps stand in for one another.{of_models}",
+            "Each column is a model, the best one on the left; coloured cells are the variables in it. A variable whose row is "
+            f"filled from end to end is in every good model; variables that fill the gaps in each other's rows stand in for one another.{of_models}",
             f"The variables in the best models. The best one contains {_best(posterior)}.",
             plots.plot_models,
             {"variables": 20},
         ),
         (
             "Coefficients",
-            f"Black spike: the probability that the coefficient is 0. Hump: where it lies otherwise. {_scale_words(posterior)}",
+            f"The black spike is the probability that the coefficient is 0, and the curve shows where the coefficient lies otherwise. {_scale_words(posterior)}",
             "Densities of the standardised coefficients of the most probable variables, with a spike at 0.",
             plots.plot_coefficients,
             {},
         ),
         (
             "Correlation among the most probable variables",
-            "Variables that are strongly correlated share their probability: a low one does not say that a variable "
-            "is irrelevant if another carries the same information. Sets of stand-ins are outlined.",
+            "Variables that are strongly correlated share their probability: a variable with a low probability may be "
+            "relevant if another one carries the same information. Sets of stand-ins are outlined.",
             _correlated(posterior),
             plots.plot_correlation,
             {"top": CORRELATED},
         ),
         (
             "Under other priors",
-            "The same models with the weights that other priors give them. Where points are far apart, the prior decides. Your own priors have a "
-            "ring and a line. Hollow points are not reliable, as other models matter under these priors; compare_priors() makes new runs for them.",
+            "The same models, weighted as under other priors. If the points of a variable are far apart, its probability depends on the prior. Your own "
+            "priors are marked by a ring and a line. Hollow points are not reliable, because other models matter under these priors; compare_priors() "
+            "makes new runs for them.",
             "Inclusion probabilities of the most probable variables under several priors on coefficients and on models.",
             _other_priors,
             {},
@@ -119,7 +120,7 @@ def results(posterior: Posterior) -> list[Picture]:
 
 
 def curves(pooled: PooledPosterior) -> list[Picture]:
-    """The effects that may be curved, of imputed data."""
+    """The plots of effects that may be curved, for imputed data."""
     return list(_draw(pooled, effects(pooled)))
 
 
@@ -144,9 +145,9 @@ def _other_priors(posterior: Posterior) -> "Axes":
     """How inclusion probabilities depend on the kinds of priors, by new weights alone."""
     problem = posterior.problem
     if posterior.condition is not None or not isinstance(problem.family, Gaussian):
-        raise NothingToDrawError("other priors need a posterior without a condition and no fits")
+        raise NothingToDrawError("other priors need a Gaussian response and a posterior without a condition")
     if len(posterior.kept) > MOST_REWEIGHTED or posterior.kept.start[-1] == 0:
-        raise NothingToDrawError("there are too many models to give new weights to, or the null model alone")
+        raise NothingToDrawError("there are too many models to be given new weights, or only the null model")
     slabs = []
     for slab in OTHER_SLABS:
         try:
@@ -162,7 +163,7 @@ def _scale_words(posterior: Posterior) -> str:
     family = posterior.problem.family
     if isinstance(family, Gaussian):
         return (
-            "Coefficients are standardised, so that they can be compared: standard deviations of the response for one standard "
+            "Coefficients are standardised, so that they can be compared: they are in standard deviations of the response for one standard "
             "deviation of the variable."
         )
     of = f" of {outcome(posterior.problem)}" if outcome(posterior.problem) else ""
@@ -184,8 +185,8 @@ def _predictions(posterior: Posterior) -> Wanted:
             (
                 "How well the two values are told apart",
                 f"The receiver operating characteristic. {honest} Of two rows with different responses, the right one has the larger "
-                f"predicted probability with a probability of {scores['auc']:.2f}, the area under the curve; one half would be worth "
-                f"nothing. The mean squared error of the probabilities (Brier score) is {scores['brier']:.3f}.",
+                f"predicted probability with a probability of {scores['auc']:.2f}, the area under the curve; guessing would have one "
+                f"half. The mean squared error of the probabilities (Brier score) is {scores['brier']:.3f}.",
                 f"Receiver operating characteristic with an area of {scores['auc']:.3f}.",
                 plots.plot_roc,
                 {},
@@ -204,8 +205,8 @@ def _predictions(posterior: Posterior) -> Wanted:
     wanted.append(
         (
             f"Are the predicted {what} right?",
-            f"Rows in bins by their prediction. {honest} Points on the line are right on average; a bar is where the point would lie with "
-            f"a probability of 90 % if predictions were right.{spread}",
+            f"Rows are put into bins by their prediction. {honest} Points on the line are right on average. If predictions were right, each point "
+            f"would lie on its bar with a probability of 90 %.{spread}",
             f"Predicted and observed means by fifths of the rows: {pairs}.",
             plots.plot_calibration,
             {},
@@ -231,14 +232,14 @@ def trust(posterior: Posterior) -> list[Picture]:
     wanted: Wanted = [
         (
             "Agreement of the replicates",
-            "Every variable, in each of the independent runs, against the mean of all runs. Points on the line agree.",
+            "The probability of every variable in each of the independent runs, against the mean of all runs. Runs agree if their points are on the line.",
             "Inclusion probabilities by replicate against their mean.",
             plots.plot_agreement,
             {},
         ),
         (
             "Model size along the run",
-            "All replicates should wander about the same level, with no trend.",
+            "All replicates should vary around the same level, without a trend.",
             "Number of variables in the model along the run, by replicate.",
             plots.plot_trace,
             {"show": "size"},
@@ -252,7 +253,7 @@ def trust(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Temperature ladder",
-            "Exchanges should succeed neither always nor never.",
+            "Some exchanges should be accepted and some rejected.",
             "Inverse temperatures, and the share of exchanges that succeeded or of particles that are distinct.",
             plots.plot_ladder,
             {},
@@ -290,12 +291,12 @@ def trust(posterior: Posterior) -> list[Picture]:
 
 
 def residuals(check: ResidualCheck) -> list[Picture]:
-    """Whether the model fits."""
+    """The plots that show whether the model fits."""
     wanted: Wanted = [
         (
             "Residuals and fitted values",
-            "Each point is a row. The running mean should stay near 0: a bend says that an effect is curved. The dashed lines should stay at the same "
-            "distance from it: a funnel says that the variance is not constant.",
+            "Each point is a row. The running mean should stay near 0; if it bends, an effect is curved. The dashed lines should stay at the same "
+            "distance from it; if they open like a funnel, the variance is not constant.",
             f"Standardised residuals against fitted values, with {len(check.outliers)} outliers; the rank correlation of fitted values and sizes of "
             f"residuals is {check.spread_trend:.2f}.",
             plots.plot_residuals,
@@ -303,15 +304,15 @@ def residuals(check: ResidualCheck) -> list[Picture]:
         ),
         (
             "Are the residuals normal?",
-            "Sorted residuals against quantiles of the normal distribution. Points outside the band: tails are heavier or lighter than the model "
-            "assumes, or there is skewness.",
+            "Sorted residuals against quantiles of the normal distribution. If points are outside the band, the residuals are skewed, or their tails are "
+            "heavier or lighter than the model assumes.",
             f"Quantiles of the residuals, with skewness {check.skewness:.2f} and excess kurtosis {check.kurtosis:.2f}.",
             plots.plot_residuals,
             {"show": "quantiles"},
         ),
         (
             "Responses as the model would produce them",
-            "The share of the responses below each value, and where this share lies among responses drawn from the fitted model.",
+            "The line is the share of the responses below each value. The bands show where this share lies if responses are drawn from the fitted model.",
             "The distribution of the observed responses over those of responses drawn from the model.",
             plots.plot_residuals,
             {"show": "predictive"},
@@ -321,12 +322,12 @@ def residuals(check: ResidualCheck) -> list[Picture]:
 
 
 def agreement(pooled: PooledPosterior) -> list[Picture]:
-    """How far the imputations agree."""
+    """The plot of how far the imputations agree."""
     wanted: Wanted = [
         (
             "Agreement of the imputations",
-            "Every variable, in each of the completed tables, against the mean of all. Points far from the line: the missing values "
-            "matter for this variable.",
+            "The probability of every variable in each of the completed tables, against the mean of all. If points are far from the line, the "
+            "missing values matter for their variable.",
             "Inclusion probabilities by imputation against their mean.",
             plots.plot_agreement,
             {},

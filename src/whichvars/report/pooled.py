@@ -1,4 +1,4 @@
-"""What the report says of posteriors of completed tables, mixed: the same page, with what was missing."""
+"""The report of a posterior that is mixed from those of completed tables: the same page, with a section on missing values."""
 
 from typing import Any
 
@@ -13,7 +13,6 @@ from whichvars.report import chart, figures, table, words
 from whichvars.report.table import Column
 
 TOP_MODELS, MOST_COLUMNS = 10, 40
-LONGEST_NAME = 60
 
 
 def total_error(pooled: PooledPosterior) -> np.ndarray:
@@ -33,10 +32,11 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
         "answer": words.answer_of(levels, sets, opinion, pooled.problem.p),
         "remarks": [],
         "levels": [
-            (level if opinion.sound else words.SO_FAR[level], _listed(names, 12)) for level, names in levels
+            (level if opinion.sound else words.SO_FAR[level], words.listed_short(names))
+            for level, names in levels
         ],
         "stand_ins": [
-            (_listed(names, 12), table.with_error(table.written("probability", p), error))
+            (words.listed_short(names), table.with_error(table.written("probability", p), error))
             for names, p, error in sets
         ],
         "verdict": opinion,
@@ -46,7 +46,8 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
 
 
 def stand_ins(pooled: PooledPosterior) -> list[tuple[list[str], float, float]]:
-    """Sets of variables of which one is needed, though the data cannot say which; with the probability of that and its error."""
+    """Sets of variables of which at least one is in the model, although the data cannot say which; with the probability of this and its
+    error."""
     clusters = pooled.clusters(level=words.LEVELS[0][0])
     clusters = clusters[clusters["size"] > 1]
     errors = np.hypot(clusters["mcse"], clusters["imputation_error"])
@@ -54,7 +55,7 @@ def stand_ins(pooled: PooledPosterior) -> list[tuple[list[str], float, float]]:
 
 
 def content(pooled: PooledPosterior) -> dict[str, Any]:
-    """What the report has besides, but for the table of variables and the settings."""
+    """The other parts of the report, except the table of variables and the settings."""
     methods, sources = words.sources(pooled)
     return {
         "sets": [],
@@ -75,7 +76,7 @@ def content(pooled: PooledPosterior) -> dict[str, Any]:
 
 
 def verdict(pooled: PooledPosterior) -> words.Verdict:
-    """Whether the probabilities can be relied on: whether those of every imputation can, and how far they differ."""
+    """Whether the probabilities of every imputation can be relied on, and how far they differ."""
     m = len(pooled.parts)
     reasons = tuple(
         f"imputation {i}: {reason}" for i, part in enumerate(pooled.parts, start=1) for reason in doubts(part)
@@ -94,7 +95,7 @@ def verdict(pooled: PooledPosterior) -> words.Verdict:
     clause = (
         f"the {words.number(m)} imputations of missing values differ by up to {words.within(apart)}"
         if m > 1
-        else "there was a single imputation, with nothing to compare it with"
+        else "there was only one imputation, which cannot be compared with others"
     )
     if pooled.imputations is not None and not pooled.imputations.gaps.any():
         clause = "no value was missing"
@@ -133,7 +134,7 @@ def columns(pooled: PooledPosterior) -> list[Column]:
 
 
 def effects_in_words(pooled: PooledPosterior) -> list[str]:
-    """What goes with one standard deviation more of each variable that is more likely in than out."""
+    """How the response differs for one standard deviation more of each variable that is more likely in than out."""
     problem, family = pooled.problem, pooled.problem.family
     mean, spread = included(pooled)[0], spreads(pooled)
     order = np.argsort(-pooled.pip, kind="stable")[: words.MOST_EFFECTS]
@@ -152,7 +153,7 @@ def effects_in_words(pooled: PooledPosterior) -> list[str]:
 
 
 def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The settings of the first part, and those of the imputation; what is about a single part is left out."""
+    """The settings of the first part without those that apply to it alone, and the settings of the imputation."""
     shown = {
         name: value
         for name, value in first
@@ -181,6 +182,7 @@ def _facts(pooled: PooledPosterior) -> list[tuple[str, str]]:
 
 
 def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
+    models, _ = pooled._best_models(TOP_MODELS)
     return [
         {
             "probability": table.model_probability(row["probability"]),
@@ -189,27 +191,23 @@ def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
             else table.model_probability(2 * row["imputation_error"]),
             "r_squared": "",
             "size": row["size"],
-            "variables": _listed(row["variables"].split(", ") if row["variables"] else [], 40) or "none",
+            "variables": words.model_words([pooled.names[j] for j in members], pooled.names),
         }
-        for _, row in pooled.top_models(TOP_MODELS).iterrows()
+        for (_, row), members in zip(pooled.top_models(TOP_MODELS).iterrows(), models)
     ]
 
 
 def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:
-    """The rows of the table of columns with missing values, most first."""
+    """The rows of the table of columns with missing values, beginning with the column that has most of them."""
     if pooled.imputations is None:
         return []
     names, counts = pooled.imputations.kinds.names, pooled.imputations.gaps.sum(axis=0)
     order = [j for j in np.argsort(-counts, kind="stable").tolist() if counts[j]]
     return [
         {
-            "name": short(names[j], LONGEST_NAME),
+            "name": short(names[j], words.LONGEST_NAME),
             "cells": f"{counts[j]:,}",
             "share": f"{counts[j] / len(pooled.imputations.gaps):.1%}",
         }
         for j in order[:MOST_COLUMNS]
     ]
-
-
-def _listed(names: list[str], most: int) -> str:
-    return words.listed([short(name, LONGEST_NAME) for name in names], most)

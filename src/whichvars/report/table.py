@@ -64,7 +64,7 @@ def columns(posterior: Posterior) -> list[Column]:
                 "±",
                 "error",
                 significant(2 * posterior.mcse[order], 2),
-                "two Monte Carlo standard errors of the probability; — for variables that never moved",
+                "two Monte Carlo standard errors of the probability; — for variables that were in all draws or in none",
             ),
             Column(
                 "Effective draws",
@@ -164,7 +164,7 @@ def probabilities(values: np.ndarray) -> list[float | None]:
 
 
 def significant(values: np.ndarray, digits: int) -> list[float | None]:
-    """Numbers with so many significant digits, None where there are none."""
+    """Numbers rounded to some significant digits, with None for those that are not finite."""
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values.tolist()]
 
 

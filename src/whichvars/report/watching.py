@@ -20,7 +20,7 @@ def watch_page(title: str) -> str:
 
 
 def content(view: View, events: Sequence[tuple[float, str]], resume: str) -> str:
-    """What changes of the page, as HTML: the state of the run, its numbers, and what happened to it at which times."""
+    """The part of the page that changes, as HTML: the state of the run, its numbers, and what happened to it and when."""
     found = view.posterior
     return fill(
         "watched.html",

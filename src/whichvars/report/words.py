@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whichvars.plots.drawing import short
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import doubts
 from whichvars.posterior.explaining import trust
@@ -33,14 +34,16 @@ SMALL = (
     "eleven",
     "twelve",
 )
-MOST_NAMES = 12
+MOST_NAMES, MOST_IN_MODEL = 12, 40
+# most characters of a name in a sentence
+LONGEST_NAME = 60
 
 SOFTWARE = "The whichvars developers. whichvars: Bayesian variable selection by adaptive MCMC."
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the probabilities can be relied on."""
+    """Says whether the probabilities can be relied on."""
 
     sound: bool
     mark: str  # a word or two
@@ -77,6 +80,26 @@ def listed(names: list[str], most: int = MOST_NAMES) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
+def listed_short(names: list[str], most: int = MOST_NAMES) -> str:
+    """The same with names of a length that fits into a sentence."""
+    return listed([short(name, LONGEST_NAME) for name in names], most)
+
+
+def model_words(members: list[str], names: list[str]) -> str:
+    """The variables of a model. If it has nearly all `names`, those that it does not have are listed instead.
+
+    >>> model_words([], ["a"]), model_words(["a", "b"], ["a", "b", "c"])
+    ('none', 'a and b')
+    >>> model_words(list("abcdefghijklm"), list("abcdefghijklmno")), model_words(list("abcdefghijklm"), list("abcdefghijklm"))
+    ('all except n and o', 'all')
+    """
+    if len(members) <= MOST_NAMES or len(names) >= 2 * len(members):
+        return listed_short(members, MOST_IN_MODEL) or "none"
+    present = set(members)
+    absent = [name for name in names if name not in present]
+    return f"all except {listed_short(absent, MOST_IN_MODEL)}" if absent else "all"
+
+
 def by_level(posterior: Posterior | PooledPosterior) -> list[tuple[str, list[str]]]:
     """("almost certainly in", names), … for the levels that have any variables, most probable first."""
     order = np.argsort(-posterior.pip, kind="stable")
@@ -87,8 +110,8 @@ def by_level(posterior: Posterior | PooledPosterior) -> list[tuple[str, list[str
 
 
 def stand_ins(posterior: Posterior) -> list[tuple[list[str], float, float]]:
-    """Sets of variables of which one is needed, though the data cannot say which; with the probability of that and its
-    Monte Carlo error."""
+    """Sets of variables of which at least one is in the model, although the data cannot say which; with the probability of this and
+    its Monte Carlo error."""
     clusters = posterior.clusters(level=LEVELS[0][0])
     clusters = clusters[clusters["size"] > 1]
     return list(zip(clusters["variables"], clusters["probability"], clusters["mcse"]))
@@ -164,7 +187,9 @@ def verdict(posterior: Posterior) -> Verdict:
         apart = f": independent runs differ by up to {within(spread)}" if spread else ""
         return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences, reasons)
     if spread is None:
-        return Verdict(True, "Accurate", "there was a single run, with nothing to compare it with", sentences)
+        return Verdict(
+            True, "Accurate", "there was only one run, which cannot be compared with others", sentences
+        )
     return Verdict(True, "Converged", f"independent runs agree to within {within(spread)}", sentences)
 
 
@@ -177,7 +202,7 @@ def largest_spread(posterior: Posterior) -> float | None:
 def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     pips = posterior.replicate_pips
     if spread is None or pips is None:
-        return ["With a single run there is nothing to compare; sample with replicates=4."]
+        return ["A single run cannot be compared with others; sample with replicates=4."]
     name = posterior.problem.names[int(np.argmax(np.ptp(pips, axis=0)))]
     runs = number(len(pips)).capitalize()
     if spread == 0:
@@ -191,8 +216,8 @@ MOST_EFFECTS = 8
 
 
 def effects_in_words(posterior: Posterior) -> list[str]:
-    """What goes with one standard deviation more of each variable that is more likely in than out, the most probable first; on the
-    condition that it is in the model."""
+    """How the response differs for one standard deviation more of each variable, if that variable is in the model. These are the variables
+    that are more likely in than out, the most probable first."""
     problem, family = posterior.problem, posterior.problem.family
     order = np.argsort(-posterior.pip, kind="stable")
     chosen = [int(j) for j in order[:MOST_EFFECTS] if posterior.pip[j] >= LEVELS[1][0]]
@@ -206,7 +231,7 @@ def effects_in_words(posterior: Posterior) -> list[str]:
         name, place = problem.names[j], problem.offsets[j]
         if not single[j]:
             columns = problem.offsets[j + 1] - problem.offsets[j]
-            out.append(f"{name} has {columns} columns, and no single effect.")
+            out.append(f"{name} consists of {columns} columns and has no single effect.")
             continue
         sd = spread[place]
         if table is not None:
@@ -220,7 +245,7 @@ def effects_in_words(posterior: Posterior) -> list[str]:
 
 
 def ratio_words(problem: Problem, ratio: str | None, factor: float) -> str:
-    """Odds or rates that are so many times as large."""
+    """Odds or rates, and how many times as large they are."""
     what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
     return f"{what} {factor:.3g} times as large"
 

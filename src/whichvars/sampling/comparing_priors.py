@@ -12,6 +12,7 @@ from whichvars._kernels.evidence import INDEPENDENT
 from whichvars.data.frames import find_columns
 from whichvars.errors import ConvergenceWarning, DataError, WhichvarsError
 from whichvars.posterior.diagnostics import ACCEPTABLE
+from whichvars.posterior.marginals import each_slab_once
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.heredity import ConditionalPrior
@@ -105,10 +106,13 @@ def compare_priors(
         _key(posterior.problem): (posterior, "given", posterior.converged)
     }
     done = {_identity(posterior.problem)}
-    for problem in _problems(posterior.problem, slabs, model_priors):
-        if _identity(problem) not in done:
-            done.add(_identity(problem))
-            answers[_unused(_key(problem), answers)] = _answer(posterior, problem, runs == "needed", sampling)
+    with each_slab_once():
+        for problem in _problems(posterior.problem, slabs, model_priors):
+            if _identity(problem) not in done:
+                done.add(_identity(problem))
+                answers[_unused(_key(problem), answers)] = _answer(
+                    posterior, problem, runs == "needed", sampling
+                )
     chosen = _choose([answer for answer, *_ in answers.values() if answer is not None], variables)
     rows: list[dict[str, Any]] = []
     for answer, how, reliable in answers.values():

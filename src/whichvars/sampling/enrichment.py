@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from scipy.special import expit, logit
-from scipy.stats import poisson
+from scipy.special import expit, logit, pdtrc
 
 from whichvars.errors import ArgumentTypeError, ConvergenceWarning, DataError
 from whichvars.posterior.posterior import Posterior
@@ -191,7 +190,7 @@ def _expected(
     pips, covariance, accurate = [], np.zeros((len(coefficients), len(coefficients))), True
     for problem, design in regions:
         h = inclusion(design @ coefficients)
-        if problem.max_size < problem.p and poisson.sf(problem.max_size, h.sum()) > BEYOND:
+        if problem.max_size < problem.p and pdtrc(problem.max_size, h.sum()) > BEYOND:
             raise DataError(
                 f"max_size is {problem.max_size}, but {h.sum():.2g} variables are expected under the estimated prior; allow more"
             )

@@ -2,20 +2,21 @@
 
 import html
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whichvars.sampling import compiling
 from whichvars.sampling.announcing import Announcer
-from whichvars.sampling.estimates import Look, combine_pips, look_at
+from whichvars.sampling.estimates import Look, Pips, combine_pips, look_at
+from whichvars.sampling.live_picture import picture
 
 if TYPE_CHECKING:
     from whichvars.samplers.contract import Run, Sampler
 
-# least seconds between two reports
-OFTEN = 0.4
+# least seconds between two reports, and between two pictures in a notebook
+OFTEN, OFTEN_IN_NOTEBOOKS = 0.4, 1.0
 # largest share of the time that computing reports may take
 SHARE = 0.05
 # columns of a terminal that is wide enough for unabbreviated words
@@ -35,13 +36,20 @@ class Report(NamedTuple):
     seconds_left: float | None = None
     disagreement: float | None = None  # largest difference between two replicates' PIPs of one variable
     compiling: bool = False  # nothing is sampled yet, as kernels are being compiled
+    target_mcse: float | None = None  # the run may end earlier, when `largest_mcse` is at most this
+    pip: np.ndarray | None = None  # (p,), inclusion probabilities by now; None if not known yet
+    mcse: np.ndarray | None = None  # (p,), their errors; NaN where they are not known
 
 
 class Progress:
-    """A line in a terminal or notebook, a callback, or nothing.
+    """A line in a terminal, a line and a picture in a notebook, a callback, or nothing.
 
     The line appears only if the run takes longer than a second, and disappears when it is done. While kernels are being
     compiled, the line of the announcer replaces it.
+
+    Between chunks, every replicate that no thread is working on is asked for its counts. That changes nothing that is
+    counted later, so that draws do not depend on whether anybody looks. When all replicates have counted, these looks are
+    combined in the same way as at the end of the run.
     """
 
     def __init__(
@@ -51,11 +59,15 @@ class Progress:
         sampler: "Sampler | None" = None,
         budget: float | None = None,
         announcer: Announcer | None = None,
+        target: float | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         self.callback = mode if callable(mode) else None
         self.announcer = Announcer(mode, type(sampler).__name__) if announcer is None else announcer
         self.show = self.announcer.show
         self.total, self.sampler, self.budget = total, sampler, budget
+        self.target, self.names = target, names
+        self.often = OFTEN_IN_NOTEBOOKS if self.show and self.announcer.notebook else OFTEN
         self.started = time.monotonic()
         self.next_look = self.started + (0.0 if self.callback else 1.0)
         # time, iterations and fraction when iterations were first reported
@@ -97,7 +109,7 @@ class Progress:
         clock = time.perf_counter()
         self._look_at(idle)
         report = self._report(runs, done, fraction, now)
-        self.next_look = now + max(OFTEN, (time.perf_counter() - clock) / SHARE)
+        self.next_look = now + max(self.often, (time.perf_counter() - clock) / SHARE)
         if self.callback is not None:
             self.callback(report)
         else:
@@ -121,25 +133,30 @@ class Progress:
         elapsed = max(now - since, 1e-9)
         progress = fraction - fraction_before
         left = elapsed * (1 - fraction) / progress if progress > 0 else None
-        error, apart = self._accuracy(len(runs))
         rate = (done - before) / elapsed
-        return Report(
-            done, self.total, fraction, now - self.started, error, runs[0].status, rate, left, apart
+        report = Report(
+            done, self.total, fraction, now - self.started, None, runs[0].status, rate, left,
+            target_mcse=self.target,
+        )  # fmt: skip
+        pips = self._pips(len(runs))
+        if pips is None:
+            return report
+        means = pips.replicate_pips
+        return report._replace(
+            largest_mcse=float(np.nanmax(pips.mcse)) if np.isfinite(pips.mcse).any() else None,
+            disagreement=float(np.ptp(means, axis=0).max()) if len(means) > 1 else None,
+            pip=pips.pip,
+            mcse=pips.mcse,
         )
 
-    def _accuracy(self, replicates: int) -> tuple[float | None, float | None]:
-        """Largest error of a PIP and largest difference between replicates, once all have estimates."""
+    def _pips(self, replicates: int) -> Pips | None:
+        """Inclusion probabilities by now, once all replicates have counted."""
         looks = list(self.looks.values())
-        if len(looks) < replicates:
-            return None, None
-        pips = combine_pips(looks)
-        error = float(np.nanmax(pips.mcse)) if np.isfinite(pips.mcse).any() else None
-        apart = pips.replicate_pips.max(axis=0) - pips.replicate_pips.min(axis=0)
-        return error, float(apart.max()) if replicates > 1 else None
+        return None if len(looks) < replicates else combine_pips(looks)
 
     def _draw(self, report: Report) -> None:
         if self.line is None:
-            self.line = _NotebookLine() if self.announcer.notebook else _TerminalLine()
+            self.line = _NotebookLine(self.names) if self.announcer.notebook else _TerminalLine()
         self.announcer.draw(self.line, report)
 
 
@@ -187,15 +204,23 @@ def progress_words(report: Report, whole: bool = True) -> list[str]:
     [' 60%', '0:06 left', '67 iterations/s', 'largest error 0.0123', 'replicates differ by 0.04']
     >>> progress_words(report, whole=False)
     [' 60%', '0:06 left', '67/s', 'error 0.0123', 'apart 0.04']
+
+    If the run ends as soon as it is accurate enough, nobody knows when that will be, but there is a largest number of draws.
+
+    >>> progress_words(report._replace(target_mcse=0.01))[1:4]
+    ['at most 0:06 left', '67 iterations/s', 'largest error 0.0123 (target 0.01)']
     """
-    parts = [f"{report.fraction:4.0%}"]
+    parts, target = [f"{report.fraction:4.0%}"], report.target_mcse
     if report.seconds_left is not None:
-        parts.append(f"{_clock(report.seconds_left)} left")
+        most = "" if target is None else "at most " if whole else "<"
+        parts.append(f"{most}{_clock(report.seconds_left)} left")
     if not report.status:  # samplers with a status do not count iterations
         parts.append(_speed(report.rate) + (" iterations/s" if whole else "/s"))
     if report.largest_mcse is not None:
-        parts.append(f"{'largest error' if whole else 'error'} {report.largest_mcse:.3g}")
-    if report.disagreement is not None:
+        goal = "" if target is None else f" (target {target:.3g})"
+        parts.append(f"{'largest error' if whole else 'error'} {report.largest_mcse:.3g}{goal}")
+    # a narrow terminal has no room for both
+    if report.disagreement is not None and (whole or target is None):
         parts.append(f"{'replicates differ by' if whole else 'apart'} {report.disagreement:.2g}")
     return [*parts, report.status] if report.status else parts
 
@@ -245,18 +270,25 @@ class _TerminalLine:
 
 
 class _NotebookLine:
-    """A progress bar and text in the output of a notebook cell, without widgets."""
+    """A progress bar and text in the output of a notebook cell, and a picture below; without widgets."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
         from IPython.display import display
 
+        self.names = names
         self.handle: Any = display({"text/plain": "sampling"}, raw=True, display_id=True)
 
     def update(self, report: Report) -> None:
         words = ", ".join(part.strip() for part in progress_words(report))
         bar = f'<progress value="{report.fraction:.4f}" max="1"></progress>'
+        below = (
+            "" if report.pip is None or report.mcse is None else picture(self.names, report.pip, report.mcse)
+        )
         self.handle.update(
-            {"text/plain": f"sampling: {words}", "text/html": f"sampling {bar} {html.escape(words)}"},
+            {
+                "text/plain": f"sampling: {words}",
+                "text/html": f"<div>sampling {bar} {html.escape(words)}</div>{below}",
+            },
             raw=True,
         )
 

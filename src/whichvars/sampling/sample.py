@@ -102,7 +102,9 @@ def sample(
         to half of the time, and usually reduces errors far more than the draws it replaces.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` a few times a
-        second. While the sampler is being compiled, once per version, a line says so and estimates how long it will take;
+        second. A notebook also shows a picture of the most probable variables, with their inclusion probabilities and errors
+        by now, about once a second; a function finds those of all variables in ``report.pip`` and ``report.mcse``. Results do
+        not depend on who looks. While the sampler is being compiled, once per version, a line says so and estimates how long it will take;
         a function sees ``report.compiling``, every second once the chains have been started.
     checkpoint : path
         Directory in which the state of the run is saved regularly, so that the run can be killed at any moment. ``resume``
@@ -253,7 +255,7 @@ def _advance_all(
         if getattr(sampler, "by_draws", True)
         else None
     )
-    bar = Progress(progress, total, sampler, plan.seconds, announcer)
+    bar = Progress(progress, total, sampler, plan.seconds, announcer, plan.target, problem.names)
     with listen(saver is not None) as asked, bar:
         loop = Loop(problem, settings, replicates, pool, saver, asked)
         if saver is not None:

@@ -76,13 +76,13 @@ def test_variables_that_are_not_in_the_file_have_zeros(call):
     [
         (None, ["--enrichment", "coding=3"], "--enrichment needs --annotations"),
         (None, ["--annotations", "none.csv"], "there is no file none.csv"),
-        ("name\nv1\n", ["--annotations", "bad.csv"], "bad.csv has one column only"),
+        ("name\nv1\n", ["--annotations", "bad.csv"], "bad.csv has only one column"),
         ("name,a\nv1,1\nv1,2\n", ["--annotations", "bad.csv"], "two rows for 'v1'"),
         ("name,a\nrs1,1\nrs2,2\n", ["--annotations", "bad.csv"], "none of the variables, such as 'v0', is in the first column"),
         ("name,a\nv1,1\nv2,much\n", ["--annotations", "bad.csv"], "the annotation 'a' of 'v2' is 'much'; write a number"),
         (None, ["--annotations", "known.csv", "--enrichment", "codin=3"], "there is no annotation 'codin'; did you mean 'coding'?"),
         (None, ["--annotations", "known.csv", "--enrichment", "coding=-3"], "write NAME=ODDS with a positive number"),
-        (None, ["--annotations", "known.csv", "--missing", "impute"], "--annotations does not go with --missing impute"),
+        (None, ["--annotations", "known.csv", "--missing", "impute"], "--annotations cannot be combined with --missing impute"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(call, content, more, message):

@@ -162,3 +162,34 @@ def test_predictions_follow_the_same_rule() -> None:
     assert (
         (inside[:, 0] > 0) & (inside[:, 0] < probability) & (probability < inside[:, 1]) & (inside[:, 1] < 1)
     ).all()
+
+
+def test_the_methods_are_those_of_all_tables() -> None:
+    assert "all 16 models were enumerated for each completed table" in PARTS.methods()
+    imputations = wv.impute(HOLES, X["noise"].to_numpy(), m=2, seed=3)
+    parts = [
+        wv.sample(wv.Problem(table, X["noise"]), wv.AddDeleteSwap(), draws=2000, seed=seed, progress=False)
+        for seed, table in enumerate(imputations, start=7)
+    ]
+    mixed = wv.pool(parts, imputations)
+    words = mixed.methods()
+    assert "was sampled for each completed table by" in words
+    assert "(seeds 7, 8)" in words
+    assert f"with {sum(part.iterations for part in parts):,} iterations in total" in words
+    error = np.nanmax(mixed.mcse)
+    assert f"of a posterior inclusion probability was {error:.2g}." in words
+    assert f"{np.nanmax(parts[0].mcse):.2g}" != f"{error:.2g}", "the numbers tell the two apart"
+    alone = parts[0].methods()
+    assert "(seed 7)" in alone
+    assert "completed table" not in alone
+
+
+def test_names_with_commas_are_not_taken_apart(tmp_path: Path) -> None:
+    """Of a model with nearly all variables, those that it does not have are listed."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 14)), columns=[f"a, {j}" for j in range(14)])
+    y = table.iloc[:, :13].sum(axis=1) + 0.3 * rng.normal(size=60)
+    table.iloc[:3, 0] = np.nan
+    made = wv.impute(table, y, m=2, seed=0)
+    page = wv.pool([wv.exact(wv.Problem(X, made.y)) for X in made], made).report(tmp_path / "report.html")
+    assert '<td class="members">all except a, 13</td>' in page.read_text(encoding="utf-8")

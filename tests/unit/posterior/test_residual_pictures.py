@@ -163,4 +163,4 @@ def test_the_command_line_keeps_them_for_later_reports(
     X.mask(np.random.default_rng(0).random(X.shape) < 0.1).assign(y=y).to_csv("b.csv", index=False)
     call("fit", "b.csv", "-y", "y", "--missing", "impute", "--imputations", 2)
     page = Path("b-run/report.html").read_text()
-    assert "Of one of the completed tables: the fitted values explain" in page
+    assert "In one of the completed tables, the fitted values explain" in page

@@ -132,3 +132,32 @@ def test_priors_that_are_written_alike_have_rows_of_their_own():
     for name, slab in zip(names, slabs):
         want = wv.exact(posterior.problem.with_priors(slab=slab)).pip
         assert table.xs(name, level="slab")[["x0", "x1", "x2"]].to_numpy()[0] == pytest.approx(want, abs=1e-9)
+
+
+def test_marginal_likelihoods_are_computed_once_for_each_slab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not depend on the prior on models. Every number is as that of ``reweight``, which computes them anew."""
+    from whichvars.posterior import marginals
+
+    data = wv.datasets.load_uscrime()
+    posterior = wv.sample(wv.Problem(data.X, data.y), wv.Hybrid(), draws=4000, seed=1, progress=False)
+    slabs = [wv.GPrior(47.0), wv.HyperG()]
+    priors = [wv.FixedInclusion(h=0.5), wv.BetaBinomial(1, 1), wv.BetaBinomial(size=3.0)]
+    asked: list[str] = []
+    compute = marginals.log_marginals_of
+
+    def counted(problem: wv.Problem, members: np.ndarray, start: np.ndarray) -> np.ndarray:
+        asked.append(f"{problem.slab} {members.tobytes()!r} {start.tobytes()!r}")
+        return compute(problem, members, start)
+
+    monkeypatch.setattr(marginals, "log_marginals_of", counted)
+    table = wv.compare_priors(posterior, slabs, priors, runs="none")
+    assert len(asked) == len(set(asked)) > 0
+    for slab in slabs:
+        for prior in priors:
+            alone = posterior.reweight(slab=slab, model_prior=prior)
+            row = table.loc[(repr(slab), repr(prior))]
+            assert row["mean_size"] == alone.mean_size
+            assert row["log_evidence"] == alone.log_evidence
+    before = len(asked)
+    posterior.reweight(slab=slabs[0])
+    assert len(asked) > before  # nothing is remembered outside

@@ -7,12 +7,14 @@ import sys
 import types
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import whichvars as wv
 from whichvars.sampling import progress
+from whichvars.sampling.live_picture import LEFT, RIGHT, picture
 from whichvars.sampling.progress import Progress, Report, progress_words
 
 
@@ -47,6 +49,8 @@ def test_the_last_report_says_what_the_posterior_says(sampler: Any, problem: wv.
     last = reports[-1]
     assert last.fraction == 1
     assert last.largest_mcse == pytest.approx(np.nanmax(posterior.mcse))
+    np.testing.assert_allclose(last.pip, posterior.pip)
+    np.testing.assert_allclose(last.mcse, posterior.mcse)
     means = posterior.replicate_pips
     assert means is not None
     assert last.disagreement == pytest.approx((means.max(axis=0) - means.min(axis=0)).max())
@@ -116,36 +120,123 @@ def test_a_terminal_sees_one_line_and_then_none(problem: wv.Problem, quick: None
     assert shown.rstrip().endswith("\x1b[2K"), "the line is not wiped"
 
 
-def test_a_notebook_sees_the_same_without_widgets(problem: wv.Problem, quick: None, monkeypatch: Any) -> None:
-    shown: list[dict[str, str]] = []
+class Notebook:
+    """Stands for IPython in a notebook, and keeps what is displayed."""
 
-    class Handle:
-        def update(self, bundle: dict[str, str], raw: bool) -> None:
-            shown.append(bundle)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[dict[str, str]] = []
+        display, shell = types.ModuleType("IPython.display"), types.ModuleType("IPython")
+        display.display = self.display  # type: ignore[attr-defined]
+        shell.get_ipython = lambda: types.SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+        monkeypatch.setitem(sys.modules, "IPython", shell)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
 
-    def display(bundle: dict[str, str], raw: bool, display_id: bool) -> Handle:
-        shown.append(bundle)
-        return Handle()
+    def display(self, bundle: dict[str, str], raw: bool, display_id: bool) -> "Notebook":
+        return self.update(bundle, raw)
 
-    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
-    module = types.ModuleType("IPython.display")
-    module.display = display  # type: ignore[attr-defined]
-    shell = types.ModuleType("IPython")
-    shell.get_ipython = lambda: types.SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "IPython", shell)
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    wv.sample(problem, draws=30_000, chunk=1000, replicates=2)
-    assert re.search(r"largest error \d", shown[-2]["text/plain"])
-    assert re.search(r"replicates differ by \d", shown[-2]["text/html"])
-    assert "<progress" in shown[-2]["text/html"]
-    assert shown[-1]["text/plain"] == ""
+    def update(self, bundle: dict[str, str], raw: bool) -> "Notebook":
+        self.shown.append(bundle)
+        return self
+
+    def pictures(self) -> list[str]:
+        return [bundle["text/html"] for bundle in self.shown if "<svg" in bundle.get("text/html", "")]
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    """A notebook in which ten seconds seem to pass between two chunks."""
+    seconds = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    return Notebook(monkeypatch)
+
+
+def test_a_notebook_sees_the_same_without_widgets(problem: wv.Problem, notebook: Notebook) -> None:
+    wv.sample(problem, wv.Hybrid(), draws=30_000, chunk=1000, replicates=2)
+    *_, last, end = notebook.shown
+    assert re.search(r"largest error \d", last["text/plain"])
+    assert re.search(r"replicates differ by \d", last["text/html"])
+    assert "<progress" in last["text/html"]
+    assert end == {"text/plain": "", "text/html": ""}
+
+
+def test_a_notebook_sees_inclusion_probabilities_settle(problem: wv.Problem, notebook: Notebook) -> None:
+    posterior = wv.sample(problem, wv.AddDeleteSwap(), draws=50_000, chunk=1000, replicates=2, seed=3)
+    pictures = notebook.pictures()
+    assert len(pictures) > 3
+    order = posterior.summary().index
+    assert re.findall("<title>(.*?)</title>", pictures[-1]) == list(order)
+    # the last look is at all draws of the run
+    for name, pip, error in zip(order, posterior.summary()["pip"], posterior.summary()["mcse"]):
+        assert f">{pip:.3f} ± {np.ceil(2000 * error) / 1000:.3f}<" in pictures[-1], name
+
+    def widest(picture: str) -> float:
+        return max(
+            float(high) - float(low) for low, high in re.findall(r'd="M([\d.]+) \d+H([\d.]+)', picture)
+        )
+
+    assert widest(pictures[-1]) < widest(pictures[0])
+
+
+def test_a_notebook_is_drawn_at_most_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, page = [0.0], Notebook(monkeypatch)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    run: Any = types.SimpleNamespace(iterations=0, units=[None], fraction=0.0, status="")
+    with Progress(True, 1000) as bar:
+        for tick in range(1, 31):
+            now[0], run.iterations = 0.25 * tick, tick
+            bar.update([run], idle=[])
+    # at 1, 2, ..., 7 seconds, after an empty line and before its removal
+    assert len(page.shown) == 1 + 7 + 1
+
+
+@pytest.mark.parametrize("sampler", [wv.Hybrid(), wv.IndividualAdaptation(chains=2)], ids=str)
+def test_looking_does_not_change_a_bit(sampler: Any, problem: wv.Problem, notebook: Notebook) -> None:
+    options: dict[str, Any] = {"draws": 8000, "chunk": 500, "replicates": 2, "seed": 4}
+    unseen = wv.sample(problem, sampler, progress=False, **options)
+    assert not notebook.shown
+    seen = wv.sample(problem, sampler, **options)
+    assert len(notebook.pictures()) > 3
+    np.testing.assert_array_equal(seen.pip, unseen.pip)
+    np.testing.assert_array_equal(seen.mcse, unseen.mcse)
+    assert seen.trace is not None
+    assert seen.trace.equals(unseen.trace)
+
+
+def test_the_picture_has_the_most_probable_variables() -> None:
+    names = [f"x{j}" for j in range(30)] + ["<b> & a very long name of a variable"]
+    pip = np.append(np.linspace(0.01, 0.3, 30), 0.999)
+    mcse = np.append(np.full(30, 0.01), np.nan)
+    drawn = picture(names, pip, mcse)
+    root = ElementTree.fromstring(drawn)
+    assert [title.text for title in root.iter("title")] == [names[30], *names[29:20:-1]]
+    texts = [text.text for text in root.iter("text")]
+    assert texts[:4] == ["<b> & a very l…ariable", "0.999", "x29", "0.300 ± 0.020"]
+    assert ">Inclusion probabilities so far: the 10 most probable of 31 variables, with error bars" in drawn
+    bars = [rect for rect in root.iter("rect") if "fill" in rect.attrib]
+    assert float(bars[1].attrib["width"]) / (RIGHT - LEFT) == pytest.approx(0.3, abs=1e-3)
+    assert len(list(root.iter("path"))) == 9, "there is no error bar where the error is not known"
+
+
+def test_the_picture_of_few_variables_without_errors() -> None:
+    drawn = picture(["a", "b"], np.array([0.5, 1.0]), np.full(2, np.nan))
+    assert ">Inclusion probabilities so far: all variables.<" in drawn
+    assert "±" not in drawn
+
+
+def test_a_report_says_how_accurate_the_run_is_to_be(problem: wv.Problem, quick: None) -> None:
+    reports, _ = watch(problem, wv.Hybrid(), target_mcse=0.02, chunk=500, replicates=2)
+    assert {report.target_mcse for report in reports} == {0.02}
 
 
 CELLS = """
 import numpy as np, whichvars as wv
 X = np.random.default_rng(1).normal(size=(40, 30))
 problem = wv.Problem(X, X[:, 0] + np.random.default_rng(2).normal(size=40))
-wv.sample(problem, draws=300_000, replicates=2)
+unseen = wv.sample(problem, draws=300_000, replicates=2, seed=1, progress=False)
+posterior = wv.sample(problem, draws=300_000, replicates=2, seed=1)
+assert (posterior.pip == unseen.pip).all()
+posterior
 """
 
 
@@ -173,6 +264,8 @@ def test_a_real_notebook_shows_progress_and_a_table() -> None:
         assert words in last["text/plain"]
         assert words in last["text/html"]
     assert "<progress" in last["text/html"]
+    assert "the 10 most probable of 30 variables" in last["text/html"]
+    assert "<title>x0</title>" in last["text/html"]
     assert shown[-1]["text/html"] == "", "the line is not wiped"
     (result,) = [out for out in notebook.cells[0].outputs if out.output_type == "execute_result"]
     assert "<table" in result["data"]["text/html"]
@@ -205,4 +298,11 @@ def test_words() -> None:
     assert progress_words(report._replace(status="temperature 0.5", seconds_left=None)) == [
         " 50%",
         "temperature 0.5",
+    ]
+    towards = report._replace(largest_mcse=0.0304, target_mcse=0.01, disagreement=0.1)
+    assert progress_words(towards, whole=False) == [
+        " 50%",
+        "<1:02:05 left",
+        "1.23 M/s",
+        "error 0.0304 (target 0.01)",
     ]
