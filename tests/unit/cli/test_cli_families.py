@@ -388,4 +388,4 @@ def test_degrees_of_freedom(call: Any) -> None:
         ).output
     )
     many = call("fit", "d.csv", "--responses", "y,a", "--df", "3", "--out", "other", code=2).output
-    assert "--df does not go with --responses" in many
+    assert "--df cannot be combined with --responses" in many
