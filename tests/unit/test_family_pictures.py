@@ -130,3 +130,16 @@ def test_report_of_gaussian_has_nothing_of_this():
     assert "R²" in page
     assert "ROC" not in page
     assert 'class="remark' not in page
+
+
+def test_the_report_of_counts_shows_whether_predictive_distributions_are_right(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 2))
+    counts = wv.exact(wv.Problem(X, rng.poisson(np.exp(0.5 * X[:, 0])), family="poisson"))
+    inside = counts.interval_calibration(levels=0.9)["observed"].iloc[0]
+    page = counts.report(tmp_path / "counts.html").read_text(encoding="utf-8")
+    assert f"{inside:.0%} of the responses are within their 90 % intervals" in page
+    classes = wv.exact(wv.Problem(X, rng.random(80) < 0.5, family="logistic"))
+    assert "within their 90 % intervals" not in classes.report(tmp_path / "classes.html").read_text(
+        encoding="utf-8"
+    )

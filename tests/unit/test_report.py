@@ -365,7 +365,7 @@ def test_the_page_needs_nothing_else(page):
 def test_pictures_have_alternatives_and_tables_have_headers(page):
     found = Page(page)
     pictures = found.all("img")
-    assert len(pictures) == 11
+    assert len(pictures) == 12
     assert all(len(attrs["alt"]) > 20 for attrs in pictures)
     assert all("scope" in attrs for attrs in found.all("th"))
     identities = [attrs["id"] for _, attrs in found.elements if "id" in attrs]

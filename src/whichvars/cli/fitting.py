@@ -377,6 +377,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "title": options["title"],
         "response": options["response"],
         "family": options["family"],
+        "df": options["df"],
         **{name: options[name] for name in COLUMNS},
         "always": table.always,
         "drop": table.drop,

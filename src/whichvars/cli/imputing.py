@@ -186,6 +186,7 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         "response": options["response"],
         "title": options["title"],
         "family": options["family"],
+        "df": options["df"],
         **{name: options[name] for name in COLUMNS},
         "always": always,
         "drop": drop,

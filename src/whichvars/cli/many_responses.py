@@ -22,6 +22,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "always": ((), "put the columns into a file of their own and name it with --covariates"),
     "log": (False, "write the logarithms of the responses into the file"),
     "stream": (False, "leave it out"),
+    "df": (None, "leave it out, as all responses are Gaussian"),
     "trials": (None, "fit the responses one by one with --response"),
     "offset": (None, "fit the responses one by one with --response"),
     "exposure": (None, "fit the responses one by one with --response"),

@@ -30,6 +30,7 @@ def family_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--family", type=click.Choice(FAMILIES), default="auto", show_default=True,
                 help="Kind of response; auto is logistic for two values, and otherwise gaussian, the linear model; student is the linear model with heavy tails.",
             ),
+            click.option("--df", type=float, help="Degrees of freedom of --family student, above 2; fewer are heavier tails. The default is 4."),
             click.option("--trials", metavar="COLUMN", help="Column of numbers of trials; the response is the number of successes."),
             click.option("--offset", metavar="COLUMN", help="Column that is added to the linear predictor, without a coefficient."),
             click.option(
@@ -52,6 +53,8 @@ def check_options(options: dict[str, Any]) -> dict[str, str]:
             f"{what} needs the rows themselves, and --stream keeps only sums over them; leave out --stream, with a sample of the "
             "rows if there are too many"
         )
+    if options["df"] is not None and family != "student":
+        raise DataError("--df is for --family student; add that, or leave it out")
     if "offset" in named and "exposure" in named:
         raise DataError("give --offset or --exposure, not both; the log of an exposure is an offset")
     if "trials" in named and family not in ("auto", "logistic"):
@@ -109,6 +112,8 @@ def read_response(
         raise DataError(
             f"the response {str(y.name)!r} is {_shown(y.iloc[0])} in every row; there is nothing to explain, so name another response"
         )
+    if options["df"] is not None:
+        family = wv.Student(df=options["df"])
     return Read(y, family, _offset(beside, rows), notes)
 
 

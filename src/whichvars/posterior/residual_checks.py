@@ -130,7 +130,8 @@ def check_residuals(
     if isinstance(family, Student):
         normal, advice = f"Student's t distribution with {family.df:g} degrees of freedom", ""
         if family.df > FEWEST_DEGREES:
-            advice = f" Fewer degrees of freedom may fit better: Student(df={FEWEST_DEGREES})."
+            fewer = f"--df {FEWEST_DEGREES}" if student.startswith("--") else f"Student(df={FEWEST_DEGREES})"
+            advice = f" Fewer degrees of freedom may fit better: {fewer}."
     low, middle, high = np.quantile(z, (0.1, 0.5, 0.9))
     symmetric = abs(high + low - 2 * middle) <= max(SYMMETRIC, 1.5 / np.sqrt(n)) * (high - low)
     remarks = _remarks(

@@ -48,7 +48,7 @@ def _named(X: Any, lines: list[str]) -> list[str]:
     """The columns of a table that cannot be used, except for missing values."""
     if not is_table(X):
         return []
-    wrong = [line.removeprefix("X ") for line in lines if MISSING not in line]
+    wrong = [line.removeprefix("X ") for line in lines if MISSING not in line and FRAME.gaps not in line]
     return [
         name for name in map(str, X.columns) if any(line.startswith(f"column {name!r} ") for line in wrong)
     ]

@@ -212,6 +212,18 @@ def _predictions(posterior: Posterior) -> Wanted:
             {},
         )
     )
+    if not posterior.problem.classes:
+        inside = float(posterior.interval_calibration(levels=0.9)["observed"].iloc[0])
+        wanted.append(
+            (
+                "Are whole predictive distributions right?",
+                f"The predictive probability of a smaller response, randomised between whole numbers. {honest} Bars of equal height are right; high ends say that responses "
+                f"vary more than the family allows. {inside:.0%} of the responses are within their 90 % intervals.",
+                f"Histogram of probability integral transforms; {inside:.0%} of the responses are within their 90 % intervals.",
+                plots.plot_pit,
+                {},
+            )
+        )
     return wanted
 
 
@@ -259,6 +271,13 @@ def trust(posterior: Posterior) -> list[Picture]:
             "Learned odds against posterior odds.",
             plots.plot_adaptation,
             {},
+        ),
+        (
+            "How the sampler learned",
+            "The probabilities of proposing to add and to delete the most probable variables along the run, a line for each replicate.",
+            "Adding and deleting probabilities of the most probable variables along the run.",
+            plots.plot_adaptation,
+            {"show": "along_run"},
         ),
         (
             "Mutation rate along the run",

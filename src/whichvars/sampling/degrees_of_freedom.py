@@ -63,6 +63,11 @@ class EstimatedDf:
         away = (pips - self._average(pips)) * self._evidence_errors()[:, None]
         return pd.Series(np.sqrt((w**2 * (own**2 + away**2)).sum(axis=0)), self._names, name="inclusion_mcse")
 
+    @property
+    def best(self) -> Posterior:
+        """The posterior given the most probable of the values, for plots and reports."""
+        return self.posteriors[int(self.table["posterior"].to_numpy().argmax())]
+
     def coefficients(self) -> pd.DataFrame:
         """Coefficients averaged over models and degrees of freedom.
 

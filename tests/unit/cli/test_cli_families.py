@@ -357,3 +357,35 @@ def test_compare_names_the_families(call: Any) -> None:
     output = call("compare", "one", "two").output
     assert "Different family: Poisson() and NegativeBinomial()." in output
     assert "Different exposure: t and None." in output
+
+
+def test_degrees_of_freedom(call: Any) -> None:
+    y = (ETA + np.random.default_rng(1).standard_t(2, N)).round(4)
+    call("fit", "d.csv", "-y", "y", "--family", "student", "--df", "3", y=y)
+    pips = pd.read_csv("d-run/summary.csv").set_index("variable")["pip"][["a", "b", "c"]]
+    want = wv.exact(wv.Problem(X, y, family=wv.Student(df=3.0)), progress=False)
+    np.testing.assert_allclose(pips, want.pip, rtol=1e-8)
+    settings = json.loads(Path("d-run/settings.json").read_text())
+    assert settings["df"] == 3
+    assert settings["problem"]["family"] == "Student(df=3.0)"
+    holes = y.where(y.index > 1)
+    call(
+        "fit", "d.csv", "-y", "y", "--family", "student", "--df", "3", "--missing", "impute", "--imputations", "2", "--overwrite",
+        y=holes, a=X["a"].where(X.index != 8),
+    )  # fmt: skip
+    assert "Student(df=3.0)" in Path("d-run/settings.json").read_text()
+    heavy = 1e3 * np.random.default_rng(2).standard_t(1, 60).round(3)
+    said = call("fit", "d.csv", "-y", "y", "--family", "student", "--df", "30", "--overwrite", y=heavy).output
+    assert "Fewer degrees of freedom may fit better: --df 3." in " ".join(said.split())
+    assert (
+        "--df is for --family student"
+        in call("fit", "d.csv", "-y", "y", "--df", "3", "--out", "other", code=2).output
+    )
+    assert (
+        "df must be above 2"
+        in call(
+            "fit", "d.csv", "-y", "y", "--family", "student", "--df", "2", "--out", "other", code=2
+        ).output
+    )
+    many = call("fit", "d.csv", "--responses", "y,a", "--df", "3", "--out", "other", code=2).output
+    assert "--df cannot be combined with --responses" in many

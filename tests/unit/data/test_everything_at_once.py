@@ -125,6 +125,9 @@ def test_files(tmp_path, name):
         X.assign(y=Y.abs().round()).to_csv(tmp_path / "data.csv", index=False)
     again = fit(tmp_path / "data.csv", *options, *shlex.split(advice.partition(" with ")[2]))
     assert again.exit_code == 0, again.output
+    if name == "missing values everywhere":
+        found = pd.read_csv(tmp_path / "data-run" / "summary.csv")["variable"]
+        assert set(found) == {"a", "b", "c"}, "rows with missing values are left out, not their column"
 
 
 @pytest.mark.filterwarnings("ignore:the response 'y' consists of small whole numbers")
@@ -147,6 +150,8 @@ def test_frames(name):
     with pytest.warns(wv.DataWarning) if "missing" in call else contextlib.nullcontext():
         problem = eval(call, {"Problem": wv.Problem, "X": X, "y": y})
     assert "note" not in problem.names
+    if name == "missing values everywhere":
+        assert problem.names == ["a", "b", "c"], "rows with missing values are left out, not their column"
 
 
 def test_two_words_or_truth_values_need_another_family(tmp_path):

@@ -84,7 +84,8 @@ def test_averages(found):
     second = sum(a * (s**2 + m**2) for a, (m, s) in zip(w, each))
     np.testing.assert_allclose(std, np.sqrt(second - mean**2))
     np.testing.assert_array_equal(found.predict(X[:4]), mean)
-    assert "df = " in repr(found)
+    assert found.best.problem.family.df == found.table["posterior"].idxmax()
+    assert f"df = {found.best.problem.family.df:g}" in repr(found)
 
 
 @pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
