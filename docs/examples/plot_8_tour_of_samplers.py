@@ -91,7 +91,7 @@ wv.plot_adaptation(adaptive)
 wv.plot_adaptation(adaptive, show="probabilities")
 
 # %%
-# A and D of the most probable variables along the run, with one line for each replicate and logarithmic scales.
+# These are A and D of the most probable variables along the run, with a line for each replicate, on logarithmic scales.
 
 wv.plot_adaptation(adaptive, show="along_run")
 

@@ -79,7 +79,7 @@ def plot_roc(
         raise DataError("y has only one value, and a ROC curve needs both")
     area = area_under_curve(rows.mean, rows.weight * rows.y, rows.weight * failures)
     ax = new_axes(ax, 4.8, 4.6)
-    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, label="worth nothing")
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, label="guessing")
     ax.plot(*roc_curve(rows), color=BLUE, linewidth=1.8, label=f"{_which(X)}, area {area:.3f}")
     first = str(problem.classes[0]) if problem.classes else "the failures"
     second = outcome(problem) if problem.classes else "the successes"

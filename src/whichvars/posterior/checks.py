@@ -21,7 +21,7 @@ batches; the first has few degrees of freedom if there is one chain a replicate,
 short. A drift by less than .15 standard deviations is left alone.
 
 **A run that is worth few draws** (`draws_worth`). An inclusion probability with error e is worth PIP(1 − PIP)/e² independent draws.
-Among N of them there is none of a group of models with mass 3/N in one case of twenty: below 150, a group with 2 % of the mass
+Among N of them there is none of a group of models with mass 3/N in one case of twenty: below 300, a group with 1 % of the mass
 may well be missing, and with it variables whose errors look small. The same is asked of the record (`record_worth`): model size
 and log posterior move slowest where models are large, and of a run with fewer than 90 independent draws of them nobody can say
 whether it has arrived.
@@ -68,7 +68,7 @@ SMALLEST = 5e-3  # differences of PIPs (root of the sum of squares) that nobody 
 CHANCE = 20.0
 MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
-FEWEST_DRAWS, FEWEST_OF_RECORD = 150.0, 90.0
+FEWEST_DRAWS, FEWEST_OF_RECORD = 300.0, 90.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ Three searches (``_kernels/search.py``), all by scans of all one-variable flips:
    changes; then climb from each of these models. It finds modes behind a descent, where every search that only climbs ends at the null
    model;
 3. *iterated local search* from the best mode so far: add a variable and let the others adapt to it, or change some at random; climb,
-   and stay if it is not much worse.
+   and stay if it is not much worse. As long as this finds new modes that are nearly as good as the best one, it goes on for twice as
+   long.
 
 Where p is large, most of this is done among some hundreds of variables: those of the models met, those correlated with them, and those
 that explain most by themselves. There is a fourth search then: models of a fixed size are *rebuilt* by sequential replacement
@@ -61,6 +62,9 @@ NANOSECONDS, NANOSECONDS_EACH = 1.1e6, 2.5e3
 MOST_SCANS, FEWEST_SCANS = 1500, 60
 LONGEST_SCAN = 3e7  # nanoseconds: where one takes longer, nothing is looked for
 MOST_KICKS = 150
+# rounds of iterated local search, each with twice as many scans and kicks as the one before: another one only where the last
+# found a mode whose log posterior is at most so far below the best one's
+MOST_ROUNDS, NEAR = 5, 5.0
 LEAST_SHARE = 1e-3  # of the best one's mass, of a variable that can stand in the place of another
 LEAST_LOG_MASS = -9.0  # of a mode that chains jump to, relative to the best one's
 LARGE = 1000  # variables from which most of the search is among a part of them only
@@ -233,7 +237,7 @@ def _search(problem: Problem) -> list[Mode]:
     modes.ints[SCANS_LEFT] += path.ints[SCANS_LEFT]
     met = _by_size(path)
     if problem.p <= LARGE or len(one.target.prior.links):
-        _search_all(one, modes, met)
+        _search_all(one, modes, met, scans)
     else:
         for number in range(MOST_PARTS):
             met = _search_part(problem, one, modes, met, largest, SEED + number)
@@ -244,12 +248,27 @@ def _search(problem: Problem) -> list[Mode]:
     return _with_slots(one, found, scans // 4) if len(found) > 1 else found
 
 
-def _search_all(one: _Searcher, modes: Found, path: list[np.ndarray]) -> None:
-    """Climbs from the models of a path, and iterated local search."""
+def _search_all(one: _Searcher, modes: Found, path: list[np.ndarray], scans: int) -> None:
+    """Climbs from the models of a path, and iterated local search, which goes on with more and more scans until a round of it finds no
+    new mode that matters."""
     for start in [*path[::-1], np.zeros(0, np.int64)]:
         if one.go_to(start):
             one.search(CLIMB, modes)
-    _disturb(one, modes, min(MOST_KICKS, 12 * len(one.chain.position)))
+    kicks = min(MOST_KICKS, 12 * len(one.chain.position))
+    for number in range(MOST_ROUNDS):
+        before = _leading(modes)
+        one.seed = SEED + number
+        _disturb(one, modes, kicks << number)
+        if _leading(modes) == before:
+            return
+        modes.ints[SCANS_LEFT] = max(int(modes.ints[SCANS_LEFT]), scans << number)
+
+
+def _leading(modes: Found) -> set[tuple[int, ...]]:
+    """The modes found that may have a share of the mass that matters."""
+    n = int(modes.ints[N_FOUND])
+    good = modes.values[:n] > _best_value(modes) - NEAR
+    return {tuple(np.sort(modes.members[a, : modes.sizes[a]]).tolist()) for a in np.flatnonzero(good)}
 
 
 def _by_size(path: Found) -> list[np.ndarray]:

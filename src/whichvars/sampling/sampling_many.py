@@ -31,7 +31,7 @@ from whichvars.sampling.sample import sample
 # inclusion probabilities that are kept
 LEAST = 0.01
 # draws of each replicate, until they are enough
-DRAWS = (5_000, 20_000, 80_000, 320_000)
+DRAWS = (2_500, 10_000, 40_000, 160_000, 640_000)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def sample_many(
     level : float
         Level of credible sets.
     target_mcse : float
-        Largest Monte Carlo error of an inclusion probability. If 5,000 draws are not enough for it, or do not converge, the response is
+        Largest Monte Carlo error of an inclusion probability. If 2,500 draws are not enough for it, or do not converge, the response is
         sampled again with four times as many, up to 320,000. Responses of few columns are enumerated.
     draws : int
         That many draws of each replicate instead.

@@ -162,8 +162,8 @@ def test_jumps_in_one_chain_are_no_drift():
 
 def test_few_draws_are_told_by_errors():
     pip = np.full(50, 0.3)
-    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 200)) is None
-    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 100)) == pytest.approx(100)
+    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 400)) is None
+    assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 200)) == pytest.approx(200)
     one = np.sqrt(pip * (1 - pip) / 1000)
     one[0] = 0.1  # a single uncertain variable of many says nothing of the run
     assert draws_worth(pip, one) is None
