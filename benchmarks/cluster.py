@@ -42,11 +42,11 @@ def watched() -> Iterator[list[dict[str, Any]]]:
     from whichvars.sampling.workers import Reply, Request
 
     rounds: list[dict[str, Any]] = []
-    ask, share = cluster.DaskPool._ask, cluster.OVERHEAD_SHARE
+    ask, share = cluster.DaskPool.ask, cluster.OVERHEAD_SHARE
 
-    def note(self: Any, request: Request, worker: str | None) -> Reply | None:
+    def note(self: Any, function: str, request: Request, worker: str | None) -> Reply | None:
         started = time.perf_counter()
-        reply = ask(self, request, worker)
+        reply: Reply | None = ask(self, function, request, worker)
         if reply is not None and reply.state is not None:
             rounds.append(
                 {
@@ -58,11 +58,11 @@ def watched() -> Iterator[list[dict[str, Any]]]:
             )
         return reply
 
-    cluster.DaskPool._ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
+    cluster.DaskPool.ask, cluster.OVERHEAD_SHARE = note, math.inf  # type: ignore[method-assign]
     try:
         yield rounds
     finally:
-        cluster.DaskPool._ask, cluster.OVERHEAD_SHARE = ask, share  # type: ignore[method-assign]
+        cluster.DaskPool.ask, cluster.OVERHEAD_SHARE = ask, share  # type: ignore[method-assign]
 
 
 def _size(state: Any) -> int:

@@ -20,6 +20,8 @@ _HOME = {
     "problem.summary_statistics": ["from_summary", "check_summary"],
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
+    "data.pgen": ["read_pgen"],
+    "data.vcf": ["read_vcf"],
     "problem.priors": [
         "IndependentNormal", "GPrior", "EstimatedG", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
         "Jeffreys", "InverseGamma", "KnownVariance",
@@ -65,7 +67,9 @@ if TYPE_CHECKING:
     from whichvars.data.expanding import date, spline
     from whichvars.data.genotypes import Genotypes, read_bed
     from whichvars.data.imputing import Imputations, impute
+    from whichvars.data.pgen import read_pgen
     from whichvars.data.statistics import SufficientStatistics
+    from whichvars.data.vcf import read_vcf
     from whichvars.errors import (
         ArgumentTypeError,
         CheckpointWarning,

@@ -136,7 +136,7 @@ def fit(**options: Any) -> None:
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
     few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
-    than memory, and may be a folder of files. DATA may also be a PLINK .bed file of genotypes. The command writes a run directory with the summary, the best models, a report
+    than memory, and may be a folder of files. DATA may also be a file of genotypes: .bed, .pgen, .vcf or .vcf.gz. The command writes a run directory with the summary, the best models, a report
     and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` continues from its last checkpoint, at most half a minute earlier.
@@ -159,13 +159,19 @@ def resume(
 ) -> None:
     """Continue a run of `whichvars fit` that was killed or interrupted.
 
-    DIRECTORY contains all that is needed, including the data. The results are those of an uninterrupted run.
+    DIRECTORY contains all that is needed, including the data; a run of several responses reads its files again, which must not have
+    changed. The results are those of an uninterrupted run.
     """
     import whichvars as wv
-    from whichvars.cli.runs import CHECKPOINT, read_unfinished
+    from whichvars.cli.runs import CHECKPOINT, read_unfinished, with_advice
     from whichvars.sampling.checkpoint import Passing
 
     settings = read_unfinished(directory)
+    if "responses" in settings:
+        from whichvars.cli.many_responses import resume_many
+
+        beside = {"threads": threads, "dask": dask, "as_json": as_json, "quiet": quiet}
+        return _in_parts(lambda: resume_many(directory, settings, beside), directory)
     started = time.perf_counter()
     target = settings["asked"].get("target_mcse")
     try:
@@ -183,7 +189,7 @@ def resume(
                 executor=executor_at(dask),
             )
     except KeyboardInterrupt as error:
-        raise _with_advice(error, directory) from error
+        raise with_advice(error, directory) from error
     _finish(directory, posterior, settings, target, started, report, as_json, quiet or as_json)
 
 
@@ -205,6 +211,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         make_directory,
         remove_checkpoint,
         remove_if_empty,
+        with_advice,
         write_check,
         write_unfinished,
         write_variants,
@@ -219,9 +226,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
 
         check_responses(options)
         check_directory(out, options["overwrite"])
-        if not run_many(options, out):
-            click.get_current_context().exit(NOT_ACCURATE)
-        return
+        return _in_parts(lambda: run_many(options, out), out)
     if options["response"] is None:
         raise DataError(
             f"name the response with --response{', or several with --responses' if sampled else ''}"
@@ -232,15 +237,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
     if options["missing"] == "impute":
         from whichvars.cli.imputing import run_imputed
 
-        try:
-            accurate = run_imputed(options, out, sampled)
-        except BaseException as error:
-            if has_checkpoint(out):
-                raise _with_advice(error, out) from error
-            raise
-        if not accurate:
-            click.get_current_context().exit(NOT_ACCURATE)
-        return
+        return _in_parts(lambda: run_imputed(options, out, sampled), out)
     with notes(quiet) as said:
         remarks, problem, settings, loaded = _read(options)
         variants, rows = loaded.variants, loaded.rows_to_check()
@@ -267,7 +264,7 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
             posterior = _enumerate(problem, options["quiet"], quiet)
     except BaseException as error:
         if has_checkpoint(out):
-            raise _with_advice(error, out) from error
+            raise with_advice(error, out) from error
         remove_checkpoint(out)
         remove_if_empty(out)
         raise
@@ -286,13 +283,18 @@ def _run(options: dict[str, Any], sampled: bool) -> None:
         raise
 
 
-def _with_advice(error: BaseException, out: Path) -> BaseException:
-    """The error of a run that has a checkpoint."""
-    advice = f"continue with: whichvars resume {shlex.quote(str(out))}"
-    if isinstance(error, KeyboardInterrupt):
-        return KeyboardInterrupt(f"interrupted; {advice}")
-    say(f"All draws until the last checkpoint are saved; {advice}")
-    return error
+def _in_parts(run: Callable[[], bool], out: Path) -> None:
+    """A run that keeps each of its parts when it is done; the exit code says whether all are accurate."""
+    from whichvars.cli.runs import has_checkpoint, with_advice
+
+    try:
+        accurate = run()
+    except BaseException as error:
+        if has_checkpoint(out):
+            raise with_advice(error, out) from error
+        raise
+    if not accurate:
+        click.get_current_context().exit(NOT_ACCURATE)
 
 
 def _finish(

@@ -1,4 +1,4 @@
-"""Genotypes on the command line: a .bed file with phenotypes and covariates in files of their own, and selections of both."""
+"""Genotypes on the command line: a .bed, .pgen or .vcf file with phenotypes and covariates in files of their own, and selections of both."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # the default prior on effects of genotypes, as --slab would be given it
 GENETIC = "independent:0.01"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-# options that only .bed files understand, and their values if they are not given
+# options for genotypes only, and their values if they are not given
 OF_GENOTYPES = {
     "phenotypes": None, "keep": None, "remove": None, "extract": None, "exclude": None, "region": None, "maf": 0.0,
     "geno": 1.0, "mind": 1.0,
@@ -33,12 +33,12 @@ FOR_TABLES = ("log", "category", "lump", "scores", "differences", "date", "splin
 
 
 def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for covariates in a file of their own, and for .bed files."""
+    """Options for covariates in a file of their own, and for genotypes."""
     for option in reversed(
         [
             click.option("--covariates", type=FILE, help="File of columns that are in every model, joined by FID and IID or another shared column."),
             click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies rows in the files to be joined."),
-            click.option("--phenotypes", type=FILE, help="File with the response for a .bed file; without it, -y phenotype takes the response from the .fam file."),
+            click.option("--phenotypes", type=FILE, help="File with the response, for genotypes; without it, -y phenotype takes the response from the .fam file of a .bed file."),
             click.option("--keep", type=FILE, help="File of people to keep: FID and IID, or IID."),
             click.option("--remove", type=FILE, help="File of people to leave out."),
             click.option("--extract", type=FILE, help="File of variants to keep, with one name on each line."),
@@ -54,45 +54,47 @@ def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def are_genotypes(options: dict[str, Any]) -> bool:
-    """Whether DATA is a .bed file; DataError if the options say otherwise."""
-    bed = options["data"].suffix.lower() == ".bed"
-    if bed and options["stream"]:
-        raise DataError("--stream is for tables; a .bed file is read without it")
+    """Whether DATA is a file of genotypes; DataError if the options say otherwise."""
+    from whichvars.data.genotype_files import has_genotypes
+
+    there = has_genotypes(options["data"])
+    if there and options["stream"]:
+        raise DataError("--stream is for tables; genotypes are read without it")
     for name, usual in OF_GENOTYPES.items():
-        if not bed and options[name] != usual:
-            raise DataError(f"--{name} is for PLINK .bed files, and {options['data']} is not one by its name")
-    return bed
+        if not there and options[name] != usual:
+            raise DataError(
+                f"--{name} is for genotypes (.bed, .pgen, .vcf), and {options['data']} has none by its name"
+            )
+    return there
 
 
 def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
-    """Read a .bed file and the tables beside it. Every selection is reported with its count."""
+    """Read a file of genotypes and the tables beside it. Every selection is reported with its count."""
     from whichvars.cli.runs import file_fingerprint
-    from whichvars.data.genotypes import read_bed
+    from whichvars.data.genotype_files import open_genotypes
     from whichvars.data.joining import match, read_keyed
-    from whichvars.data.plink import read_bim, read_fam
     from whichvars.data.roles import read_known, read_response_column, read_responses
     from whichvars.problem.genetics import default_region_prior, default_slab
 
-    bed: Path = options["data"]
+    data: Path = options["data"]
     for name in FOR_TABLES:
         if options[name]:
-            raise DataError(f"--{name} is for tables, not for .bed files; leave it out")
+            raise DataError(f"--{name} is for tables, not for genotypes; leave it out")
     for name in ("maf", "geno", "mind"):
         if not 0 <= options[name] <= (0.5 if name == "maf" else 1.0):
             raise DataError(
                 f"--{name} must lie between 0 and {0.5 if name == 'maf' else 1}, not {options[name]:g}"
             )
-    for file in (bed, bed.with_suffix(".bim"), bed.with_suffix(".fam")):
-        if not file.is_file():
-            raise DataError(
-                f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
-            )
-    people, table = read_fam(bed.with_suffix(".fam")), read_bim(bed.with_suffix(".bim"))
+    file = open_genotypes(data)
+    people, table = file.people, file.variants
     total, notes = (len(people), len(table)), list[str]()
     columns = _chosen_variants(options, table, notes)
     rows = _chosen_people(options, people, notes)
 
-    phenotypes, ids = _phenotypes(options, people), people[["FID", "IID"]]
+    phenotypes, ids = (
+        _phenotypes(options, people),
+        people[[name for name in ("FID", "IID") if name in people.columns]],
+    )
     if phenotypes is None:
         keyed = read_keyed(options["phenotypes"], list(ids.columns), options["id_column"])
         place, more = match(ids.iloc[rows], keyed, "phenotypes", "people")
@@ -128,7 +130,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         covariates, covariate_encoding, more = covariate_columns(keyed, place)
         notes += more
 
-    genotypes = read_bed(bed, rows=rows, variants=columns)
+    genotypes = file.read(rows=rows, variants=columns)
     genotypes, there = _filtered(genotypes, options, notes)
     phenotypes = phenotypes._replace(frame=phenotypes.frame[there])
     if covariates is not None:
@@ -138,7 +140,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     )
     always = names_in(options["always"], set(genotypes.names))
     loaded = Loaded(
-        genotypes, None, always, names_in(options["drop"]), {}, file_fingerprint(bed, *total), notes, "gaussian", None, covariates,
+        genotypes, None, always, names_in(options["drop"]), {}, file_fingerprint(data, *total), notes, "gaussian", None, covariates,
         covariate_encoding, genotypes.variants, default_slab(), default_region_prior(len(genotypes.names)),
     )  # fmt: skip
     if many:
@@ -170,7 +172,11 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
         return None
     if options.get("responses"):
         raise DataError(
-            "--responses of a .bed file are columns of a file of phenotypes; name it with --phenotypes"
+            "--responses of genotypes are columns of a file of phenotypes; name it with --phenotypes"
+        )
+    if "phenotype" not in people.columns:
+        raise DataError(
+            f"{options['data'].name} has no phenotypes that are read; give a file of them with --phenotypes"
         )
     if options["response"] != "phenotype":
         raise DataError(
@@ -287,7 +293,7 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
     if not same.any():
         known = ", ".join(table["chromosome"].unique()[:25])
         raise DataError(
-            f"--region {text}: there is no variant on chromosome {chromosome!r}; the .bim file has {known}"
+            f"--region {text}: there is no variant on chromosome {chromosome!r}; the file has {known}"
         )
     if first is not None:
         same = same & table["position"].between(int(first), int(last)).to_numpy()
@@ -336,10 +342,13 @@ def new_genotypes(
     """The genotypes of new people at the variants of a run, as counts of the same alleles; the people; and notes."""
     import numpy as np
 
-    from whichvars.data.genotypes import MISSING, Genotypes, read_bed
-    from whichvars.data.plink import read_fam
+    from whichvars.data.genotype_files import open_genotypes
+    from whichvars.data.genotypes import MISSING, Genotypes
 
-    new = read_bed(bed, variants=names)
+    file = open_genotypes(bed)
+    new = file.read(variants=names)
+    if absent := set(names) - set(new.names):
+        raise DataError(f"{bed}: the variant {min(absent)!r} of the run cannot be read")
     known = variants.loc[new.names]
     ours, theirs = (
         list(zip(frame["allele1"].astype(str), frame["allele2"].astype(str)))
@@ -353,7 +362,7 @@ def new_genotypes(
             raise DataError(
                 f"variant {new.names[j]!r} has the alleles {'/'.join(b)} in {bed} but {'/'.join(a)} in the run; are these the same variant?"
             )
-    people = read_fam(bed.with_suffix(".fam"))[["FID", "IID"]]
+    people = file.people[[name for name in ("FID", "IID") if name in file.people.columns]]
     if not flipped:
         return new, people, []
     values = values.copy(order="F")

@@ -1,6 +1,11 @@
-"""``whichvars fit --responses``: many responses on the same columns. It writes tables, but no posteriors."""
+"""``whichvars fit --responses``: many responses on the same columns. It writes tables, but no posteriors.
+
+While such a run is not finished, its checkpoint has what was found of each response that is done, and ``unfinished.json`` the options and
+the digests of the files, which are read again.
+"""
 
 import datetime
+import hashlib
 import platform
 import time
 from pathlib import Path
@@ -30,7 +35,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "indicators": (False, "leave it out"),
     "sampler": ("auto", "leave it out"),
     "budget": (None, "say how accurate every response is to be with --target-mcse, or name --draws"),
-    "dask": (None, "leave it out"),
     "watch": (False, "leave it out, because a bar shows how many responses are done"),
     "title": (None, "leave it out, because no report is written"),
     "annotations": (None, "fit the responses one by one with --response"),
@@ -54,14 +58,52 @@ def check_responses(options: dict[str, Any]) -> None:
         )
 
 
-def run_many(options: dict[str, Any], out: Path) -> bool:
+def resume_many(out: Path, unfinished: dict[str, Any], beside: dict[str, Any]) -> bool:
+    """Continue a run that was killed or interrupted, and write it; whether the responses are accurate."""
+    options = {
+        name: Path(value["path"]) if isinstance(value, dict) else value
+        for name, value in unfinished["options"].items()
+    }
+    for name, before in unfinished["files"].items():
+        if not options[name].is_file():
+            raise DataError(
+                f"there is no file {options[name]}, from which the run in {out} began; put it back"
+            )
+        if _digest(options[name]) != before:
+            raise DataError(
+                f"{options[name]} has changed since the run in {out} began; start it again with `whichvars fit … --overwrite`"
+            )
+    return run_many(options | beside, out, resuming=True)
+
+
+def _unfinished(options: dict[str, Any], responses: list[str]) -> dict[str, Any]:
+    """What ``resume_many`` needs besides the checkpoint."""
+    paths = {name: value for name, value in options.items() if isinstance(value, Path) and name != "out"}
+    return {
+        "responses": responses,
+        "options": options
+        | {"out": None}
+        | {name: {"path": str(path.absolute())} for name, path in paths.items()},
+        "files": {name: _digest(path) for name, path in paths.items()},
+    }
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def run_many(options: dict[str, Any], out: Path, resuming: bool = False) -> bool:
     """Read the files, fit every response and write the run; whether those that were fitted are accurate."""
     import whichvars as wv
     from whichvars.cli.runs import (
+        CHECKPOINT,
+        has_checkpoint,
         make_directory,
         remove_checkpoint,
         remove_if_empty,
         write_many,
+        write_unfinished,
         write_variants,
     )
     from whichvars.problem.model_priors import default_model_prior
@@ -80,17 +122,20 @@ def run_many(options: dict[str, Any], out: Path) -> bool:
     if options["prior_size"] is not None:
         prior = wv.BetaBinomial(size=options["prior_size"])
     make_directory(out)
-    remove_checkpoint(out)  # of an older run
+    if not resuming:
+        write_unfinished(out, _unfinished(options, list(table.y.columns)))
     write_variants(out, table.variants)
     say(f"{table.y.shape[1]:,} responses in {len(table.y):,} rows.", quiet)
     try:
         with notes(quiet) as more:
             many = wv.sample_many(
                 table.X, table.y, covariates=table.covariates, slab=slab, model_prior=prior, max_size=options["max_size"],
-                progress=not options["quiet"], **arguments,
+                progress=not options["quiet"], checkpoint=out / CHECKPOINT, **arguments,
             )  # fmt: skip
     except BaseException:
-        remove_if_empty(out)
+        if not has_checkpoint(out):
+            remove_checkpoint(out)
+            remove_if_empty(out)
         raise
     fitted = many.summary[many.summary["not_fitted"] == ""]
     accurate = bool(fitted["converged"].all())
@@ -100,6 +145,7 @@ def run_many(options: dict[str, Any], out: Path) -> bool:
     settings["result"]["wall_seconds"] = time.perf_counter() - started
     settings["result"]["converged"] = accurate
     write_many(out, many, settings)
+    remove_checkpoint(out)
     if options["as_json"]:
         print_json({"run": str(out), **settings, "table": _records(many.summary.reset_index()), "credible_sets": _records(many.sets)})  # fmt: skip
     elif not quiet:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.show import included_ratios, without_nan
+from whichvars.cli.show import included_ratios, say, without_nan
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -201,7 +201,17 @@ def read_unfinished(directory: Path) -> dict[str, Any]:
 def has_checkpoint(directory: Path) -> bool:
     """Whether a run can be continued."""
     place = directory / CHECKPOINT
-    return any(place.glob("replicate-*.npz")) or (place / IMPUTATIONS).exists()
+    parts = (*place.glob("replicate-*.npz"), *place.glob("response-*.json"))
+    return bool(parts) or (place / IMPUTATIONS).exists()
+
+
+def with_advice(error: BaseException, out: Path) -> BaseException:
+    """The error of a run that has a checkpoint."""
+    advice = f"continue with: whichvars resume {shlex.quote(str(out))}"
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt(f"interrupted; {advice}")
+    say(f"All draws until the last checkpoint are saved; {advice}")
+    return error
 
 
 def remove_checkpoint(directory: Path) -> None:

@@ -191,13 +191,8 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
     if not len(table) or not people:
         raise DataError(f"{bim if people else fam} is empty; there is nothing to read")
     _check_size(bed, len(people), len(table))
-    chosen = np.arange(len(people))[slice(None) if rows is None else np.asarray(rows)]
     names = table.index.tolist()
-    wanted = np.arange(len(names)) if variants is None else _chosen(variants, names, "variants")
-    if not len(chosen) or not len(wanted):
-        raise DataError(
-            f"{bed}: no {'variants' if len(chosen) else 'people'} are left; there is nothing to read"
-        )
+    chosen, wanted = selected(rows, variants, len(people), names, bed)
     try:
         from bed_reader import open_bed
     except ImportError as error:
@@ -208,6 +203,22 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
     with open_bed(bed, iid_count=len(people), sid_count=len(table), properties=dict.fromkeys(("fid", "iid", "father", "mother", "sex", "pheno", "chromosome", "sid", "cm_position", "bp_position", "allele_1", "allele_2"))) as file:  # fmt: skip
         values = file.read(np.s_[chosen, wanted], dtype="int8", order="F", num_threads=1)
     return Genotypes(values, [names[i] for i in wanted], [people[i] for i in chosen], table.iloc[wanted])
+
+
+def selected(
+    rows: Any, variants: Any, people: int, names: list[str], path: Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of the people and variants that are to be read from a file."""
+    chosen = np.arange(people)
+    if rows is not None:
+        given = np.asarray(rows)
+        chosen = chosen[given if given.size else given.astype(int)]
+    wanted = np.arange(len(names)) if variants is None else _chosen(variants, names, "variants")
+    if not len(chosen) or not len(wanted):
+        raise DataError(
+            f"{path}: no {'variants' if len(chosen) else 'people'} are left; there is nothing to read"
+        )
+    return chosen, wanted
 
 
 def _chosen(given: Any, names: list[str], what: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The text files beside PLINK's .bed files: variants (.bim), people (.fam), and lists of either."""
+"""The text files beside PLINK's .bed and .pgen files: variants (.bim, .pvar), people (.fam, .psam), and lists of either."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -18,11 +18,15 @@ def read_bim(path: Path) -> pd.DataFrame:
 
     Names that are missing or not unique are replaced by chromosome:position:A1:A2, and numbered if that is not unique either.
     """
-    fields = _read_fields(path, 6)
+    return variant_table(_read_fields(path, 6), path)
+
+
+def variant_table(fields: list[list[str]], path: Path) -> pd.DataFrame:
+    """The same from the fields of a .bim file: chromosome, name, any field, position, A1 and A2."""
     frame = pd.DataFrame(
         {
             "chromosome": [line[0] for line in fields],
-            "position": [_whole(line[3], path, i) for i, line in enumerate(fields)],
+            "position": [_whole(line[3], path, i + 1) for i, line in enumerate(fields)],
             "allele1": [line[4] for line in fields],
             "allele2": [line[5] for line in fields],
         }
@@ -42,12 +46,52 @@ def read_fam(path: Path) -> pd.DataFrame:
     )
 
 
+def read_psam(path: Path) -> pd.DataFrame:
+    """People: `IID`, and `FID` if the file has it."""
+    lines = [line for line in _lines(path) if not line[0].startswith("##")]
+    if not lines or lines[0][0] not in ("#FID", "#IID"):
+        raise DataError(
+            f"{path}: the first line must have names that begin with #FID or #IID; is it the right file?"
+        )
+    names = [name.lstrip("#") for name in lines[0]]
+    for i, line in enumerate(lines):
+        if len(line) != len(names):
+            raise DataError(
+                f"{path}: person {i} has {len(line)} fields, not {len(names)}; is it the right file?"
+            )
+    if "IID" not in names:
+        raise DataError(f"{path}: there is no column IID; is it the right file?")
+    return pd.DataFrame(
+        {name: [line[names.index(name)] for line in lines[1:]] for name in ("FID", "IID") if name in names}
+    )
+
+
+def read_pvar(path: Path) -> list[list[str]]:
+    """Variants, multiallelic ones too, as fields in the order of a .bim file. The counted allele is ALT."""
+    lines = [line for line in _lines(path) if not line[0].startswith("##")]
+    if not lines or lines[0][:5] != ["#CHROM", "POS", "ID", "REF", "ALT"]:
+        raise DataError(
+            f"{path}: there is no line #CHROM POS ID REF ALT above the variants; create the file again with plink2 --make-pgen"
+        )
+    for i, line in enumerate(lines):
+        if len(line) < 5:
+            raise DataError(f"{path}: variant {i} has {len(line)} fields, not 5; is it the right file?")
+        if i and not line[1].isdigit():
+            raise DataError(
+                f"{path}: the position of variant {i} is {line[1]!r}, not a whole number; is it the right file?"
+            )
+    return [[line[0], line[2], "0", line[1], line[4], line[3]] for line in lines[1:]]
+
+
 def people_in(path: Path, people: pd.DataFrame) -> np.ndarray:
     """Which of the people a file lists, (n,) bool: by FID and IID in its first two columns, or by IID in its only one."""
     lines = [line[:2] for line in _lines(path) if line[0] not in ("#FID", "#IID", "FID", "IID")]
     pairs = {tuple(line) for line in lines if len(line) == 2}
     single = {line[0] for line in lines if len(line) == 1}
-    listed = [(fid, iid) in pairs or iid in single for fid, iid in zip(people["FID"], people["IID"])]
+    if "FID" in people.columns:
+        listed = [(fid, iid) in pairs or iid in single for fid, iid in zip(people["FID"], people["IID"])]
+    else:
+        listed = [iid in single | {iid for _, iid in pairs} for iid in people["IID"]]
     return _not_empty(np.array(listed, bool), path, "people", "FID and IID, or IID alone")
 
 
@@ -87,7 +131,7 @@ def _whole(text: str, path: Path, line: int) -> int:
         return int(text)
     except ValueError:
         raise DataError(
-            f"{path}: the position in line {line + 1} is {text!r}, not a whole number; is it the right file?"
+            f"{path}: the position in line {line} is {text!r}, not a whole number; is it the right file?"
         ) from None
 
 

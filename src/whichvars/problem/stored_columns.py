@@ -26,7 +26,8 @@ from whichvars._kernels.products.stored import (
     pair_products,
 )
 from whichvars.data.frames import NUMERIC, check_columns, check_finite, not_finite
-from whichvars.data.genotypes import Genotypes, read_bed
+from whichvars.data.genotype_files import has_genotypes, open_genotypes
+from whichvars.data.genotypes import Genotypes
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.columns import Measured, Products, equal_pairs, random_direction, residual_rows
 from whichvars.problem.flat import residuals
@@ -45,7 +46,7 @@ LEAST_LEFT = 1e-6
 
 
 def open_columns(X: Any, names: Sequence[str] | None) -> "StoredColumns | None":
-    """A reader of X if it is a .npy or .bed file, an array mapped from a file, sparse, or genotypes; None otherwise."""
+    """A reader of X if it is a .npy file or one of genotypes, an array mapped from a file, sparse, or genotypes; None otherwise."""
     if isinstance(X, (str, os.PathLike)):
         X = _open_file(Path(X))
     if isinstance(X, Genotypes):
@@ -61,11 +62,11 @@ def open_columns(X: Any, names: Sequence[str] | None) -> "StoredColumns | None":
 
 def _open_file(path: Path) -> Any:
     kind = path.suffix.lower()
-    if kind == ".bed":
-        return read_bed(path)
+    if has_genotypes(path):
+        return open_genotypes(path).read()
     if kind != ".npy":
         raise ArgumentTypeError(
-            f"X is the path of a file, {path.name}, that Problem cannot read by itself: it reads .npy and .bed. "
+            f"X is the path of a file, {path.name}, that Problem cannot read by itself: it reads .npy, .bed, .pgen and .vcf. "
             "Read tables first, for instance with pandas.read_csv"
         )
     try:

@@ -195,7 +195,7 @@ class Checkpoint:
         self.last = 0.0  # CPU seconds spent on the last file
         self._room, self._room_taken = storage.Room(), threading.Lock()
         self._pending: dict[int, Future[bool]] = {}
-        self._lock = _lock(self.directory)
+        self._lock = lock_directory(self.directory)
         self.known = classes()
         for name in ("run", "replicate-*"):  # files that a killed process did not finish
             for unfinished in self.directory.glob(f".{name}.npz.*.tmp"):
@@ -401,7 +401,7 @@ def read_replicate(path: Path, index: int, token: str, known: dict[str, type]) -
 # --- the lock
 
 
-def _lock(directory: Path) -> IO[str]:
+def lock_directory(directory: Path) -> IO[str]:
     """Create the directory and lock it. The operating system releases the lock when the process ends for any reason, so a
     run that was killed leaves no lock behind."""
     try:

@@ -163,7 +163,11 @@ class Progress:
 class CountedProgress:
     """The same for items of about the same size, such as the responses of ``sample_many``."""
 
-    def __init__(self, mode: bool | Callable[[Report], None], total: int, items: str) -> None:
+    def __init__(
+        self, mode: bool | Callable[[Report], None], total: int, items: str, before: int = 0
+    ) -> None:
+        # `before` items were done in an earlier run
+        self.before = before
         self.callback = mode if callable(mode) else None
         self.announcer = Announcer(mode, "Hybrid")
         self.total, self.items = total, items
@@ -182,12 +186,12 @@ class CountedProgress:
     def update(self, done: int) -> None:
         """Called when one more item is done. Kernels are compiled for the first one, which does not count for the speed."""
         now = time.monotonic()
-        if done == 1:
+        if (new := done - self.before) == 1:
             self.first = now
         elapsed = max(now - self.first, 1e-9)
-        left = elapsed * (self.total - done) / (done - 1) if done > 1 else None
+        left = elapsed * (self.total - done) / (new - 1) if new > 1 else None
         status = f"{done:,} of {self.total:,} {self.items}"
-        report = Report(done, self.total, done / self.total, now - self.started, None, status, (done - 1) / elapsed, left)  # fmt: skip
+        report = Report(done, self.total, done / self.total, now - self.started, None, status, (new - 1) / elapsed, left)  # fmt: skip
         if self.callback is not None:
             self.callback(report)
         elif self.announcer.show:

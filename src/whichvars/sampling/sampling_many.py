@@ -1,37 +1,31 @@
 """``sample_many()``: many responses on the same columns, one posterior each, of which only a summary is kept."""
 
-import threading
+import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from os import cpu_count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import check_share, check_unique, read_columns
 from whichvars.data.rows import check_same_rows
-from whichvars.errors import DataError, DataWarning, WhichvarsError
-from whichvars.posterior.posterior import Posterior
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning, WhichvarsError
 from whichvars.problem.arguments import listed
 from whichvars.problem.families import Gaussian
-from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
-from whichvars.problem.many_responses import ManyResponses
+from whichvars.problem.genetics import default_region_prior, default_slab
 from whichvars.problem.model_priors import ModelPrior
-from whichvars.problem.prior_width import FAR, narrow_prior
+from whichvars.problem.prior_width import FAR
 from whichvars.problem.priors import Slab
-from whichvars.problem.problem import Problem
-from whichvars.sampling.choosing import choose
+from whichvars.sampling.executors import DaskExecutor
+from whichvars.sampling.many_checkpoint import ManyCheckpoint
+from whichvars.sampling.many_cluster import fit_on_cluster
+from whichvars.sampling.many_fits import Fit, Fits, Work, fit_in_threads, without_warnings
 from whichvars.sampling.progress import CountedProgress, Report
-from whichvars.sampling.sample import sample
-
-# inclusion probabilities that are kept
-LEAST = 0.01
-# draws of each replicate, until they are enough
-DRAWS = (2_500, 10_000, 40_000, 160_000, 640_000)
+from whichvars.sampling.sample import executor_of
 
 
 @dataclass(frozen=True)
@@ -103,14 +97,6 @@ class ManyPosteriors:
         return table.sort_values("both", ascending=False, kind="stable")
 
 
-class _Summary(NamedTuple):
-    row: dict[str, Any]
-    sets: pd.DataFrame | None = None
-    variables: pd.DataFrame | None = None
-    error: WhichvarsError | None = None  # why there is no posterior
-    narrow: bool = False  # whether the prior is too narrow for an effect
-
-
 def sample_many(
     X: Any,
     Y: Any,
@@ -127,6 +113,8 @@ def sample_many(
     threads: int | None = None,
     seed: int = 0,
     progress: bool | Callable[[Report], None] = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    executor: DaskExecutor | None = None,
 ) -> ManyPosteriors:
     """One posterior for each of many responses on the same columns, such as the expression of genes on the variants near them.
 
@@ -165,6 +153,13 @@ def sample_many(
         Responses that are sampled at the same time. The default is one for each core.
     progress : bool or callable
         Show a progress bar in a terminal or notebook, or call a function with a ``Report`` after each response.
+    checkpoint : path
+        Directory in which what was found of each response is kept as soon as it is done. If a run is killed, the same call with the same directory
+        continues it: responses that are done are read, and the tables are those of a run that was not interrupted. A directory that
+        belongs to other data, other settings or another version of whichvars is refused.
+    executor : DaskExecutor
+        Fit the responses on the workers of a cluster, ``executor=DaskExecutor("tcp://ADDRESS:8786")``. X and Y are sent to each worker once,
+        and workers compute XᵀX themselves. The results are the same.
 
     Returns
     -------
@@ -191,6 +186,9 @@ def sample_many(
     check_share(level, "level")
     if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
         raise DataError(f"threads must be a whole number of at least 1, not {threads!r}")
+    executor_of(executor, threads)  # checks them
+    if executor is not None and not isinstance(executor, DaskExecutor):
+        raise ArgumentTypeError(f"executor must be a DaskExecutor, not {executor!r}")
     Y = pd.DataFrame(Y) if isinstance(Y, dict) else Y
     check_same_rows(None, X, Y=Y, covariates=covariates)
     table = read_columns(Y, "Y", gaps=True)
@@ -200,44 +198,31 @@ def sample_many(
         raise DataError("Y has no columns; there is nothing to explain")
     _remark_on(table.values, responses)
     beside = None if covariates is None else read_columns(covariates, "covariates").values
-    settings: dict[str, Any] = {
-        "slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names
-    }  # fmt: skip
-    for_size = default_region_prior if model_prior is None else model_prior
-    if not callable(for_size):
-        settings["model_prior"] = for_size
-
-    def prepare(rows: np.ndarray) -> ManyResponses:
-        many = ManyResponses(X, rows, beside, **settings)
-        if callable(for_size):
-            many.use_prior(for_size)
-        return many
-
-    sharing = _SharedByRows(prepare, ~np.isnan(table.values))
+    settings = {"slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names}
+    prior = default_region_prior if model_prior is None else model_prior
+    work = Work(
+        X, beside, table.values, list(responses), settings, prior, slab is None, level, target_mcse, draws, replicates, seed
+    )  # fmt: skip
+    fits = Fits(work)
     # outside the block in which they are not given, so that warnings about columns are given once
     with suppress(WhichvarsError):
-        sharing.prepare(sharing.order[0])
-
-    def one(i: int) -> _Summary:
-        rows = int(sharing.observed[:, i].sum())
-        try:
-            problem = sharing.prepare(i).problem(table.values[:, i], responses[i])
-            if slab is None:
-                problem = wide_enough(problem)
-            posterior = _accurate(problem, draws, target_mcse, replicates, seed)
-            return _summary(posterior, responses[i], level)
-        except WhichvarsError as error:
-            return _not_fitted(responses[i], rows, error)
-        finally:
-            sharing.done(i)
-
-    found: dict[int, _Summary] = {}
-    with warnings.catch_warnings(), CountedProgress(progress, len(responses), "responses") as bar:
-        # every row says whether it has converged
-        warnings.simplefilter("ignore")
-        for i, item in zip(sharing.order, _in_turn(one, sharing.order, threads or cpu_count() or 1)):
-            found[i] = item
-            bar.update(len(found))
+        fits.sharing.prepare(fits.sharing.order[0])
+    found: dict[int, Fit] = {}
+    with nullcontext() if checkpoint is None else ManyCheckpoint(checkpoint, work) as saver:
+        if saver is not None:
+            found = saver.read()
+        pending = [i for i in fits.sharing.order if i not in found]
+        with without_warnings(), CountedProgress(progress, len(responses), "responses", len(found)) as bar:
+            each = (
+                fit_in_threads(fits, pending, threads or cpu_count() or 1)
+                if executor is None
+                else fit_on_cluster(executor.cluster, fits, pending)
+            )
+            for i, fit in each:
+                found[i] = fit
+                if saver is not None:
+                    saver.keep(i, fit)
+                bar.update(len(found))
     return _tables([found[i] for i in range(len(responses))])
 
 
@@ -259,106 +244,7 @@ def _remark_on(Y: np.ndarray, names: list[str]) -> None:
         )
 
 
-class _SharedByRows:
-    """What responses that are observed in the same rows share, from the first to the last of them.
-
-    Parameters
-    ----------
-    make : function of rows, (n,) bool
-        What is shared.
-    observed : array of bool, shape (n, r)
-        Which responses are observed in which rows.
-    """
-
-    def __init__(self, make: Callable[[np.ndarray], ManyResponses], observed: np.ndarray) -> None:
-        self.observed, self._make = observed, make
-        members: dict[bytes, list[int]] = {}
-        for i in range(observed.shape[1]):
-            members.setdefault(observed[:, i].tobytes(), []).append(i)
-        groups = sorted(members.values(), key=lambda own: -int(observed[:, own[0]].sum()))
-        self._group = {i: group for group, own in enumerate(groups) for i in own}
-        self._left = [len(own) for own in groups]
-        self._locks = [threading.Lock() for _ in groups]
-        self._made: dict[int, ManyResponses | WhichvarsError] = {}
-        # responses of a group follow one another; the group with most rows is the first
-        self.order = [i for own in groups for i in own]
-
-    def prepare(self, i: int) -> ManyResponses:
-        """What the i-th response shares with others, made when it is first needed."""
-        group = self._group[i]
-        with self._locks[group]:
-            if group not in self._made:
-                try:
-                    self._made[group] = self._of(self.observed[:, i])
-                except WhichvarsError as error:
-                    self._made[group] = error
-        made = self._made[group]
-        if isinstance(made, WhichvarsError):
-            raise made
-        return made
-
-    def _of(self, rows: np.ndarray) -> ManyResponses:
-        if (count := int(rows.sum())) < 3:
-            raise DataError(
-                f"{count or 'no'} row{'s have' if count == 2 else ' has'} a value; at least 3 are needed"
-            )
-        return self._make(rows)
-
-    def done(self, i: int) -> None:
-        """Forget what the i-th response shares, if it was the last one to need it."""
-        group = self._group[i]
-        with self._locks[group]:
-            self._left[group] -= 1
-            if not self._left[group]:
-                self._made.pop(group, None)
-
-
-def _accurate(problem: Problem, draws: int | None, target: float, replicates: int, seed: int) -> Posterior:
-    """A posterior that is accurate enough, by as few draws as seem necessary."""
-    settings: dict[str, Any] = {"replicates": replicates, "threads": 1, "seed": seed, "progress": False}
-    if draws is not None:
-        return sample(problem, draws=draws, **settings)
-    if choose(problem, None, None).sampler is None:
-        return sample(problem, **settings)
-    for count in DRAWS:
-        posterior = sample(problem, draws=count, **settings)
-        if posterior.converged and np.nanmax(posterior.mcse, initial=0.0) <= target:
-            break
-    return posterior
-
-
-def _in_turn(one: Callable[[int], _Summary], order: list[int], threads: int) -> Iterator[_Summary]:
-    """The results in order; the first is made alone, so that kernels are compiled once."""
-    yield one(order[0])
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(one, order[1:])
-
-
-def _summary(posterior: Posterior, name: str, level: float) -> _Summary:
-    sets = posterior.credible_sets(level=level, long=True)
-    reached = sets.loc[sets["reached"], "set"].nunique()
-    best, problem = int(np.argmax(posterior.pip)), posterior.problem
-    row = {
-        "response": name, "rows": problem.n, "variables": problem.p, "mean_size": posterior.mean_size, "sets": int(reached),
-        "lead": problem.names[best], "pip": float(posterior.pip[best]), "largest_mcse": float(np.nanmax(posterior.mcse, initial=0.0)),
-        "converged": posterior.converged, "cpu_seconds": posterior.cpu_seconds, "not_fitted": "",
-    }  # fmt: skip
-    table = posterior.summary().reset_index()
-    table = table.loc[table["pip"] >= LEAST, ["variable", "pip", "mcse", "mean", "sd"]]
-    sets.insert(0, "response", name)
-    table.insert(0, "response", name)
-    return _Summary(row, sets, table, narrow=bool(narrow_prior(problem)))
-
-
-def _not_fitted(name: str, rows: int, error: WhichvarsError) -> _Summary:
-    row = {
-        "response": name, "rows": rows, "variables": pd.NA, "mean_size": np.nan, "sets": pd.NA, "lead": None, "pip": np.nan,
-        "largest_mcse": np.nan, "converged": False, "cpu_seconds": 0.0, "not_fitted": str(error),
-    }  # fmt: skip
-    return _Summary(row, error=error)
-
-
-def _tables(found: list[_Summary]) -> ManyPosteriors:
+def _tables(found: list[Fit]) -> ManyPosteriors:
     """The tables of all responses; an error if none could be fitted, and a warning if some could not."""
     failed = [item for item in found if item.error is not None]
     if len(failed) == len(found):

@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from functools import lru_cache
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -105,6 +105,14 @@ def differences(theirs: dict[str, str], ours: dict[str, str]) -> str:
     )
 
 
+def check_software(of_client: dict[str, str]) -> None:
+    """ClusterError unless this worker has the same software as the client."""
+    if different := differences(software(), of_client):
+        raise ClusterError(
+            f"a worker has different software from the client: {different}; use the same versions everywhere"
+        )
+
+
 class WorkerState:
     """What a worker keeps of a run: the problem, the sampler, and the replicates it advanced last."""
 
@@ -136,11 +144,7 @@ class WorkerState:
         """The problem, the sampler and `chunk`. They are unpacked on first use, after the versions have been compared."""
         with self.lock:
             if isinstance(self.content, storage.Prepared):
-                different = differences(software(), self.client_software)
-                if different:
-                    raise ClusterError(
-                        f"a worker has different software from the client: {different}; use the same versions everywhere"
-                    )
+                check_software(self.client_software)
                 self.content = storage.unpack(self.content, "worker state", _known(), MOST_ZEROS)
         problem, sampler, chunk = self.content
         return problem_for(problem, sampler), sampler, chunk
@@ -168,11 +172,20 @@ def moment_of(run: Run) -> tuple[int, int]:
 
 # --- on a worker
 
-_states: dict[str, WorkerState] = {}
+
+class State(Protocol):
+    """What a worker keeps of a run."""
+
+    used: float
+
+    def open(self) -> Any: ...
+
+
+_states: dict[str, State] = {}
 _lock = threading.Lock()
 
 
-def set_up(token: str, state: WorkerState) -> str:
+def set_up(token: str, state: State) -> str:
     """Keep the state of a run on this worker, and return the address of the worker."""
     state.open()
     now = time.monotonic()
@@ -181,10 +194,15 @@ def set_up(token: str, state: WorkerState) -> str:
             del _states[other]
         state.used = now
         _states.setdefault(token, state)
-    return _address()
+    return address_of_worker()
 
 
-def _address() -> str:
+def state_of(token: str) -> Any:
+    """What this worker keeps of a run; None if it has nothing."""
+    return _states.get(token)
+
+
+def address_of_worker() -> str:
     from distributed import get_worker
 
     return str(get_worker().address)
@@ -198,10 +216,10 @@ def forget(token: str) -> None:
 
 def run_round(request: Request, sent: WorkerState | None) -> Reply:
     """Advance a replicate, or some of its units, for one round."""
-    address = _address()
+    address = address_of_worker()
     if sent is not None:
         set_up(request.token, sent)
-    state = _states.get(request.token)
+    state = state_of(request.token)
     run = None if state is None else state.take(request)
     if state is None or run is None:
         return Reply(address, None)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from bed_reader import to_bed
 from click.testing import CliRunner, Result
+from pgenlib import PgenWriter
 
 import whichvars as wv
 from whichvars.cli import main
@@ -157,7 +158,7 @@ def test_regions(call: Call) -> None:
     call("fit", "cohort.bed", "-y", "phenotype", "--region", "6:15-35")
     assert set(pd.read_csv("cohort-run/summary.csv")["variable"]) == {"rs1", "rs2"}
     message = call("fit", "cohort.bed", "-y", "phenotype", "--region", "8", "--out", "other", code=2).output
-    assert "no variant on chromosome '8'; the .bim file has 6, 7" in " ".join(message.split())
+    assert "no variant on chromosome '8'; the file has 6, 7" in " ".join(message.split())
     assert not Path("other").exists()
 
 
@@ -237,9 +238,9 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
         (["cohort.bed", "-y", "height"], "--response phenotype"),
         (["cohort.bed", "-y", "phenotype", "--stream"], "--stream is for tables"),
         (["cohort.bed", "-y", "phenotype", "--maf", "0.9"], "--maf must lie between 0 and 0.5"),
-        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for PLINK .bed files"),
-        (["cohort.bed", "-y", "phenotype", "--log"], "--log is for tables, not for .bed files"),
-        (["cohort.bed", "-y", "phenotype", "--spline", "rs1"], "--spline is for tables, not for .bed files"),
+        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for genotypes (.bed, .pgen, .vcf)"),
+        (["cohort.bed", "-y", "phenotype", "--log"], "--log is for tables, not for genotypes"),
+        (["cohort.bed", "-y", "phenotype", "--spline", "rs1"], "--spline is for tables, not for genotypes"),
         (["people.csv", "-y", "age", "--indicators"], "--indicators is for --missing impute"),
         (
             ["people.csv", "-y", "age", "--stream", "--covariates", "people.csv"],
@@ -251,3 +252,54 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
 )
 def test_options_that_cannot_be_used(call: Call, arguments: list[str], message: str) -> None:
     assert message in " ".join(call("fit", *arguments, code=2).output.split())
+
+
+def write_others() -> None:
+    """The same genotypes in other files."""
+    places = list(zip(["6"] * 4 + ["7"] * 2, [10, 20, 30, 40, 10, 20], [f"rs{j}" for j in range(P)], ["-", *["G"] * (P - 1)]))  # fmt: skip
+    words = {0: "0/0", 1: "0|1", 2: "1/1", -127: "./."}
+    lines = ["##fileformat=VCFv4.3", "\t".join(["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT", *IID])]  # fmt: skip
+    variants = ["#CHROM\tPOS\tID\tREF\tALT"]
+    with PgenWriter(b"cohort.pgen", N, variant_ct=P, nonref_flags=False) as writer:
+        for j, (chromosome, position, name, other) in enumerate(places):
+            place = [chromosome, str(position), name, other, "A"]
+            variants.append("\t".join(place))
+            lines.append("\t".join([*place, ".", ".", ".", "GT", *(words[c] for c in COUNTS[:, j].tolist())]))
+            writer.append_biallelic(np.where(COUNTS[:, j] == -127, -9, COUNTS[:, j]).astype(np.int8))
+    Path("cohort.vcf").write_text("\n".join(lines) + "\n")
+    Path("cohort.pvar").write_text("\n".join(variants) + "\n")
+    people = [f"{family}\t{person}\t1" for family, person in zip(FID, IID)]
+    Path("cohort.psam").write_text("\n".join(["#FID\tIID\tSEX", *people]) + "\n")
+
+
+@pytest.mark.parametrize("file", ["cohort.vcf", "cohort.pgen"])
+def test_other_files_of_genotypes_give_the_same_run(call: Call, file: str) -> None:
+    write_others()
+    Path("keep.txt").write_text("\n".join(f"{FID[i]} {IID[i]}" for i in range(57)))
+    Path("exclude.txt").write_text("rs3\n")
+    options = ("--phenotypes", "heights.txt", "-y", "height", "--covariates", "people.csv", "--keep", "keep.txt", "--exclude", "exclude.txt", "--mind", 0.5, "--geno", 0.1, "--maf", 0.02)  # fmt: skip
+    bed = call("fit", "cohort.bed", *options, "--out", "bed")
+    ours = call("fit", file, *options, "--out", "ours")
+    said = [" ".join(result.stderr.split()) for result in (bed, ours)]
+    assert "--maf leaves out 1 of 4 variants." in said[1]
+    # people of a VCF file have no FID, which notes would name
+    if file == "cohort.pgen":
+        assert said[0] == said[1]
+    for name in ("summary.csv", "variants.csv", "credible_sets.csv"):
+        assert Path("bed", name).read_bytes() == Path("ours", name).read_bytes()
+    for run, data in (("bed", "cohort.bed"), ("ours", file)):
+        call("predict", run, data, "--covariates", "people.csv", "--out", f"{run}.csv")
+    first, second = (pd.read_csv(f"{run}.csv")["mean"] for run in ("bed", "ours"))
+    assert first.tolist() == second.tolist()
+    assert len(first) == N
+    result = call("fit", file, "-y", "phenotype", code=2)
+    assert "has no phenotypes that are read; give a file of them with --phenotypes" in " ".join(result.stderr.split())  # fmt: skip
+
+
+def test_several_alleles_are_counted_in_a_note(call: Call) -> None:
+    write_others()
+    text = Path("cohort.vcf").read_text().replace("rs3\tG\tA\t", "rs3\tG\tA,T\t")
+    Path("cohort.vcf").write_text(text)
+    result = call("fit", "cohort.vcf", "--phenotypes", "heights.txt", "-y", "height")
+    said = " ".join(result.stderr.split())
+    assert "Note: left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said

@@ -11,6 +11,7 @@ from bed_reader import to_bed
 from click.testing import CliRunner, Result
 
 import whichvars as wv
+from tests.support.cluster import cluster
 from whichvars.cli import main
 from whichvars.problem.genetics import wide_enough
 
@@ -192,3 +193,84 @@ def test_rows_that_lack_another_column_are_left_out_if_asked(call: Call) -> None
     said = call("fit", "gaps.csv", "--responses", "tall,loud,wide", "--missing", "drop").stderr
     assert "2 of 80 rows are left out." in said
     assert pd.read_csv("gaps-run/responses.csv")["rows"].tolist() == [64, 78, 78]
+
+
+# --- runs that are interrupted
+
+
+BED = ("cohort.bed", "--phenotypes", "traits.csv", "--responses", "all", "--covariates", "people.csv", "--draws", 300)  # fmt: skip
+TABLES = ("responses.csv", "credible_sets.csv", "variables.csv")
+
+
+def tables(directory: str) -> list[pd.DataFrame]:
+    frames = [pd.read_csv(f"{directory}/{name}") for name in TABLES]
+    return [frame.drop(columns="cpu_seconds", errors="ignore") for frame in frames]
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Make the run end with Ctrl-C when so many responses are done."""
+    from whichvars.sampling.progress import CountedProgress
+
+    def stop(self: CountedProgress, done: int) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(CountedProgress, "update", stop)
+
+
+@pytest.mark.parametrize("data", [BED, ("table.csv", "--responses", "tall,loud,wide", "--drop", "IID")])
+def test_a_run_that_was_interrupted_can_be_resumed(
+    call: Call, data: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    call("fit", *data, "--out", "whole")
+    assert not Path("whole/checkpoint").exists()
+    assert not Path("whole/unfinished.json").exists()
+    with monkeypatch.context() as patched:
+        interrupt(patched, 2)
+        stopped = call("fit", *data, "--out", "parts", code=130)
+    assert "whichvars resume parts" in " ".join(stopped.stderr.split())
+    assert len(list(Path("parts/checkpoint").glob("response-*.json"))) == 2
+    refused = call("fit", *data, "--out", "parts", code=2)
+    assert "unfinished run; continue it with `whichvars resume parts`" in " ".join(refused.stderr.split())
+    # from another directory too
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    call("resume", "../parts")
+    monkeypatch.chdir(tmp_path)
+    for one, other in zip(tables("parts"), tables("whole")):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+    assert sorted(f.name for f in Path("parts").iterdir()) == sorted(f.name for f in Path("whole").iterdir())
+    first, second = (json.loads(Path(f"{name}/settings.json").read_text()) for name in ("whole", "parts"))
+    for name in ("data", "responses", "asked", "problem", "notes"):
+        assert first[name] == second[name]
+
+
+def test_files_that_changed_or_vanished_meanwhile_are_named(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        interrupt(patched, 1)
+        call("fit", *BED, "--out", "parts", code=130)
+    people = Path("people.csv").read_text()
+    Path("people.csv").write_text(people.replace("age", "years"))
+    said = " ".join(call("resume", "parts", code=2).stderr.split())
+    assert "people.csv has changed since the run in parts began; start it again" in said
+    Path("people.csv").unlink()
+    said = " ".join(call("resume", "parts", code=2).stderr.split())
+    assert "people.csv, from which the run in parts began; put it back" in said
+    Path("people.csv").write_text(people)
+    alleles = Path("cohort.bim").read_text()
+    Path("cohort.bim").write_text("\n".join(alleles.splitlines()[::-1]) + "\n")
+    said = " ".join(call("resume", "parts", code=2).stderr.split())
+    assert "X, the covariates or the priors are others" in said
+    Path("cohort.bim").write_text(alleles)
+    call("resume", "parts")
+
+
+def test_a_cluster_gives_the_same_tables(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    with cluster(tmp_path / "cluster", 1) as processes:
+        call("fit", *BED, "--out", "there", "--dask", processes.address)
+    call("fit", *BED, "--out", "here")
+    for one, other in zip(tables("there"), tables("here")):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)

@@ -29,7 +29,7 @@ from whichvars.posterior.posterior import Posterior
 from whichvars.samplers.contract import Run
 from whichvars.sampling import checkpoint as checkpoints
 from whichvars.sampling import cluster as client_side
-from whichvars.sampling import progress, workers
+from whichvars.sampling import connection, progress, workers
 from whichvars.sampling.checkpoint import Checkpoint
 from whichvars.sampling.progress import Report
 
@@ -70,12 +70,12 @@ def many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "OFTEN", 0.0)
     monkeypatch.setattr(progress, "SHARE", np.inf)
     monkeypatch.setattr(client_side, "OVERHEAD_SHARE", np.inf)
-    monkeypatch.setattr(client_side, "UPDATE_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "UPDATE_SECONDS", 0.5)
 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_side, "PATIENCE", 1.0)
+    monkeypatch.setattr(connection, "PATIENCE", 1.0)
 
 
 def run(problem: wv.Problem, sampler: Any, where: str | None = None, **options: Any) -> Posterior:
@@ -151,13 +151,13 @@ def test_states_stay_with_workers_and_are_sent_again_when_counting_begins(
     problem: wv.Problem, two: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[int, bool]] = []
-    ask = client_side.DaskPool._ask
+    ask = client_side.DaskPool.ask
 
-    def note(self: Any, order: workers.Request, worker: str | None) -> Any:
+    def note(self: Any, function: str, order: workers.Request, worker: str | None) -> Any:
         sent.append((order.moment[1], order.state is not None))
-        return ask(self, order, worker)
+        return ask(self, function, order, worker)
 
-    monkeypatch.setattr(client_side.DaskPool, "_ask", note)
+    monkeypatch.setattr(client_side.DaskPool, "ask", note)
     run(problem, SAMPLERS["hybrid"], two.address, replicates=2, draws=200_000)
     assert len(sent) >= 7
     first = [state for when, state in sent if when == 0]
@@ -364,7 +364,7 @@ def test_what_travels_comes_back_and_shares_no_memory(problem: wv.Problem) -> No
 def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_address", lambda: "here")
+    monkeypatch.setattr(workers, "address_of_worker", lambda: "here")
     monkeypatch.setattr(workers, "MOST_HELD", 2)
     sampler = SAMPLERS["hybrid"]
     run = a_run(problem, sampler)
@@ -390,7 +390,7 @@ def test_a_worker_goes_on_from_the_moment_named_or_not_at_all(
 def test_sites_of_clients_that_vanished_are_forgotten(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_address", lambda: "here")
+    monkeypatch.setattr(workers, "address_of_worker", lambda: "here")
     old, new = (workers.WorkerState(problem, SAMPLERS["hybrid"], None) for _ in range(2))
     workers.set_up("old", old)
     old.used -= 2 * workers.EXPIRY
@@ -414,7 +414,7 @@ def test_fit_and_resume_on_a_cluster(two: Processes, tmp_path: Path, monkeypatch
     result = CliRunner().invoke(main, [*fit, "--out", "twice", "--dask", two.address, "--threads", "2"])
     assert result.exit_code == 2
     assert "threads" in result.output
-    monkeypatch.setattr(client_side, "PATIENCE", 1.0)
+    monkeypatch.setattr(connection, "PATIENCE", 1.0)
     result = CliRunner().invoke(main, [*fit, "--out", "none", "--dask", "tcp://127.0.0.1:9"])
     assert result.exit_code == 2
     assert "no Dask scheduler answers" in result.output

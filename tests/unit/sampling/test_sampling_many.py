@@ -84,7 +84,7 @@ def test_tables_have_what_single_runs_have() -> None:
 
 
 def test_more_draws_are_made_until_the_error_is_small_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whichvars.sampling.sampling_many.DRAWS", (200, 20_000))
+    monkeypatch.setattr("whichvars.sampling.many_fits.DRAWS", (200, 20_000))
     rough = wv.sample_many(COUNTS.astype(float), Y[["c"]], draws=200).summary["largest_mcse"].iloc[0]
     fine = wv.sample_many(COUNTS.astype(float), Y[["c"]], target_mcse=0.6 * rough)
     assert fine.summary["largest_mcse"].iloc[0] <= 0.6 * rough
@@ -155,7 +155,7 @@ def test_responses_observed_in_the_same_rows_share_the_products(monkeypatch: pyt
             alive.add(self)
             super().__init__(X, rows, *others, **settings)
 
-    monkeypatch.setattr("whichvars.sampling.sampling_many.ManyResponses", Counted)
+    monkeypatch.setattr("whichvars.sampling.many_fits.ManyResponses", Counted)
     one = wv.sample_many(COUNTS[:, :8].astype(float), with_gaps(), threads=1)
     # of two different sets of rows, the first is forgotten before the second is made
     assert made == [(102, 0), (100, 0)]

@@ -1,0 +1,210 @@
+"""VCF and .pgen files: the same genotypes as the .bed file, to the bit, and errors that name what is wrong."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bed_reader import to_bed
+from pgenlib import PgenWriter
+
+import whichvars as wv
+
+RNG = np.random.default_rng(3)
+N, P = 41, 300
+COUNTS = RNG.integers(0, 3, size=(N, P)).astype(np.int8)
+COUNTS[RNG.random((N, P)) < 0.1] = -127
+IID = [f"p{i:02d}" for i in range(N)]
+NAMES = [f"rs{j}" for j in range(P)]
+NAMES[4] = "."
+NAMES[9] = NAMES[8]
+POSITIONS = list(range(100, 100 + P))
+HEADER = ["##fileformat=VCFv4.2", "##source=tests"]
+COLUMNS = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT"]
+Read = Callable[..., wv.Genotypes]
+READERS: dict[str, Read] = {
+    "small.vcf": wv.read_vcf, "small.vcf.gz": wv.read_vcf, "small.pgen": wv.read_pgen,
+}  # fmt: skip
+
+
+def written(count: int, j: int) -> str:
+    """A genotype, phased or not, with other fields or without."""
+    text = {0: ("0/0", "0|0"), 1: ("0/1", "1|0"), 2: ("1/1", "1|1"), -127: ("./.", ".")}[int(count)][j % 2]
+    return text if j % 3 else f"{text}:{j}:0.5"
+
+
+def vcf_lines() -> list[str]:
+    lines = [*HEADER, "\t".join([*COLUMNS, *IID])]
+    for j in range(P):
+        cells = [written(count, j) for count in COUNTS[:, j]]
+        lines.append(
+            "\t".join(["6", str(POSITIONS[j]), NAMES[j], "G", "A", ".", ".", ".", "GT:DP:DS", *cells])
+        )
+    return lines
+
+
+def write_pgen(path: Path, alleles: list[str] | None = None) -> None:
+    with PgenWriter(bytes(path), N, variant_ct=P, nonref_flags=False, allele_ct_limit=3) as writer:
+        for j in range(P):
+            counts = np.where(COUNTS[:, j] == -127, -9, COUNTS[:, j])
+            if alleles is None or alleles[j] == "A":
+                writer.append_biallelic(counts.astype(np.int8))
+            else:
+                pairs = np.stack([np.where(counts == 2, 2, 0), np.where(counts == 0, 1, 2)], axis=1)
+                writer.append_alleles(pairs.astype(np.int32).ravel())
+    rows = [
+        f"6\t{POSITIONS[j]}\t{NAMES[j]}\tG\t{'A' if alleles is None else alleles[j]}\t." for j in range(P)
+    ]
+    path.with_suffix(".pvar").write_text(
+        "\n".join([*HEADER, "#CHROM\tPOS\tID\tREF\tALT\tQUAL", *rows]) + "\n"
+    )
+    path.with_suffix(".psam").write_text("\n".join(["#IID\tSEX", *(f"{name}\tNA" for name in IID)]) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    text = "\n".join(vcf_lines()) + "\n"
+    (tmp_path / "small.vcf").write_text(text)
+    half = len(text) // 2
+    # bgzip writes many members one after the other
+    (tmp_path / "small.vcf.gz").write_bytes(
+        gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode())
+    )
+    write_pgen(tmp_path / "small.pgen")
+    properties = {
+        "iid": IID, "sid": NAMES, "chromosome": ["6"] * P, "bp_position": POSITIONS, "allele_1": ["A"] * P, "allele_2": ["G"] * P,
+    }  # fmt: skip
+    to_bed(tmp_path / "small.bed", COUNTS, properties=properties)
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_genotypes_are_those_of_the_bed_file(folder: Path, file: str) -> None:
+    bed, ours = wv.read_bed(folder / "small.bed"), READERS[file](folder / file)
+    assert ours.values.dtype == np.int8
+    assert ours.values.flags.f_contiguous
+    np.testing.assert_array_equal(ours.values, bed.values)
+    np.testing.assert_array_equal(ours.values, COUNTS)
+    assert (ours.names, ours.samples) == (bed.names, bed.samples)
+    assert ours.names[4] == "6:104:A:G"
+    pd.testing.assert_frame_equal(ours.variants, bed.variants)
+    pd.testing.assert_frame_equal(ours.frequencies(), bed.frequencies())
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_rows_and_variants_are_selected_as_of_the_bed_file(folder: Path, file: str) -> None:
+    for rows, variants in (
+        ([5, 2, 40], ["rs7", "rs3", "rs299"]),
+        (np.arange(N) % 2 == 0, np.arange(P) % 7 == 1),
+        (None, [0, 299, 17]),
+    ):
+        bed = wv.read_bed(folder / "small.bed", rows=rows, variants=variants)
+        ours = READERS[file](folder / file, rows=rows, variants=variants)
+        np.testing.assert_array_equal(ours.values, bed.values)
+        assert (ours.names, ours.samples) == (bed.names, bed.samples)
+        pd.testing.assert_frame_equal(ours.variants, bed.variants)
+    with pytest.raises(wv.DataError, match="no people are left"):
+        READERS[file](folder / file, rows=[])
+    with pytest.raises(wv.DataError, match="'rs1000'"):
+        READERS[file](folder / file, variants=["rs1000"])
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_a_problem_takes_the_path(folder: Path, file: str) -> None:
+    y = RNG.normal(size=N)
+    bed, ours = (wv.Problem(str(folder / name), y) for name in ("small.bed", file))
+    assert ours.names == bed.names
+    for model in ([], ["rs5"], ["rs5", "rs77"]):
+        assert ours.log_marginal(model) == bed.log_marginal(model)
+
+
+# --- what is left out
+
+
+def test_variants_with_several_alleles_are_left_out_and_counted(folder: Path) -> None:
+    kept = np.arange(P) % 100 != 3
+    lines = vcf_lines()
+    for j in np.flatnonzero(~kept):
+        lines[3 + j] = lines[3 + j].replace("\tG\tA\t", "\tG\tA,T\t").replace("1/1", "1/2")
+    (folder / "small.vcf").write_text("\n".join(lines))
+    write_pgen(folder / "small.pgen", ["A" if keep else "A,T" for keep in kept])
+    for file in ("small.vcf", "small.pgen"):
+        with pytest.warns(wv.DataWarning, match=r"left out 3 of 300 variants of small\.\w+, which have more than two alleles, such as that at 6:103"):  # fmt: skip
+            ours = READERS[file](folder / file)
+        np.testing.assert_array_equal(ours.values, COUNTS[:, kept])
+        assert len(ours.names) == P - 3
+
+
+def test_variants_of_another_ploidy_are_left_out_and_counted(folder: Path) -> None:
+    lines = vcf_lines()
+    for j, text in ((10, "1"), (20, "0/1/1")):
+        fields = lines[3 + j].split("\t")
+        lines[3 + j] = "\t".join([*fields[:20], text, *fields[21:]])
+    (folder / "small.vcf").write_text("\n".join(lines))
+    with pytest.warns(wv.DataWarning, match=r"left out 2 of 300 variants of small.vcf, of which some people have another number .* such as rs10"):  # fmt: skip
+        ours = wv.read_vcf(folder / "small.vcf")
+    np.testing.assert_array_equal(ours.values, np.delete(COUNTS, [10, 20], axis=1))
+    assert "rs10" not in ours.names
+    with pytest.raises(wv.DataError, match="no variant has two alleles of everybody"):
+        wv.read_vcf(folder / "small.vcf", variants=["rs10"])
+
+
+def test_genotypes_that_are_known_in_part_are_missing(tmp_path: Path) -> None:
+    cells = ["0/.", ".|1", "./.", ".", "1|0"]
+    line = "\t".join(["X", "7", "rs1", "G", "A", ".", ".", ".", "DP:GT", *(f"3:{cell}" for cell in cells)])
+    header = "\t".join([*COLUMNS, *"abcde"])
+    (tmp_path / "one.vcf").write_text("\n".join([*HEADER, header, line, line.replace("3:1|0", "3")]))
+    assert wv.read_vcf(tmp_path / "one.vcf").values.T.tolist() == [[-127] * 4 + [1], [-127] * 5]
+
+
+# --- what is refused
+
+
+def with_line(lines: list[str], number: int, change: Callable[[str], str]) -> str:
+    """The file with one line changed, counted from 1."""
+    return "\n".join([*lines[: number - 1], change(lines[number - 1]), *lines[number:]])
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "message"),
+    [
+        (8, lambda line: line[: len(line) // 2], r"line 8 has \d+ fields, not 50; is the file cut short"),
+        (8, lambda line: "6\t104", r"line 8 has 2 fields"),
+        (8, lambda line: line.replace("GT:DP:DS", "DP:DS"), "line 8 has no genotypes: its format is DP:DS, without GT"),
+        (9, lambda line: line.replace("0/0", "0/7").replace("0|0", "0/7"), r"line 9: the genotype of p\d\d is '0/7'"),
+        (9, lambda line: line.replace("6\t105", "6\tx"), "the position in line 9 is 'x'"),
+        (3, lambda line: line.replace("FORMAT", "FORM"), "line 3 should have the names of columns"),
+        (3, lambda line: line.replace("p03", "p02"), "two people are called p02 in line 3"),
+        (3, lambda line: "\t".join(COLUMNS), "there are no people in line 3"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_vcf_file_is_named(
+    tmp_path: Path, number: int, change: Callable[[str], str], message: str
+) -> None:
+    path = tmp_path / "wrong.vcf"
+    path.write_text(with_line(vcf_lines(), number, change))
+    with pytest.raises(wv.DataError, match=message):
+        wv.read_vcf(path)
+
+
+def test_files_that_are_cut_short_or_missing_are_refused(folder: Path) -> None:
+    whole = (folder / "small.vcf.gz").read_bytes()
+    (folder / "small.vcf.gz").write_bytes(whole[: len(whole) * 3 // 4])
+    with pytest.raises(wv.DataError, match=r"cannot be read beyond line \d+: .*damaged or cut short"):
+        wv.read_vcf(folder / "small.vcf.gz")
+    with pytest.raises(wv.DataError, match=r"there is no file .*none\.vcf"):
+        wv.read_vcf(folder / "none.vcf")
+    pgen = folder / "small.pgen"
+    psam = pgen.with_suffix(".psam").read_text()
+    pgen.with_suffix(".psam").write_text(psam + "p99\tNA\n")
+    with pytest.raises(wv.DataError, match=r"does not belong to its .pvar file of 300 variants and its .psam file of 42 people"):  # fmt: skip
+        wv.read_pgen(pgen)
+    pgen.with_suffix(".psam").write_text(psam.replace("#IID", "name"))
+    with pytest.raises(wv.DataError, match="names that begin with #FID or #IID"):
+        wv.read_pgen(pgen)
+    pgen.with_suffix(".psam").write_text(psam)
+    pgen.with_suffix(".pvar").rename(folder / "small.pvar.zst")
+    with pytest.raises(wv.DataError, match=r"there is no file .*small\.pvar; unpack small\.pvar\.zst with zstd -d"):  # fmt: skip
+        wv.read_pgen(pgen)
