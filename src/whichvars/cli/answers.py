@@ -125,10 +125,12 @@ def _new_rows(saved: "SavedRun", new: Path, path: Path | None) -> tuple[Any, Any
     if variants is not None:
         if any(settings.get(name) for name in ("offset", "exposure")):
             raise DataError(
-                "the run had an offset, and a .bed file has none; predict in Python, with posterior.predict"
+                "the run had an offset, and a file of genotypes has none; predict in Python, with posterior.predict"
             )
-        X, rows, remarks = new_genotypes(new, variants.index.tolist(), variants)
-        offset, whose = None, f"people of {new.with_suffix('.fam').name}"
+        X, rows, remarks = new_genotypes(
+            new, variants.index.tolist(), variants, settings.get("dosages", False)
+        )
+        offset, whose = None, f"people of {new.name}"
         for remark in remarks:
             say(f"Note: {remark}")
     else:

@@ -386,6 +386,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "encoding": table.encoding,
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
+        "dosages": options["dosages"],
         "annotations": annotations,
         "slab_file": None if given is None else given.name,
         "transform": "log" if options["log"] else None,

@@ -24,7 +24,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 # options for genotypes only, and their values if they are not given
 OF_GENOTYPES = {
     "phenotypes": None, "keep": None, "remove": None, "extract": None, "exclude": None, "region": None, "maf": 0.0,
-    "geno": 1.0, "mind": 1.0,
+    "geno": 1.0, "mind": 1.0, "dosages": False,
 }  # fmt: skip
 REGION = re.compile(r"([^:]+)(?::(\d+)-(\d+))?")
 
@@ -39,6 +39,7 @@ def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--covariates", type=FILE, help="File of columns that are in every model, joined by FID and IID or another shared column."),
             click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies rows in the files to be joined."),
             click.option("--phenotypes", type=FILE, help="File with the response, for genotypes; without it, -y phenotype takes the response from the .fam file of a .bed file."),
+            click.option("--dosages", is_flag=True, help="Read dosages instead of called genotypes, from .vcf (DS) and .pgen files."),
             click.option("--keep", type=FILE, help="File of people to keep: FID and IID, or IID."),
             click.option("--remove", type=FILE, help="File of people to leave out."),
             click.option("--extract", type=FILE, help="File of variants to keep, with one name on each line."),
@@ -85,7 +86,7 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
             raise DataError(
                 f"--{name} must lie between 0 and {0.5 if name == 'maf' else 1}, not {options[name]:g}"
             )
-    file = open_genotypes(data)
+    file = open_genotypes(data, options["dosages"])
     people, table = file.people, file.variants
     total, notes = (len(people), len(table)), list[str]()
     columns = _chosen_variants(options, table, notes)
@@ -307,13 +308,13 @@ def _filtered(genotypes: Any, options: dict[str, Any], notes: list[str]) -> "tup
     the people are left."""
     import numpy as np
 
-    from whichvars.data.genotypes import MISSING
+    from whichvars.data.genotypes import is_missing
 
     there = np.ones(len(genotypes), bool)
     if options["mind"] < 1:
         missing = np.zeros(len(genotypes))
         for column in genotypes.values.T:
-            missing += column == MISSING
+            missing += is_missing(column)
         there = missing <= options["mind"] * len(genotypes.names)
         _count("--mind", np.ones(len(there), bool), there, "people", notes)
         if not there.any():
@@ -337,7 +338,7 @@ def _count(option: str, before: "np.ndarray", chosen: "np.ndarray", what: str, n
 
 
 def new_genotypes(
-    bed: Path, names: list[str], variants: "pd.DataFrame"
+    bed: Path, names: list[str], variants: "pd.DataFrame", dosages: bool
 ) -> "tuple[Any, pd.DataFrame, list[str]]":
     """The genotypes of new people at the variants of a run, as counts of the same alleles; the people; and notes."""
     import numpy as np
@@ -345,7 +346,7 @@ def new_genotypes(
     from whichvars.data.genotype_files import open_genotypes
     from whichvars.data.genotypes import MISSING, Genotypes
 
-    file = open_genotypes(bed)
+    file = open_genotypes(bed, dosages)
     new = file.read(variants=names)
     if absent := set(names) - set(new.names):
         raise DataError(f"{bed}: the variant {min(absent)!r} of the run cannot be read")

@@ -193,6 +193,7 @@ def _settings(
         "encoding": table.encoding,
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
+        "dosages": options["dosages"],
         "asked": {name: options[name] for name in asked},
         "notes": said,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -37,15 +37,19 @@ def has_genotypes(path: str | os.PathLike[str]) -> bool:
     return Path(path).name.lower().endswith(ENDS)
 
 
-def open_genotypes(path: Path) -> GenotypeFile:
-    """The people and the variants of a file, whose genotypes are read later."""
+def open_genotypes(path: Path, dosages: bool = False) -> GenotypeFile:
+    """The people and the variants of a file, whose genotypes or dosages are read later."""
     kind = path.suffix.lower()
     if kind == ".pgen":
         pgen = open_pgen(path)
-        return GenotypeFile(pgen.people, pgen.variants, pgen.read)
+        return GenotypeFile(pgen.people, pgen.variants, partial(pgen.read, dosages=dosages))
     if kind != ".bed":
         vcf = open_vcf(path)
-        return GenotypeFile(pd.DataFrame({"IID": vcf.people}), vcf.variants, vcf.read)
+        return GenotypeFile(
+            pd.DataFrame({"IID": vcf.people}), vcf.variants, partial(vcf.read, dosages=dosages)
+        )
+    if dosages:
+        raise DataError(f"{path} has counts of alleles only; dosages are in .pgen and .vcf files")
     for file in (path, path.with_suffix(".bim"), path.with_suffix(".fam")):
         if not file.is_file():
             raise DataError(

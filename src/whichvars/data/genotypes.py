@@ -21,12 +21,13 @@ BLOCK = 1024
 
 
 class Genotypes:
-    """A table of allele counts with one byte for each entry. ``Problem`` takes it as X and never expands it.
+    """A table of allele counts with one byte for each entry, or of dosages. ``Problem`` takes it as X and never expands it.
 
     Parameters
     ----------
-    values : array of int8, shape (n, P)
-        Counts; −127 means missing. Not copied if columns are contiguous (Fortran order).
+    values : array of int8 or float32, shape (n, P)
+        Counts, of which −127 means missing; or dosages, which are expected counts, of which NaN means missing. Not copied if columns are
+        contiguous (Fortran order). ``Problem`` replaces missing entries by the mean of their column, for which dosages are copied.
     names : sequence of str
         A name for each column. The default is x0, x1, …
     samples : sequence of str
@@ -60,10 +61,10 @@ class Genotypes:
         variants: pd.DataFrame | None = None,
     ) -> None:
         array = np.asarray(values)
-        if array.dtype != np.int8 or array.ndim != 2:
+        if array.dtype not in (np.int8, np.float32) or array.ndim != 2:
             raise ArgumentTypeError(
                 f"Genotypes needs a table of int8, not of {array.dtype} with {array.ndim} dimensions; "
-                "write values.astype(numpy.int8)"
+                "write values.astype(numpy.int8), or values.astype(numpy.float32) if they are dosages"
             )
         self.values = np.asfortranarray(array).view()
         self.values.flags.writeable = False
@@ -130,7 +131,7 @@ class Genotypes:
         sums, known = np.zeros(p), np.zeros(p)
         for first in range(0, p, BLOCK):
             block = self.values[:, first : first + BLOCK]
-            there = block != MISSING
+            there = ~is_missing(block)
             known[first : first + BLOCK] = there.sum(axis=0)
             sums[first : first + BLOCK] = np.where(there, block, 0).sum(axis=0, dtype=float)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -146,6 +147,11 @@ class Genotypes:
 
     def __repr__(self) -> str:
         return f"Genotypes({len(self.values)} rows, {len(self.names)} columns)"
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Which entries of a table of counts or dosages are missing."""
+    return np.isnan(values) if values.dtype.kind == "f" else values == MISSING
 
 
 def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None) -> Genotypes:

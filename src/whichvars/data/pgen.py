@@ -29,18 +29,21 @@ class PgenFile(NamedTuple):
     # where the alleles of each variant begin, and their number
     offsets: np.ndarray
 
-    def read(self, rows: Any = None, variants: Any = None) -> Genotypes:
-        """The genotypes of some people and variants."""
+    def read(self, rows: Any = None, variants: Any = None, dosages: bool = False) -> Genotypes:
+        """The genotypes of some people and variants, or their dosages."""
+        kind, missing = (np.float32, np.nan) if dosages else (np.int8, MISSING)
         names = self.variants.index.tolist()
         chosen, wanted = selected(rows, variants, len(self.people), names, self.path)
-        values = np.empty((len(chosen), len(wanted)), np.int8, order="F")
+        values = np.empty((len(chosen), len(wanted)), kind, order="F")
         file = self._open()
         try:
             for first in range(0, len(wanted), BLOCK):
                 own = self.records[wanted[first : first + BLOCK]].astype(np.uint32)
-                block = np.empty((len(own), len(self.people)), np.int8)
-                file.read_list(own, block)
-                values[:, first : first + BLOCK] = np.where(block == NOT_CALLED, MISSING, block)[:, chosen].T
+                block = np.empty((len(own), len(self.people)), kind)
+                (file.read_dosages_list if dosages else file.read_list)(own, block)
+                values[:, first : first + BLOCK] = np.where(block == NOT_CALLED, kind(missing), block)[
+                    :, chosen
+                ].T
         except RuntimeError as error:
             raise DataError(
                 f"{self.path} cannot be read: {error}; create it again with plink2 --make-pgen"
@@ -98,11 +101,13 @@ def open_pgen(path: str | os.PathLike[str]) -> PgenFile:
     return PgenFile(pgen, people, table, records, offsets)
 
 
-def read_pgen(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None) -> Genotypes:
+def read_pgen(
+    path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None, dosages: bool = False
+) -> Genotypes:
     """Read genotypes from a .pgen file of PLINK 2, with its .pvar and .psam files in the same directory.
 
-    Counts are those of the alternative allele (ALT). They are the genotypes that PLINK calls hard calls; dosages in the file are not
-    read. Variants with more than two alleles are left out, with a warning that counts them. Columns are named as by ``read_bed``.
+    Counts are those of the alternative allele (ALT). They are the genotypes that PLINK calls hard calls, unless `dosages` are asked
+    for. Variants with more than two alleles are left out, with a warning that counts them. Columns are named as by ``read_bed``.
     Needs the package Pgenlib (extra ``pgen``).
 
     Parameters
@@ -113,6 +118,9 @@ def read_pgen(path: str | os.PathLike[str], *, rows: Any = None, variants: Any =
         People to read, in the order of the .psam file; all of them if not given.
     variants : names, indices or booleans
         Variants to read; all of them if not given. What is not read takes no memory.
+    dosages : bool
+        Read expected counts of the alternative allele instead of counts; where the file has none, they are the counts. They take four
+        bytes each.
 
     Returns
     -------
@@ -135,7 +143,7 @@ def read_pgen(path: str | os.PathLike[str], *, rows: Any = None, variants: Any =
     >>> genotypes.names, genotypes.samples, genotypes.values.tolist()
     (['rs1', 'rs2'], ['ann', 'bob', 'cay'], [[0, 1], [1, -127], [2, 0]])
     """
-    return open_pgen(path).read(rows, variants)
+    return open_pgen(path).read(rows, variants, dosages)
 
 
 __all__ = ["read_pgen"]

@@ -36,16 +36,16 @@ class VcfFile(NamedTuple):
     # the number of each of these variants among all records
     records: np.ndarray
 
-    def read(self, rows: Any = None, variants: Any = None) -> Genotypes:
-        """The genotypes of some people and variants."""
+    def read(self, rows: Any = None, variants: Any = None, dosages: bool = False) -> Genotypes:
+        """The genotypes of some people and variants, or their dosages."""
         names = self.variants.index.tolist()
         chosen, wanted = selected(rows, variants, len(self.people), names, self.path)
         place = {int(record): j for j, record in enumerate(self.records[wanted])}
-        values = np.empty((len(chosen), len(wanted)), np.int8, order="F")
+        values = np.empty((len(chosen), len(wanted)), np.float32 if dosages else np.int8, order="F")
         diploid = np.ones(len(wanted), bool)
         for record, (number, line) in enumerate(_records(self.path)):
             if (j := place.get(record)) is not None:
-                counts = self._counts(line, number)
+                counts = self._entries(line, number, dosages)
                 diploid[j] = counts is not None
                 values[:, j] = MISSING if counts is None else counts[chosen]
         if not diploid.all():
@@ -64,21 +64,31 @@ class VcfFile(NamedTuple):
         table = self.variants.iloc[wanted]
         return Genotypes(values, table.index.tolist(), [self.people[i] for i in chosen], table)
 
-    def _counts(self, line: str, number: int) -> np.ndarray | None:
-        """Counts of the alternative allele; None if somebody has another number of alleles than two."""
+    def _entries(self, line: str, number: int, dosages: bool) -> np.ndarray | None:
+        """Counts of the alternative allele, or dosages; None if somebody has another number of alleles than two."""
         fields = line.split("\t")
         if len(fields) != len(FIXED) + len(self.people):
             raise DataError(
                 f"{self.path}: line {number} has {len(fields)} fields, not {len(FIXED) + len(self.people)}; is the file cut short?"
             )
-        keys = fields[8].split(":")
-        if "GT" not in keys:
+        keys, wanted = fields[8].split(":"), "DS" if dosages else "GT"
+        if wanted not in keys:
             raise DataError(
-                f"{self.path}: line {number} has no genotypes: its format is {fields[8]}, without GT; select variants that have it"
+                f"{self.path}: line {number} has no {'dosages' if dosages else 'genotypes'}: its format is {fields[8]}, without {wanted}; select "
+                "variants that have it"
             )
-        at = keys.index("GT")
-        # fields at the end may be left out
-        written = [(*cell.split(":", at + 1), ".", ".")[at] for cell in fields[9:]]
+
+        def written(key: str) -> list[str]:
+            # fields at the end may be left out
+            at = keys.index(key)
+            return [(*cell.split(":", at + 1), *("." for _ in range(at + 1)))[at] for cell in fields[9:]]
+
+        counts = self._counts(written("GT"), number) if "GT" in keys else None
+        if not dosages or ("GT" in keys and counts is None):
+            return counts
+        return np.array([self._dosage(text, i, number) for i, text in enumerate(written("DS"))], np.float32)
+
+    def _counts(self, written: list[str], number: int) -> np.ndarray | None:
         try:
             return np.array([COUNTS[text] for text in written], np.int8)
         except KeyError:
@@ -88,6 +98,19 @@ class VcfFile(NamedTuple):
                         f"{self.path}: line {number}: the genotype of {name} is {text!r}, which is not one of two alleles"
                     ) from None
             return None
+
+    def _dosage(self, text: str, person: int, number: int) -> float:
+        if text == ".":
+            return np.nan
+        try:
+            value = float(text)
+        except ValueError:
+            value = np.nan
+        if not 0 <= value <= 2:
+            raise DataError(
+                f"{self.path}: line {number}: the dosage of {self.people[person]} is {text!r}, not a number from 0 to 2"
+            )
+        return value
 
 
 def open_vcf(path: str | os.PathLike[str]) -> VcfFile:
@@ -128,7 +151,9 @@ def warn_of_several(places: list[str], total: int, file: Path) -> None:
         )
 
 
-def read_vcf(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None) -> Genotypes:
+def read_vcf(
+    path: str | os.PathLike[str], *, rows: Any = None, variants: Any = None, dosages: bool = False
+) -> Genotypes:
     """Read genotypes from a VCF file, plain or compressed with gzip or bgzip.
 
     Counts are those of the alternative allele (ALT), from the field GT, phased or not. A genotype of which an allele is not known is
@@ -144,6 +169,8 @@ def read_vcf(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
         People to read, in the order of the file; all of them if not given.
     variants : names, indices or booleans
         Variants to read; all of them if not given. What is not read takes no memory.
+    dosages : bool
+        Read expected counts of the alternative allele, from the field DS, instead of counts. They take four bytes each.
 
     Returns
     -------
@@ -167,7 +194,7 @@ def read_vcf(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
     >>> genotypes.names, genotypes.samples, genotypes.values.tolist()
     (['rs1', 'rs2'], ['ann', 'bob', 'cay'], [[0, 1], [1, -127], [2, 0]])
     """
-    return open_vcf(path).read(rows, variants)
+    return open_vcf(path).read(rows, variants, dosages)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -27,7 +27,7 @@ from whichvars._kernels.products.stored import (
 )
 from whichvars.data.frames import NUMERIC, check_columns, check_finite, not_finite
 from whichvars.data.genotype_files import has_genotypes, open_genotypes
-from whichvars.data.genotypes import Genotypes
+from whichvars.data.genotypes import Genotypes, is_missing
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.columns import Measured, Products, equal_pairs, random_direction, residual_rows
 from whichvars.problem.flat import residuals
@@ -129,10 +129,21 @@ class _Mapped:
         stored = self.array[index[0] : index[-1] + 1] if adjacent else self.array[index]
         out = stored.astype(np.float64)
         if self.marks_missing:
-            out[stored == MISSING] = np.nan
-        else:
-            check_finite(out.T, [names[i] for i in index], "X")
+            out[is_missing(stored)] = np.nan
+        if not self.marks_missing or stored.dtype.kind == "f":
+            known = np.where(np.isnan(out), 0.0, out) if self.marks_missing else out
+            check_finite(known.T, [names[i] for i in index], "X")
         return out
+
+    def fill(self, index: np.ndarray, means: np.ndarray) -> None:
+        """Put means in place of missing dosages, in a copy. Kernels know missing counts only."""
+        if not (self.marks_missing and self.array.dtype.kind == "f"):
+            return
+        gaps = [(j, mean) for j, mean in zip(index, means) if np.isnan(self.array[j]).any()]
+        if gaps:
+            self.array = self.array.copy()
+        for j, mean in gaps:
+            self.array[j, np.isnan(self.array[j])] = mean
 
     def arrays(self) -> dict[str, np.ndarray]:
         code = CODES[self.array.dtype]
@@ -323,6 +334,8 @@ class StoredColumns:
         self.along, loads = self.along[index], self.loads[index]
         root = self._long(self.root)
         plain = bool((root == 1).all())
+        if isinstance(self.source, _Mapped):
+            self.source.fill(self.candidates[index], self.means)
         self.held = new_stored(
             self.source.code,
             **self.source.arrays(),

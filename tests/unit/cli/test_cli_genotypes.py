@@ -303,3 +303,27 @@ def test_several_alleles_are_counted_in_a_note(call: Call) -> None:
     result = call("fit", "cohort.vcf", "--phenotypes", "heights.txt", "-y", "height")
     said = " ".join(result.stderr.split())
     assert "Note: left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said
+
+
+@pytest.mark.parametrize("file", ["cohort.vcf", "cohort.pgen"])
+def test_dosages_that_are_whole_numbers_give_the_run_of_counts(call: Call, file: str) -> None:
+    write_others()
+    text = Path("cohort.vcf").read_text().replace("\tGT\t", "\tGT:DS\t")
+    for word, dosage in (("0/0", "0"), ("0|1", "1"), ("1/1", "2"), ("./.", ".")):
+        # called genotypes that dosages must not be mistaken for
+        text = text.replace(f"\t{word}", f"\t0/0:{dosage}")
+    Path("cohort.vcf").write_text(text)
+    options = ("--phenotypes", "heights.txt", "-y", "height", "--covariates", "people.csv", "--mind", 0.5, "--geno", 0.1, "--maf", 0.02)  # fmt: skip
+    call("fit", "cohort.bed", *options, "--out", "bed")
+    ours = call("fit", file, *options, "--dosages", "--out", "ours")
+    assert "--mind leaves out 1 of 57 people." in " ".join(ours.stderr.split())
+    assert "--geno leaves out 1 of 6 variants." in " ".join(ours.stderr.split())
+    first, second = (pd.read_csv(f"{run}/summary.csv").set_index("variable") for run in ("bed", "ours"))
+    assert first["pip"].to_dict() == pytest.approx(second["pip"].to_dict(), abs=1e-6)
+    for run, data in (("bed", "cohort.bed"), ("ours", file)):
+        call("predict", run, data, "--covariates", "people.csv", "--out", f"{run}.csv")
+    means = [pd.read_csv(f"{run}.csv")["mean"].to_numpy() for run in ("bed", "ours")]
+    assert means[0] == pytest.approx(means[1], abs=1e-5)
+    for command in (("fit", "cohort.bed", *options, "--dosages"), ("predict", "ours", "cohort.bed", "--covariates", "people.csv")):  # fmt: skip
+        said = " ".join(call(*command, code=2).output.split())
+        assert "cohort.bed has counts of alleles only; dosages are in .pgen and .vcf files" in said

@@ -159,6 +159,80 @@ def test_genotypes_that_are_known_in_part_are_missing(tmp_path: Path) -> None:
     assert wv.read_vcf(tmp_path / "one.vcf").values.T.tolist() == [[-127] * 4 + [1], [-127] * 5]
 
 
+# --- dosages
+
+
+DOSAGES = RNG.integers(0, 2001, size=(N, P)) / 1000
+DOSAGES[RNG.random((N, P)) < 0.05] = np.nan
+
+
+def with_dosages(folder: Path) -> None:
+    lines = vcf_lines()
+    for j in range(P):
+        head = lines[3 + j].split("\t")[:8]
+        cells = ["0/1:." if np.isnan(d) else f"0/1:{d}" for d in DOSAGES[:, j]]
+        # fields at the end may be left out, and GT need not be there
+        cells = [cell.removesuffix(":.") for cell in cells] if j % 2 else [cell[4:] for cell in cells]
+        lines[3 + j] = "\t".join([*head, "GT:DS" if j % 2 else "DS", *cells])
+    (folder / "small.vcf").write_text("\n".join(lines))
+    with PgenWriter(bytes(folder / "small.pgen"), N, variant_ct=P, nonref_flags=False, dosage_present=True) as writer:  # fmt: skip
+        for j in range(P):
+            writer.append_dosages(np.nan_to_num(DOSAGES[:, j], nan=-9.0))
+
+
+def test_dosages(folder: Path) -> None:
+    with_dosages(folder)
+    ours = wv.read_vcf(folder / "small.vcf", dosages=True)
+    np.testing.assert_array_equal(ours.values, DOSAGES.astype(np.float32))
+    assert ours.values.dtype == np.float32
+    some = wv.read_vcf(folder / "small.vcf", rows=[3, 1], variants=["rs7", "rs6"], dosages=True)
+    np.testing.assert_array_equal(some.values, DOSAGES[[3, 1]][:, [6, 7]].astype(np.float32))
+    # .pgen files have steps of 1/16384
+    pgen = wv.read_pgen(folder / "small.pgen", dosages=True)
+    np.testing.assert_allclose(pgen.values, DOSAGES, atol=0.5001 / 16384)
+    known = ours.frequencies()
+    assert known["frequency"].to_numpy() == pytest.approx(np.nanmean(DOSAGES, axis=0) / 2, abs=1e-7)
+    assert known["missing"].to_numpy() == pytest.approx(np.isnan(DOSAGES).mean(axis=0))
+    assert ours[[0, 1]].take(["rs7"]).values.tolist() == ours.values[:2, [7]].tolist()
+
+
+@pytest.mark.parametrize("engine", ["gram", "columns"])
+def test_a_problem_of_dosages_is_that_of_the_numbers(folder: Path, engine: str) -> None:
+    with_dosages(folder)
+    y = np.nan_to_num(DOSAGES[:, 7]) + RNG.normal(size=N)
+    G = wv.read_vcf(folder / "small.vcf", variants=["rs5", "rs6", "rs7"], dosages=True)
+    with pytest.warns(wv.DataWarning, match=r"genotypes are missing \(.*each is replaced by the mean of its column"):  # fmt: skip
+        ours = wv.Problem(G, y, engine=engine)
+    numbers = DOSAGES[:, [5, 6, 7]].astype(np.float32).astype(float)
+    numbers = np.where(np.isnan(numbers), np.nanmean(numbers, axis=0), numbers)
+    alone = wv.Problem(pd.DataFrame(numbers, columns=["rs5", "rs6", "rs7"]), y)
+    for model in ([], ["rs7"], ["rs5", "rs7"]):
+        assert ours.log_marginal(model) == pytest.approx(alone.log_marginal(model), abs=1e-6)
+    first, second = (wv.exact(problem) for problem in (ours, alone))
+    assert first.pip == pytest.approx(second.pip, abs=1e-6)
+    # missing dosages of new people are replaced by the means of those that were fitted
+    assert first.predict(G[:9]) == pytest.approx(second.predict(numbers[:9]), abs=1e-5)
+    broken = G.values.copy()
+    broken[4, 1] = np.inf
+    with pytest.raises(wv.DataError, match="X column 'rs6' is infinite in row 4"):
+        wv.Problem(wv.Genotypes(broken, G.names), y)
+
+
+def test_dosages_of_people_with_one_allele_are_left_out(folder: Path) -> None:
+    with_dosages(folder)
+    lines = (folder / "small.vcf").read_text().splitlines()
+    lines[3 + 7] = lines[3 + 7].replace("0/1", "1", 1)
+    (folder / "small.vcf").write_text("\n".join(lines))
+    with pytest.warns(wv.DataWarning, match="left out 1 of 300 variants"):
+        assert "rs7" not in wv.read_vcf(folder / "small.vcf", dosages=True).names
+    lines[3 + 8] = lines[3 + 8].replace("\tDS\t", "\tDS\t2.5\t", 1).rsplit("\t", 1)[0]
+    (folder / "small.vcf").write_text("\n".join(lines))
+    with pytest.raises(wv.DataError, match=r"line 12: the dosage of p00 is '2.5', not a number from 0 to 2"):
+        wv.read_vcf(folder / "small.vcf", dosages=True)
+    with pytest.raises(wv.DataError, match="line 4 has no genotypes: its format is DS, without GT"):
+        wv.read_vcf(folder / "small.vcf")
+
+
 # --- what is refused
 
 

@@ -339,7 +339,7 @@ def test_a_worker_has_its_seconds_for_sampling(timed: Any) -> None:
 
 def test_a_worker_says_how_long_it_compiled(timed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, sampler = a_problem(8), timed(compiling=3600.0)
-    monkeypatch.setattr(workers, "_address", lambda: "here")
+    monkeypatch.setattr(workers, "address_of_worker", lambda: "here")
     monkeypatch.setattr(workers, "_states", {})
     state = sampler.init(problem, np.random.SeedSequence(1), [np.zeros(0, np.int64)])
     kept = workers.WorkerState(problem, sampler, 100)
