@@ -82,7 +82,7 @@ def _compile_kernels(console: "Console") -> None:
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X, data.y, max_size=1)
     wv.exact(problem)  # a line on standard error shows the progress
-    wv.sample(problem, draws=2000, replicates=1)
+    wv.sample(problem, draws=10_000, replicates=1)
 
 
 def _show_crime(console: "Console") -> None:

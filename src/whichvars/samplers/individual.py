@@ -97,7 +97,7 @@ class IndividualAdaptation:
     >>> sampler = wv.IndividualAdaptation(chains=5)
     >>> posterior = wv.sample(wv.Problem(data.X, data.y), sampler, draws=20_000, replicates=2, seed=0, progress=False)
     >>> sorted(posterior.adaptation[0])[:3]
-    ['acceptance_by_changes', 'add_probability', 'block_length']
+    ['acceptance_by_changes', 'add_probability', 'add_probability_along_run']
     """
 
     tau: float = 0.45

@@ -34,6 +34,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return result.output
 
 
+@pytest.mark.filterwarnings("error::whichvars.errors.ConvergenceWarning")
 def test_demo_prints_the_exact_probabilities_most_probable_first(output: str) -> None:
     found = re.findall(r"^(\S+) +\S.*?[█░]{10} +([\d.]+)% +(\D+?) *$", output, re.MULTILINE)
     reference = {
