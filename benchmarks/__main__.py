@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, ranking, stopping, engine, speed, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
@@ -22,6 +22,7 @@ from benchmarks import (
     honesty,
     page,
     problems,
+    ranking,
     references,
     soak,
     speed,
@@ -306,6 +307,54 @@ def honesty_command(
         lambda found: [*honesty.tables(found), *([honesty.details(found)] if details else [])],
         markdown,
     )
+    say(f"written to {where.name}")
+
+
+@main.command("ranking")
+@click.option(
+    "--problems",
+    "names",
+    type=ByName(list(problems.PROBLEMS)),
+    default=[*ranking.HARD, *problems.FINAL_CHECK],
+    help="The hard ones if not given, with those of FINAL_CHECK.",
+)
+@click.option(
+    "--budgets", type=Numbers(), default=ranking.BUDGETS, help="CPU seconds of a run; 1,4,16 if not given."
+)
+@click.option("--runs", default=ranking.RUNS, show_default=True, help="Runs per contestant and budget.")
+@click.option(
+    "--others",
+    type=ByName([name for name in compare.SAMPLERS if name not in ("ads", "hybrid", "smc")]),
+    default=ranking.OTHERS,
+    help="The samplers of which the best is chosen.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Another checkout, whose add/delete/swap is run in turns with this one's.",
+)
+@click.option("--any-code", is_flag=True, help="Take runs that other versions of the code made, too.")
+@click.option("--no-runs", is_flag=True, help="Only judge the runs that are there.")
+@output
+def ranking_command(
+    names: list[str],
+    budgets: list[float],
+    runs: int,
+    others: list[str],
+    baseline: Path | None,
+    any_code: bool,
+    no_runs: bool,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """The default on hard problems, beside the best of the other samplers and add/delete/swap of another checkout.
+
+    Every run is kept in a folder beside the result: stop it at any moment and call it again, or call it for a few problems at a time."""
+    folder = (common.RESULTS / "ranking.json" if out is None else out).with_suffix("")
+    result = ranking.measure(names, budgets, runs, others, baseline, folder, any_code, not no_runs, say)
+    where = common.write_result("ranking", result, out)
+    common.present(result, ranking.tables, markdown)
+    print(ranking.EXPLANATION)
     say(f"written to {where.name}")
 
 
