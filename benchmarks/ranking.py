@@ -135,10 +135,11 @@ class Runs:
         name: str,
         problem: wv.Problem,
         folder: Path,
+        budgets: Sequence[float],
         other: AnotherCheckout | None = None,
         any_code: bool = False,
     ) -> None:
-        self.name, self.problem, self.folder = name, problem, folder
+        self.name, self.problem, self.folder, self.budgets = name, problem, folder, budgets
         self.other, self.any_code = other, any_code
         self.print_of = problems.fingerprint(problem)
         self.code = honesty.code()
@@ -172,11 +173,19 @@ class Runs:
         assert self.other is not None
         return self.other.once(self.name, self.problem, draws, seed)
 
+    def _half(self, contestant: str, budget: float) -> int:
+        """Draws that take at least half of that budget, as far as shorter runs that are kept can tell; 0 if there are none."""
+        for shorter in sorted((b for b in self.budgets if b < budget), reverse=True):
+            run = self.find(contestant, shorter, SEED)
+            if run is not None:
+                return round(0.6 * budget / run["cpu_seconds"] * run["draws"])
+        return 0
+
     def _draws(self, contestant: str, budget: float) -> int:
         """As many as take about so many CPU seconds; as many as the runs have that were made before."""
         if (contestant, budget) not in self.draws:
-            draws = 1000
-            self._once(contestant, draws, SEED - 1)  # compiles
+            self._once(contestant, 1000, SEED - 1)  # compiles
+            draws = max(1000, self._half(contestant, budget))
             while True:
                 seconds = self._once(contestant, draws, SEED - 1)["cpu_seconds"]
                 if seconds >= 0.5 * budget:
@@ -230,7 +239,7 @@ def measure(
                     say(f"{name}: left out, {reference}")
                 else:
                     say(f"{name}, {budget:g} CPU seconds")
-                    place = Runs(name, problem, folder, other, any_code)
+                    place = Runs(name, problem, folder, budgets, other, any_code)
                     rows[name] = {
                         "about": problems.PROBLEMS[name].about,
                         "final_check": name in problems.FINAL_CHECK,
