@@ -89,6 +89,16 @@ def test_runs_are_kept_and_not_made_twice(made: list[tuple[str, int, int]]) -> N
     assert nothing_new["budgets"]["4"][NAME]["rows"] == {}
 
 
+def test_longer_runs_know_from_shorter_ones_how_many_draws_they_need(
+    made: list[tuple[str, int, int]],
+) -> None:
+    ranking.measure([NAME], [1.0], count=2, others=["asi"])
+    before = len(made)
+    ranking.measure([NAME], [1.0, 4.0], count=1, others=["asi"])
+    asked = [(draws, seed) for who, draws, seed in made[before:] if who == "auto"]
+    assert asked == [(1000, ranking.SEED - 1), (2400, ranking.SEED - 1), (4000, ranking.SEED)]
+
+
 def test_the_sampler_of_another_checkout_runs_on_the_same_problem(tmp_path: Path) -> None:
     problem = problems.build(NAME)
     with ranking.AnotherCheckout(ROOT) as other:
