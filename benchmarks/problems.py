@@ -248,11 +248,6 @@ PROBLEMS: dict[str, Named] = {
         partial(hard.spectra, 50, 350, 62, 13),
         partial(hard.spectra_data, 50, 350, 62),
     ),
-    "spectra480": Named(
-        "simulated spectra: n = 75, p = 480, independent slab g = 1, beta-binomial of mean size 20",
-        partial(hard.spectra, 75, 480, 63, 20),
-        partial(hard.spectra_data, 75, 480, 63),
-    ),
     "expression4088": Named(
         "simulated expression: n = 71, p = 4,088, independent slab g = 1, h = 14/p", hard.expression, hard.expression_data
     ),
