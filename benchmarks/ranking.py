@@ -38,6 +38,7 @@ from benchmarks.references import Reference, load
 BUDGETS = (1.0, 4.0, 16.0)  # CPU seconds
 RUNS = 8
 SEED = 5000  # of the first run
+FEWEST = 1000  # draws of a run
 CHOOSING_SEED, CHOOSING_RUNS = 6000, 2  # of the runs that choose the best of the other samplers
 NEAR_THE_BEST, AHEAD_OF_BASELINE = 2.0, 3.0  # the aims
 
@@ -182,16 +183,23 @@ class Runs:
         return 0
 
     def _draws(self, contestant: str, budget: float) -> int:
-        """As many as take about so many CPU seconds; as many as the runs have that were made before."""
+        """As many as take about so many CPU seconds; as many as the runs have that were made before.
+
+        On wide problems the search for modes takes a large part of a short run, whatever the number of draws. So two runs are needed: one
+        that is hardly more than the search, and one that tells what draws cost.
+        """
         if (contestant, budget) not in self.draws:
-            self._once(contestant, 1000, SEED - 1)  # compiles
-            draws = max(1000, self._half(contestant, budget))
+            self._once(contestant, FEWEST, SEED - 1)  # compiles
+            least = self._once(contestant, FEWEST, SEED - 1)["cpu_seconds"]
+            draws = max(10 * FEWEST, self._half(contestant, budget))
             while True:
                 seconds = self._once(contestant, draws, SEED - 1)["cpu_seconds"]
-                if seconds >= 0.5 * budget:
+                more = max(seconds - least, 1e-6)
+                if more >= 0.3 * budget:
                     break
-                draws = round(draws * min(10.0, max(2.0, 0.8 * budget / max(seconds, 1e-6))))
-            self.draws[contestant, budget] = max(1000, round(draws * budget / seconds))
+                draws = round(draws * min(10.0, max(2.0, 0.5 * budget / more)))
+            rate = (draws - FEWEST) / more
+            self.draws[contestant, budget] = FEWEST + max(0, round(rate * (budget - least)))
         return self.draws[contestant, budget]
 
 

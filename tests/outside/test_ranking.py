@@ -96,7 +96,27 @@ def test_longer_runs_know_from_shorter_ones_how_many_draws_they_need(
     before = len(made)
     ranking.measure([NAME], [1.0, 4.0], count=1, others=["asi"])
     asked = [(draws, seed) for who, draws, seed in made[before:] if who == "auto"]
-    assert asked == [(1000, ranking.SEED - 1), (2400, ranking.SEED - 1), (4000, ranking.SEED)]
+    assert asked[-1] == (4000, ranking.SEED)
+    assert asked[:-1] == [(1000, ranking.SEED - 1)] * 2 + [(10_000, ranking.SEED - 1)]
+
+
+def test_a_search_that_takes_most_of_a_short_run_is_no_reason_to_make_few_draws(
+    made: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = ranking.once
+
+    def with_search(problem: Any, contestant: str, draws: int, seed: int) -> dict[str, Any]:
+        run = free(problem, contestant, draws, seed)
+        return {**run, "cpu_seconds": 0.6 + draws / 100_000}
+
+    monkeypatch.setattr(ranking, "once", with_search)
+    ranking.measure([NAME], [1.0], count=1, others=["asi"])
+    assert {draws for _, draws, seed in made if seed != ranking.SEED - 1} == {40_000}
+    made.clear()
+    monkeypatch.setattr(ranking, "SEED", 8000)
+    monkeypatch.setattr(ranking, "CHOOSING_SEED", 9000)
+    ranking.measure([NAME], [0.5], count=1, others=["asi"])  # the search alone takes longer
+    assert {draws for _, draws, seed in made if seed != ranking.SEED - 1} == {1000}
 
 
 def test_the_sampler_of_another_checkout_runs_on_the_same_problem(tmp_path: Path) -> None:
