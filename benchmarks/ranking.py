@@ -363,7 +363,8 @@ def verdict(rows: dict[str, Any]) -> str:
     """Which aims are met, in one or two sentences."""
 
     def judged(key: str, enough: float) -> tuple[list[str], list[str]]:
-        met, missed = [], []
+        met: list[str] = []
+        missed: list[str] = []
         for name, row in rows.items():
             found = row["ratios"].get(key)
             if found is not None and found["gain"] is not None:
