@@ -453,7 +453,7 @@ def test_scores_of_strong_evidence_are_in_units_of_claimed_errors() -> None:
     exact = np.array([0.5, 0.25, 0.0])
     runs = []
     for off in (0.02, 0.0):
-        value = exact + [off, -off, 0.0]
+        value = np.add(exact, [off, -off, 0.0])
         error = np.array([0.01, 0.01, nan])
         runs.append(
             ({"pip": (value, error, value - exact), "frequencies": (exact, 0 * exact, 0 * exact)}, off == 0)
