@@ -4,8 +4,7 @@ Two problems. In the first, the second of eight columns is a near copy of the fi
 there are three blocks of 60 near copies and room for three variables, in 20,000 rows and in 10 million. Until commit b42f46d, the
 samplers that move by rates were wrong on both, with small errors.
 
-The sums over all models are computed here from correlations, in numpy and without the package. Data are made of orthonormal columns, so
-that everything is where it is wanted whatever the t-value is.
+The sums over all models are computed here from correlations, in numpy and without the package.
 """
 
 import itertools
@@ -20,9 +19,8 @@ import whichvars as wv
 from benchmarks.common import Table, environment, number
 from benchmarks.runs import quiet
 
-H = 0.2  # the prior inclusion probability of the first problem
+N, P = 5000, 8  # rows and columns of the first problem
 TS = (5, 36, 40, 50, 100, 400)  # the t-value of its first column
-N, ROWS = 5000, 40  # its rows, and how many different ones
 BLOCKS, COPIES = 3, 60
 BLOCK_CASES = ((20_000, 0.3), (10_000_000, 0.3))  # rows, effect
 SAMPLERS: dict[str, Any] = {
@@ -49,33 +47,24 @@ REPLICATES = 4
 # --- a near copy
 
 
-def near_copy(t: float, p: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """A column of t-value t, and beside it one that is nearer to it than the data can tell: ROWS rows, each of which stands for many."""
-    rng = np.random.default_rng(7)
-    start = rng.normal(size=(ROWS, p + 1))
-    # without chance: the copy's own part and the noise of y have nothing to do with one another
-    base = np.linalg.qr(start - start.mean(axis=0))[0] * np.sqrt(ROWS)
-    X, noise = base[:, :p].copy(), base[:, p]
-    X[:, 1] = X[:, 0] + 1.2 / t * X[:, 1]
-    return X, t / np.sqrt(N) * X[:, 0] + noise
+def near_copy(t: float) -> tuple[np.ndarray, np.ndarray]:
+    """A column whose t-value is about t, beside it one that is nearer to it than the data can tell, and noise."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(N, P))
+    X[:, 1] = X[:, 0] + 1.2 / t * rng.normal(size=N)
+    return X, t / np.sqrt(N) * X[:, 0] + rng.normal(size=N)
 
 
 def near_copy_problem(t: float) -> wv.Problem:
-    X, y = near_copy(t)
-    copies = N // ROWS
-    return wv.Problem(np.tile(X, (copies, 1)), np.tile(y, copies), model_prior=wv.FixedInclusion(h=H))
+    return wv.Problem(*near_copy(t))
 
 
 @cache
 def near_copy_truth(t: float) -> np.ndarray:
     """Inclusion probabilities by all 256 models."""
     X, y = near_copy(t)
-    joint = np.column_stack([X, y])
-    joint = joint / np.sqrt((joint**2).mean(axis=0))
-    moments = joint.T @ joint / ROWS
-    p = X.shape[1]
-    log_prior = np.arange(p + 1) * np.log(H) + (p - np.arange(p + 1)) * np.log1p(-H)
-    return inclusion(moments[:p, :p], moments[:p, p], N, log_prior)
+    moments = np.corrcoef(X, y, rowvar=False)
+    return inclusion(moments[:P, :P], moments[:P, P], N, _log_prior(P, P, P / 2))
 
 
 # --- blocks of near copies
@@ -105,17 +94,18 @@ def block_problem(n: int, effect: float) -> wv.Problem:
 
 @cache
 def block_truth(n: int, effect: float) -> np.ndarray:
-    """Inclusion probabilities by all models of at most three variables. Beta-binomial(1, b) with a mean of five variables, cut at
-    three."""
+    """Inclusion probabilities by all models of at most three variables."""
     R, r = block_moments(n, effect)
-    p = len(r)
-    b = (p - 5) / 5
-    sizes = np.arange(4)
-    # Beta(1 + k, b + p − k)/Beta(1, b), up to what all have in common
-    return inclusion(R, r, n, gammaln(1 + sizes) + gammaln(b + p - sizes))
+    return inclusion(R, r, n, _log_prior(len(r), 3, 5))
 
 
 # --- all models
+
+
+def _log_prior(p: int, largest: int, mean: float) -> np.ndarray:
+    """By size up to `largest`, up to a constant: beta-binomial(1, b) with that mean, which is what `Problem` takes by itself."""
+    sizes, b = np.arange(largest + 1), (p - mean) / mean
+    return gammaln(1 + sizes) + gammaln(b + p - sizes)
 
 
 def inclusion(R: np.ndarray, r: np.ndarray, n: int, log_prior: np.ndarray) -> np.ndarray:

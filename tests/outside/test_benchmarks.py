@@ -441,8 +441,8 @@ def test_strong_evidence_beside_all_models(only_tiny: Path, monkeypatch: pytest.
     assert [row["sampler"] for row in stored["near_copy"]] == names.split(",")
     assert [row["sampler"] for row in stored["blocks"]] == ["Hybrid()", "AddDeleteSwap()"]
     text = page.section("strong", stored)
-    assert "| all models | 0.6931, 0.3702 |" in text
-    assert "| Hybrid() | 0.6931, 0.3702 ± 0.0000 |" in text
+    assert "| all models | 0.7132, 0.3616 |" in text
+    assert "| Hybrid() | 0.7132, 0.3616 ± 0.0000 |" in text
     assert text.count("| Hybrid(), shares of draws |") == 2
     assert "n = 10,000,000" in text
 

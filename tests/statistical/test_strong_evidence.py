@@ -27,10 +27,7 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
 from benchmarks.strong import (  # noqa: E402
-    ROWS,
     TS,
-    H,
-    N,
     block_problem,
     block_truth,
     near_copy,
@@ -58,10 +55,11 @@ QUICK = [
 
 def test_all_models_are_summed_as_the_oracle_does() -> None:
     """The truth below is computed from correlations, in extended precision; the oracle does it from rows."""
-    for t in TS:
-        X, y = near_copy(t)
-        brute = enumerate_posterior(X, y, OracleSlab("independent", g=1.0), ("fixed", H), copies=N // ROWS)
-        np.testing.assert_allclose(near_copy_truth(t), brute.pips, atol=1e-10)
+    for t in (5, 400):
+        brute = enumerate_posterior(
+            *near_copy(t), OracleSlab("independent", g=1.0), ("beta-binomial", 1.0, 1.0)
+        )
+        np.testing.assert_allclose(near_copy_truth(t), brute.pips, atol=1e-9)
 
 
 def runs_of(target: wv.Problem, sampler: Any, **settings: Any) -> wv.Posterior:
@@ -103,7 +101,7 @@ def assert_right(posterior: wv.Posterior, exact: np.ndarray, most: float = 4.5) 
 )
 def test_a_near_copy_of_a_strong_variable(sampler: str, t: int) -> None:
     target, exact = near_copy_problem(t), near_copy_truth(t)
-    assert 0.3 < exact[1] < exact[0] < 0.999  # at 400 they share a coefficient that is large beside its prior
+    assert 0.3 < exact[1] < exact[0] < 0.9995  # at 400 they share a coefficient that is large beside its prior
     assert_right(runs_of(target, SETTINGS[sampler], draws=20_000), exact)
 
 
