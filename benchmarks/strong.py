@@ -36,7 +36,7 @@ SAMPLERS: dict[str, Any] = {
     "ParallelTempering(rungs=4)": wv.ParallelTempering(rungs=4),
     "ASI()": wv.ASI(),
     "PARNI()": wv.PARNI(),
-    "SequentialMonteCarlo()": wv.SequentialMonteCarlo(),
+    "SequentialMonteCarlo(particles=1000, steps=10)": wv.SequentialMonteCarlo(particles=1000, steps=10),
 }
 # without swaps, they cannot go from one model of the maximal size to another, if smaller ones have no mass
 NO_SWAPS = ("ASI()", "PARNI()")
@@ -158,8 +158,7 @@ def measure(
     samplers: Sequence[str] = tuple(SAMPLERS),
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """`runs` runs of each sampler on each problem, each of four replicates; half as many on the blocks, which take longer. Sequential
-    Monte Carlo has its usual number of particles."""
+    """`runs` runs of each sampler on each problem, each of four replicates; half as many on the blocks, which take longer."""
     result: dict[str, Any] = {
         "environment": environment(),
         "runs": runs,
