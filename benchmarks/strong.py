@@ -36,7 +36,7 @@ SAMPLERS: dict[str, Any] = {
     "ParallelTempering(rungs=4)": wv.ParallelTempering(rungs=4),
     "ASI()": wv.ASI(),
     "PARNI()": wv.PARNI(),
-    "SequentialMonteCarlo(particles=1000, steps=10)": wv.SequentialMonteCarlo(particles=1000, steps=10),
+    "SequentialMonteCarlo(particles=500)": wv.SequentialMonteCarlo(particles=500),
 }
 # without swaps, they cannot go from one model of the maximal size to another, if smaller ones have no mass
 NO_SWAPS = ("ASI()", "PARNI()")
