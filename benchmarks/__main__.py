@@ -550,7 +550,6 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
 )
 @click.option("--rows", default=1000, show_default=True, help="People of each data set.")
 @click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
-@click.option("--budget", default=60.0, show_default=True, help="Most seconds of a run.")
 @click.option("--first", default=0, show_default=True, help="Seed of the first data set; the others follow.")
 @click.option(
     "--keep",
@@ -562,14 +561,13 @@ def credible_sets_command(
     data_sets: int,
     rows: int,
     panel: int,
-    budget: float,
     first: int,
     keep: Path | None,
     out: Path | None,
     markdown: bool,
 ) -> None:
     """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
-    result = credible_sets.measure(data_sets, rows, panel, budget, say, keep, first)
+    result = credible_sets.measure(data_sets, rows, panel, say, keep, first)
     where = common.write_result("credible-sets", result, out)
     common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")

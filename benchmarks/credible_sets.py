@@ -34,28 +34,41 @@ from whichvars.problem.genetics import default_region_prior, default_slab, wide_
 SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
 METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR", "susieR, panel")
+FLIP = "flip"
+# in which order methods are run, so that a run that is not complete has what matters most; LD of the same people gives the posterior of the data
+PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,), ("whichvars, summary",))
+# draws of each replicate, until all errors are at most TARGET
+DRAWS, TARGET = (2_500, 10_000, 40_000, 160_000), 0.02
 # what each method is compared with
 PAIRS = {"whichvars": "susieR", "whichvars, summary": "susieR", "whichvars, panel": "susieR, panel"}
 # data sets of each number of effects in which an allele is swapped, and which variants can be
 FLIPPED, FLIP_SCORE, FLIP_LD = 10, 4.0, 0.6
 
+# reads a line with a folder and a method, writes the sets, and so on until there are no more lines
 SUSIE = """
 suppressMessages(library(susieR))
-folder <- commandArgs(TRUE)[1]
-n <- as.integer(commandArgs(TRUE)[2])
-p <- as.integer(commandArgs(TRUE)[3])
-read <- function(name, count) { file <- file(file.path(folder, name), "rb"); on.exit(close(file)); readBin(file, "double", count) }
-sets <- function(fit) {
-  each <- sapply(fit$sets$cs, function(s) paste0("[", paste(s - 1, collapse = ","), "]"))
-  paste0("[", paste(each, collapse = ","), "]")
+input <- file("stdin", "r")
+while (length(line <- readLines(input, 1))) {
+  task <- strsplit(line, "\\t")[[1]]
+  read <- function(name) {
+    path <- file.path(task[1], name)
+    readBin(path, "double", file.size(path) / 8)
+  }
+  n <- length(read("y"))
+  p <- length(read("z"))
+  if (task[2] == "susieR") {
+    X <- matrix(read("x"), n, p)
+    y <- read("y")
+    time <- system.time(fit <- susie(X, y, L = 10))
+  } else {
+    R <- matrix(read("panel"), p, p)
+    z <- read("z")
+    time <- system.time(fit <- susie_rss(z, R, n = n, L = 10))
+  }
+  sets <- sapply(fit$sets$cs, function(s) paste0("[", paste(s - 1, collapse = ","), "]"))
+  cat("[", sum(time[1:2]), ",[", paste(sets, collapse = ","), "]]\\n", sep = "")
+  flush(stdout())
 }
-X <- matrix(read("x", n * p), n, p)
-R <- matrix(read("panel", p * p), p, p)
-y <- read("y", n)
-z <- read("z", p)
-first <- system.time(one <- susie(X, y, L = 10))
-second <- system.time(two <- susie_rss(z, R, n = n, L = 10))
-cat("[[", sum(first[1:2]), ",", sets(one), "],[", sum(second[1:2]), ",", sets(two), "]]", sep = "")
 """
 
 
@@ -111,8 +124,9 @@ def scores(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return r * np.sqrt((n - 2) / (1 - r**2))
 
 
-def by_whichvars(data: Simulated, method: str, budget: float) -> Found:
-    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel. Priors are the defaults of genotypes."""
+def by_whichvars(data: Simulated, method: str) -> Found:
+    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel. Priors are the defaults of genotypes, and
+    the number of draws is that of ``sample_many``: until all errors are at most 0.02."""
     n, p = data.X.shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -125,35 +139,58 @@ def by_whichvars(data: Simulated, method: str, budget: float) -> Found:
                 problem = wv.from_summary(z=scores(data.X, data.y), R=R, n=n)
             except wv.DataError as error:  # z and LD contradict each other
                 return Found([], 0.0, str(error))
-        posterior = wv.sample(problem, target_mcse=0.02, budget=budget, threads=1, progress=False, seed=1)
+        seconds = 0.0
+        for draws in DRAWS:
+            posterior = wv.sample(problem, draws=draws, threads=1, progress=False, seed=1)
+            seconds += posterior.cpu_seconds
+            if posterior.converged and np.nanmax(posterior.mcse) <= TARGET:
+                break
         sets = posterior.credible_sets()
     place = {name: j for j, name in enumerate(problem.all_columns)}
-    return Found(
-        [[place[name] for name in s] for s in sets["variables"][sets["reached"]]], posterior.cpu_seconds
-    )
+    return Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
 
 
-def by_susie(data: Simulated) -> dict[str, Found]:
-    """The sets of susieR with its defaults and ten effects, from the data and with LD of the panel; nothing if it is not installed."""
-    if shutil.which("Rscript") is None:
-        return {}
-    with tempfile.TemporaryDirectory() as folder:
-        data.y.tofile(Path(folder) / "y")
-        np.asfortranarray(data.X).T.tofile(Path(folder) / "x")
-        data.panel.tofile(Path(folder) / "panel")
-        scores(data.X, data.y).tofile(Path(folder) / "z")
-        (Path(folder) / "susie.R").write_text(SUSIE)
-        n, p = data.X.shape
-        run = subprocess.run(
-            ["Rscript", str(Path(folder) / "susie.R"), folder, str(n), str(p)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if run.returncode:
-        return {}
-    one, two = json.loads(run.stdout)
-    return {"susieR": Found(one[1], one[0]), "susieR, panel": Found(two[1], two[0])}
+class Susie:
+    """susieR with its defaults and ten effects, in one R process for all data sets."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._process: subprocess.Popen[str] | None = None
+        if shutil.which("Rscript") is not None:
+            script = Path(self._folder.name) / "susie.R"
+            script.write_text(SUSIE)
+            self._process = subprocess.Popen(
+                ["Rscript", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+
+    def find(self, data: Simulated, method: str) -> Found | None:
+        """The sets, from the data or with LD of the panel; None if susieR is not installed."""
+        if self._process is None:
+            return None
+        folder = Path(self._folder.name)
+        data.y.tofile(folder / "y")
+        np.asfortranarray(data.X).T.tofile(folder / "x")
+        data.panel.tofile(folder / "panel")
+        scores(data.X, data.y).tofile(folder / "z")
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{folder}\t{method}\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._process = None
+            return None
+        seconds, sets = json.loads(line)
+        return Found(sets, seconds)
+
+    def close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        self._folder.cleanup()
 
 
 def row_of(data: Simulated, found: Found) -> dict[str, Any]:
@@ -193,40 +230,40 @@ def study(
     data_sets: int,
     n: int,
     panel: int,
-    budget: float,
-    methods: tuple[str, ...] = METHODS,
     first: int = 0,
     done: frozenset[tuple[int, int, str]] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each data set, number of effects and method, without those in `done`; and rows of the method "flip"."""
-    for seed in range(first, first + data_sets):
-        for effects in EFFECTS:
-            wanted = [m for m in methods if (seed, effects, m) not in done]
-            flip = seed - first < FLIPPED and (seed, effects, "flip") not in done
-            if not wanted and not flip:
-                continue
-            data = simulate(effects, n, panel, seed)
-            of_susie = by_susie(data) if any(m.startswith("susieR") for m in wanted) else {}
-            for method in wanted:
-                found = of_susie.get(method) if method.startswith("susieR") else by_whichvars(data, method, budget)  # fmt: skip
-                if found is not None:
-                    yield {"effects": effects, "data": seed, "method": method, **row_of(data, found)}
-            if flip:
-                yield {"effects": effects, "data": seed, "method": "flip", "flip": with_a_flip(data, seed)}
+    """A row for each data set, number of effects and method, without those in `done`; and rows of the method "flip". What is most important comes
+    first."""
+    susie = Susie()
+    try:
+        for methods in PASSES:
+            for seed in range(first, first + data_sets):
+                for effects in EFFECTS:
+                    wanted = [m for m in methods if (seed, effects, m) not in done]
+                    if seed - first >= FLIPPED:
+                        wanted = [m for m in wanted if m != FLIP]
+                    data = simulate(effects, n, panel, seed) if wanted else None
+                    for method in wanted:
+                        assert data is not None
+                        row: dict[str, Any] = {"effects": effects, "data": seed, "method": method}
+                        if method == FLIP:
+                            yield row | {"flip": with_a_flip(data, seed)}
+                            continue
+                        of_susie = method.startswith("susieR")
+                        found = susie.find(data, method) if of_susie else by_whichvars(data, method)
+                        if found is not None:
+                            yield row | row_of(data, found)
+    finally:
+        susie.close()
 
 
 def measure(
-    data_sets: int,
-    n: int,
-    panel: int,
-    budget: float,
-    say: Callable[[str], None],
-    keep: Path | None = None,
-    first: int = 0,
+    data_sets: int, n: int, panel: int, say: Callable[[str], None], keep: Path | None = None, first: int = 0
 ) -> dict[str, Any]:
     """The study, as it is written to a file. Rows are added to the file `keep` one by one; what is there already is not done again."""
     environment = common.environment()
-    about = {"n": n, "panel": panel, "budget": budget, "first": first}
+    about = {"n": n, "panel": panel, "first": first}
     rows: list[dict[str, Any]] = []
     if keep is not None and keep.exists():
         head, *lines = keep.read_text().splitlines()
@@ -236,21 +273,20 @@ def measure(
     elif keep is not None:
         keep.write_text(json.dumps(about) + "\n")
     done = frozenset((row["data"], row["effects"], row["method"]) for row in rows)
-    for row in study(data_sets, n, panel, budget, METHODS, first, done):
+    for row in study(data_sets, n, panel, first, done):
         rows.append(row)
         if keep is not None:
             with keep.open("a") as file:
                 file.write(json.dumps(common.plain(row)) + "\n")
-        if row["method"] == METHODS[0]:
-            say(f"data set {row['data'] - first + 1} of {data_sets}, {row['effects']} effects")
+        say(f"data set {row['data'] - first + 1} of {data_sets}, {row['effects']} effects, {row['method']}")
     return {"environment": environment, "data_sets": data_sets, **about, "rows": rows}
 
 
 def tables(result: dict[str, Any]) -> list[common.Table]:
     """Coverage, power and size by number of effects and method; differences from susieR; swapped alleles."""
-    rows = [row for row in result["rows"] if row["method"] != "flip"]
+    rows = [row for row in result["rows"] if row["method"] != FLIP]
     out = [_rates(result, rows), _differences(rows)]
-    flips = [row["flip"] for row in result["rows"] if row["method"] == "flip" and row["flip"] is not None]
+    flips = [row["flip"] for row in result["rows"] if row["method"] == FLIP and row["flip"] is not None]
     return [*out, _flips(flips)] if flips else out
 
 

@@ -542,11 +542,11 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
         [f.slope / f.stderr for f in fits]
     )
     methods = ("whichvars", "whichvars, summary")
-    monkeypatch.setattr(credible_sets, "METHODS", methods)
+    monkeypatch.setattr(credible_sets, "PASSES", (methods, ("flip",)))
     keep = tmp_path / "rows.jsonl"
 
     def run(data_sets: int, n: int = 300) -> list[dict[str, Any]]:
-        return credible_sets.measure(data_sets, n, 200, 60.0, lambda text: None, keep)["rows"]
+        return credible_sets.measure(data_sets, n, 200, lambda text: None, keep)["rows"]
 
     first, rows = run(1), run(2)
     # what was done is not done again, and is the same

@@ -103,7 +103,7 @@ def from_summary(
         Names of the variants; they replace those of R.
     slab : Slab
         Prior on effects. The default with n is ``IndependentNormal(0.01)``: a causal variant explains about 1 % of the variance. With and without n, the
-        default is wider if an effect is large, so that no variant alone has an effect of more than two prior standard deviations: a
+        default is wider if an effect is large, so that no variant alone has an effect of more than one prior standard deviation: a
         prior that is much too narrow for an effect would share it among copies of a variant.
     model_prior
         Prior on which variants matter. The default is ``BetaBinomial(size=1)``: one is expected.
