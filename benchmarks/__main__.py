@@ -576,7 +576,7 @@ def credible_sets_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into the pages of docs/performance/ and docs/reliability.md."""
+    """Put the tables of the last results into the pages of docs/performance/, docs/reliability.md and docs/genetics.md."""
     for place in page.PAGES:
         for line in page.assemble(place, write=not check):
             print(line)

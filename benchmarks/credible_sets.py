@@ -35,14 +35,15 @@ SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
 METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR", "susieR, panel")
 FLIP = "flip"
-# in which order methods are run, so that a run that is not complete has what matters most; LD of the same people gives the posterior of the data
+# in which order methods are run on each block of data sets; LD of the same people gives the posterior of the data
+BLOCK = 25
 PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,), ("whichvars, summary",))
 # draws of each replicate, until all errors are at most TARGET
 DRAWS, TARGET = (2_500, 10_000, 40_000, 160_000), 0.02
 # what each method is compared with
 PAIRS = {"whichvars": "susieR", "whichvars, summary": "susieR", "whichvars, panel": "susieR, panel"}
 # data sets of each number of effects in which an allele is swapped, and which variants can be
-FLIPPED, FLIP_SCORE, FLIP_LD = 10, 4.0, 0.6
+FLIPPED, FLIP_SCORE, FLIP_LD = 3, 4.0, 0.6
 
 # reads a line with a folder and a method, writes the sets, and so on until there are no more lines
 SUSIE = """
@@ -233,27 +234,31 @@ def study(
     first: int = 0,
     done: frozenset[tuple[int, int, str]] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each data set, number of effects and method, without those in `done`; and rows of the method "flip". What is most important comes
-    first."""
+    """A row for each data set, number of effects and method, without those in `done`; and rows of the method FLIP."""
     susie = Susie()
+    places = [
+        (seed, effects, methods)
+        for begin in range(first, first + data_sets, BLOCK)
+        for methods in PASSES
+        for seed in range(begin, min(begin + BLOCK, first + data_sets))
+        for effects in EFFECTS
+    ]
     try:
-        for methods in PASSES:
-            for seed in range(first, first + data_sets):
-                for effects in EFFECTS:
-                    wanted = [m for m in methods if (seed, effects, m) not in done]
-                    if seed - first >= FLIPPED:
-                        wanted = [m for m in wanted if m != FLIP]
-                    data = simulate(effects, n, panel, seed) if wanted else None
-                    for method in wanted:
-                        assert data is not None
-                        row: dict[str, Any] = {"effects": effects, "data": seed, "method": method}
-                        if method == FLIP:
-                            yield row | {"flip": with_a_flip(data, seed)}
-                            continue
-                        of_susie = method.startswith("susieR")
-                        found = susie.find(data, method) if of_susie else by_whichvars(data, method)
-                        if found is not None:
-                            yield row | row_of(data, found)
+        for seed, effects, methods in places:
+            wanted = [m for m in methods if (seed, effects, m) not in done and (m != FLIP or seed - first < FLIPPED)]  # fmt: skip
+            if not wanted:
+                continue
+            data = simulate(effects, n, panel, seed)
+            for method in wanted:
+                row: dict[str, Any] = {"effects": effects, "data": seed, "method": method}
+                if method == FLIP:
+                    yield row | {"flip": with_a_flip(data, seed)}
+                    continue
+                found = (
+                    susie.find(data, method) if method.startswith("susieR") else by_whichvars(data, method)
+                )
+                if found is not None:
+                    yield row | row_of(data, found)
     finally:
         susie.close()
 
@@ -295,7 +300,7 @@ def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
         [{**row, "count": len(row["sets"]), "refused": bool(row["refused"])} for row in rows]
     )
     out = common.Table(
-        f"95 % credible sets, n = {result['n']:,}, {result['data_sets']} data sets for each number of effects",
+        f"95 % credible sets, n = {result['n']:,}, {_counted(frame)} data sets for each number of effects",
         [
             "effects",
             "method",
@@ -327,6 +332,12 @@ def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
         f"*panel*: LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
     )
     return out
+
+
+def _counted(frame: pd.DataFrame) -> str:
+    """How many data sets each method has seen, for each number of effects."""
+    counts = frame.groupby(["effects", "method"]).size()
+    return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
 
 
 def paired(rows: list[dict[str, Any]], method: str, other: str) -> pd.DataFrame:

@@ -119,7 +119,7 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
     assert first["mean"] > 0
     settings = json.loads(Path("cohort-run/settings.json").read_text())
     # wider than g = 0.01, as the effect is large
-    assert settings["problem"]["slab"] == "IndependentNormal(g=0.85)"
+    assert settings["problem"]["slab"] == "IndependentNormal(g=3.4)"
     assert settings["problem"]["always_included"] == ["age", "site=west"]
 
 
@@ -238,7 +238,7 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
         (["cohort.bed", "-y", "height"], "--response phenotype"),
         (["cohort.bed", "-y", "phenotype", "--stream"], "--stream is for tables"),
         (["cohort.bed", "-y", "phenotype", "--maf", "0.9"], "--maf must lie between 0 and 0.5"),
-        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for genotypes (.bed, .pgen, .vcf)"),
+        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for genotypes (.bed, .pgen, .raw, .vcf)"),
         (["cohort.bed", "-y", "phenotype", "--log"], "--log is for tables, not for genotypes"),
         (["cohort.bed", "-y", "phenotype", "--spline", "rs1"], "--spline is for tables, not for genotypes"),
         (["people.csv", "-y", "age", "--indicators"], "--indicators is for --missing impute"),

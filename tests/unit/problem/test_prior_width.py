@@ -90,7 +90,10 @@ def test_the_default_of_genetics_takes_copies_in_turn_however_strong_they_are(ef
 
 
 def test_a_small_effect_leaves_the_default_of_genetics_as_it_is():
-    small = _problem(0.03, slab=default_slab())
+    X = _data(0.0)[0][:, 2:]
+    y = 0.05 * X[:, 0] + np.random.default_rng(4).normal(size=len(X))
+    small = wv.Problem(X, y, slab=default_slab())
+    assert 0.3 < distances(small).max() < 1
     assert wide_enough(small) is small
     large = wide_enough(_problem(20.0, slab=default_slab()))
     assert distances(large).max() == pytest.approx(1.0, rel=0.02)
