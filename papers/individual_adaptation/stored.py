@@ -1,6 +1,5 @@
 """Claims judged again from numbers that were stored, so that a rule can change, and be tested, without another run."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,36 +8,16 @@ from typing import Any
 from benchmarks import boston
 from benchmarks.common import plain
 from papers.individual_adaptation import boston_bottlenecks, boston_tempering, boston_wmse, pcr_pips
-from papers.individual_adaptation.study import QUICK, Claim, Study
+from papers.individual_adaptation.study import QUICK, Claim, Study, read_table
 
 Row = dict[str, Any]
 Read = Callable[[str], list[Row]]
 
 
-def value_of(text: str) -> Any:
-    """A cell of a CSV file: None, a whole number, a number or a text.
-
-    >>> [value_of(cell) for cell in ("", "12", "0.5", "1e-3", "MH")]
-    [None, 12, 0.5, 0.001, 'MH']
-    """
-    if not text:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def reader(folder: Path) -> Read:
     """Read a table by its name."""
 
-    def read(name: str) -> list[Row]:
-        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-            return [{key: value_of(text) for key, text in row.items()} for row in csv.DictReader(file)]
-
-    return read
+    return lambda name: read_table(folder / f"{name}.csv")
 
 
 def _one_draw() -> float:
