@@ -89,17 +89,21 @@ def readings(rows: list[Row], one_draw: float) -> list[str]:
     by_name = {r["variant"]: r for r in rows}
     as_sum = one_draw / MH_WMSE
     as_mean = as_sum / WMSE_RUNS
-    simple, usual, second = (
-        number(by_name[name]["worth_draws"], 2) for name in (SIMPLE, TEMPERED, SECOND + TEMPERED)
+    simple, flips, usual, second = (
+        number(by_name[name]["worth_draws"], 2) for name in (SIMPLE, FLIPS, TEMPERED, SECOND + TEMPERED)
     )
     return [
         f"One draw from the posterior itself would have a WMSE of {number(one_draw, 2)}; a run whose WMSE is m times smaller is worth m "
         "independent draws. That is the scale on which methods are compared here.",
-        f"The paper's formula adds up {WMSE_RUNS} runs. Read so, its simple MH is worth {number(as_sum, 2)} independent draws a run, and ours {simple}: they "
-        "agree within the factor that so skewed a quantity allows. IA-PT would then have to be worth more than twice as much. Ours is worth "
+        f"The paper's formula adds up {WMSE_RUNS} runs. Read so, its simple MH is worth {number(as_sum, 2)} independent draws a run, and ours {simple} ({flips} if it "
+        "only adds and deletes and never swaps): they agree within the factor that so skewed a quantity allows. IA-PT would then have to be worth more than twice as much. Ours is worth "
         f"{usual}, and {second} in a second program that shares no code with it. If the numbers in the paper's figure were means over runs instead, its simple MH "
         f"would be worth {number(as_mean, 2)} draws, and our IA-PT would be well below it, as in the paper; but the simple MH of neither program "
         "would be near it: no reading fits both.",
+        "As the paper prints it, A and D belong to a temperature and not to the chain that visits it, one pair of neighbours tries an exchange "
+        "after each iteration, the burn-in has 12,500 iterations, and inclusion probabilities are frequencies of the chain at the target alone. "
+        "Both programs do so where the table does not say otherwise. All rungs of the package start at the best model that a search finds, those "
+        "of the second program each at its own draw from the prior.",
     ]
 
 
