@@ -15,7 +15,7 @@ from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "PCR: the same design with more noise"
 CHAINS = published.PCR_CHAINS[0]
-NOISES = (0.5, 1.0)  # standard deviations, beside that of the design above
+NOISES = (NOISE, 0.5, 1.0)  # standard deviations; the first is that of the other sections
 ABOUT = (
     "In the simulated design the noise is so small, {small:g} where the largest effect is 1, that models differ by tens in log posterior and a chain "
     "at the target hardly leaves the mode that it is in. The paper's data are not like that: only {strong} inclusion probabilities are above .5. "
@@ -23,6 +23,13 @@ ABOUT = (
     "in proportion to the noise."
 )
 Row = dict[str, Any]
+
+
+def name_of(study: Study, noise: float, prior: str) -> str:
+    """Of the files of runs, without their number. With the noise of the other sections the runs are the same as there, unless those are
+    runs on the real matrix."""
+    usual = pcr_runs.name_of(prior, CHAINS)
+    return usual if noise == NOISE and not pcr_runs.real(study) else f"{usual}_noise{noise:g}"
 
 
 def problem(study: Study, noise: float, prior: str) -> wv.Problem:
@@ -61,8 +68,8 @@ def judge(rows: list[Row]) -> list[Claim]:
                 "largest difference of a PIP "
                 + ", ".join(f"{number(r['largest_difference'], 2)} with noise {r['noise']:g}" for r in some),
                 bool(most["largest_difference"] < pcr_pips.CLOSE),
-                f"holds if below {pcr_pips.CLOSE:g} with noise {most['noise']:g}, where {most['above_0.5']} inclusion probabilities are above .5; the runs have "
-                f"{most['part']:.3g} of the paper's iterations, those with noise {least['noise']:g} {least['part']:.3g}. The chains of a run differ by up to "
+                f"holds if below {pcr_pips.CLOSE:g} with noise {most['noise']:g}, where {most['above_0.5']} inclusion probabilities are above .5; the "
+                f"runs have {most['part']:.3g} of the paper's iterations, those with noise {least['noise']:g} {least['part']:.3g}. The chains of a run differ by up to "
                 f"{number(most['chains_of_a_run_differ_by'], 2)} in mean log posterior, with noise {least['noise']:g} by {number(least['chains_of_a_run_differ_by'], 2)}",
                 fairer=True,
             )
@@ -72,16 +79,14 @@ def judge(rows: list[Row]) -> list[Claim]:
 
 def make(study: Study) -> Section:
     section = Section(TITLE, [ABOUT.format(small=NOISE, strong=published.ABOVE[0.5])])
-    before, lengths = pcr_runs.all_runs(study), pcr_runs.parts(study)
     rows, seconds, parts = [], 0.0, {}
     figure, axes = new_figure(len(NOISES), len(PRIORS), width=3.4, height=3.4, sharex=True, sharey=True)
     for line, prior in enumerate(PRIORS):
-        key = (prior, CHAINS)
-        rows.append(describe(NOISE, prior, before[key], lengths[key]))
         for column, noise in enumerate(NOISES):
-            name = f"pcr_noise{noise:g}_{pcr_runs.NAMES[prior]}_{CHAINS}"
             study.say(f"PCR: noise {noise:g}, {prior}, r = {CHAINS}, {published.PCR_RUNS} runs")
-            runs, part = pcr_runs.three_runs(study, problem(study, noise, prior), CHAINS, name)
+            runs, part = pcr_runs.three_runs(
+                study, problem(study, noise, prior), CHAINS, name_of(study, noise, prior)
+            )
             rows.append(describe(noise, prior, runs, part))
             parts[f"noise {noise:g}, {prior}", CHAINS] = part
             seconds += pcr_runs.cpu_seconds(runs)
@@ -96,7 +101,7 @@ def make(study: Study) -> Section:
         section,
         "pcr_noise",
         figure,
-        f"Inclusion probabilities with more noise, run against run; r = {CHAINS}.",
+        f"Inclusion probabilities by the amount of noise, run against run; r = {CHAINS}.",
     )
     study.table(
         section,
