@@ -31,15 +31,18 @@ HEAD = """# The paper, made again
 
 This page compares whichvars with the paper that it began with: J. E. Griffin, K. Łatuszyński and M. F. J. Steel (2014), *Individual
 adaptation: an adaptive MCMC scheme for variable selection problems*, [arXiv:1412.6760](https://arxiv.org/abs/1412.6760). Each of the
-paper's tables and figures was computed again. The first table lists every claim that can be checked, with what the paper says beside
-what we find. Then follow the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+paper's tables and figures was computed again.
+"""
+GUIDE = """## How to read this page
 
-Three things to know before reading:
+The table above lists every claim of the paper that can be checked, with what the paper says beside what we find. The sections below take
+the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
 
 - Where the paper shows a figure and gives no number, none was read off it, and the table says so.
 - The gene expression data of the PCR example are not ours to distribute. A simulated design of the same size takes their place, so
   that numbers of that example cannot be compared, only what the paper says about the sampler.
-- Whether a claim agrees is decided by rules that were written down in the program. The rule stands beside each claim.
+- Whether a claim agrees is decided by rules that are written down in the program. The rule stands beside each claim.
+- Some questions are ours and not the paper's. They have a table of their own at the end of a section, and are not counted as claims.
 """
 
 
@@ -215,6 +218,7 @@ def write_page(out: Path, order: Sequence[str]) -> Path:
     if missing:
         parts.append(f"Not made: {', '.join(missing)}.\n")
     parts += summary(sections)
+    parts.append(GUIDE)
     parts += sizes_and_times(sections)
     for name, section in sections.items():
         parts += section_text(out, name, section)

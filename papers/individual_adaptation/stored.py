@@ -9,12 +9,13 @@ from benchmarks import boston
 from benchmarks.common import plain
 from papers.individual_adaptation import (
     boston_bottlenecks,
+    boston_models,
     boston_tempering,
     boston_wmse,
     pcr_noise,
     pcr_pips,
 )
-from papers.individual_adaptation.study import QUICK, Claim, Study, read_table
+from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
 
 Row = dict[str, Any]
 Read = Callable[[str], list[Row]]
@@ -32,14 +33,16 @@ def _one_draw() -> float:
 
 def _wmse(read: Read) -> list[Claim]:
     rows = read("boston_wmse")
-    return boston_wmse.judge(rows, rows[0]["draws"] / boston.MH_DRAWS, _one_draw())
+    try:
+        table = read(boston_models.TABLE)
+    except FileNotFoundError:
+        table = []
+    scale = rows[0]["draws"] / boston.MH_DRAWS
+    return boston_wmse.judge(rows, scale, _one_draw(), boston_models.as_tempering(table))
 
 
 def _tempering(read: Read) -> list[Claim]:
-    rows = [
-        {key: value for key, value in row.items() if value is not None} for row in read("boston_tempering")
-    ]
-    return boston_tempering.judge(rows)
+    return boston_tempering.judge([given(row) for row in read("boston_tempering")])
 
 
 JUDGES: dict[str, Callable[[Read], list[Claim]]] = {

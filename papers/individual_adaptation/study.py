@@ -59,6 +59,9 @@ QUICK_HAS = {
     "boston_wmse": "20 runs instead of 60 (3 of SMC with K < 25), two values of τ instead of five",
     "boston_tempering": "10 runs of each variant instead of 20",
     "boston_bottlenecks": "10 runs of each variant instead of 20",
+    **dict.fromkeys(
+        ("pcr_pips", "pcr_noise", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
+    ),
 }
 QUICK = Effort(
     name="quick",

@@ -488,20 +488,21 @@ def test_independent_draws_have_the_table_error_that_is_said() -> None:
 
 def test_the_table_error_of_a_run_is_that_of_the_models_it_visited_most() -> None:
     data = wv.datasets.load_uscrime()
-    problem = wv.Problem(data.X.iloc[:, :4], data.y)
-    truth, run = (
-        wv.exact(problem, progress=False),
-        wv.sample(problem, wv.AddDeleteSwap(), draws=5000, replicates=1, seed=0, progress=False),
-    )
-    probability = {tuple(m): float(q) for m, q in zip(truth.models.members, truth.models.frequency)}
-    best = max(problem.log_marginal(list(m)) + problem.log_prior(list(m)) for m in probability)
-    shares = {tuple(m): float(f) for m, f in zip(run.models.members, run.models.frequency)}
-    top = sorted(shares, key=lambda m: -shares[m])[:13]
-    wanted = boston_models.table_error(
-        np.array([shares[m] for m in top]), np.array([probability[m] for m in top])
-    )
-    assert boston_models.error_of_run(run, best, max(probability.values())) == pytest.approx(wanted)
-    assert wanted > 0
+    problem = wv.Problem(data.X.iloc[:, :5], data.y)
+    truth = wv.exact(problem, progress=False).models
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=500, replicates=1, seed=0, progress=False)
+    assert run.trace is not None
+    logs = truth.log_marginal + truth.log_prior
+    place = np.abs(run.trace["log_posterior"].to_numpy()[:, None] - logs).argmin(axis=1)
+    shares = np.bincount(place, minlength=32) / len(place)
+    values, found = boston_models.visits(run)
+    assert found.sum() == pytest.approx(1)
+    assert np.sort(found) == pytest.approx(np.sort(shares[shares > 0]))
+    top = np.abs(values[:13, None] - logs).argmin(axis=1)
+    wanted = boston_models.table_error(shares[top], truth.frequency[top])
+    error = boston_models.error_of_run(run, logs.max(), truth.frequency[logs.argmax()])
+    assert error == pytest.approx(wanted, rel=1e-4)
+    assert wanted > 13 / 50_000
 
 
 def test_the_papers_models_are_those_of_its_table() -> None:
