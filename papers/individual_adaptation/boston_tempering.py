@@ -272,12 +272,12 @@ def second_program(
     jobs: dict[str, Callable[[np.random.Generator], Result]] = {
         SIMPLE: simple,
         TEMPERED: partial(tempered, False, False),
-        HELD: partial(tempered, True, False),
-        TRAVELS: partial(tempered, False, True),
         BETWEEN: partial(particles, 50, independent.BETWEEN, True),
         WITHIN: partial(particles, 50, independent.WITHIN, True),
         BETWEEN_25: partial(particles, 25, independent.BETWEEN, True),
         WITHIN_25: partial(particles, 25, independent.WITHIN, True),
+        HELD: partial(tempered, True, False),
+        TRAVELS: partial(tempered, False, True),
         NO_RESET: partial(particles, 50, independent.WITHIN, False),
         ROUNDS: partial(particles, 50, independent.ROUNDS, True),
     }
