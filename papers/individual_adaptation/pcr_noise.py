@@ -15,7 +15,7 @@ from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "PCR: the same design with more noise"
 CHAINS = published.PCR_CHAINS[0]
-NOISES = (NOISE, 0.5, 1.0)  # standard deviations; the first is that of the other sections
+NOISES = (NOISE, 1.0)  # standard deviations; the first is that of the other sections
 ABOUT = (
     "In the simulated design the noise is so small, {small:g} where the largest effect is 1, that models differ by tens in log posterior and a chain "
     "at the target hardly leaves the mode that it is in. The paper's data are not like that: only {strong} inclusion probabilities are above .5. "
