@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, strong, engine, speed, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
@@ -27,6 +27,7 @@ from benchmarks import (
     speed,
     startup,
     stopping,
+    strong,
     tall,
     tecator,
     wide,
@@ -257,6 +258,26 @@ def stopping_command(
     result = stopping.measure(names, target, runs, budget, say)
     where = common.write_result("stopping", result, out)
     common.present(result, stopping.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("strong")
+@click.option("--runs", default=8, show_default=True, help="Runs per sampler and t-value.")
+@click.option(
+    "--draws", default=20_000, show_default=True, help="Of each of four replicates, with a near copy."
+)
+@click.option(
+    "--block-draws", default=100_000, show_default=True, help="The same, with blocks of near copies."
+)
+@click.option("--samplers", type=ByName(list(strong.SAMPLERS)), default="all", show_default=True)
+@output
+def strong_command(
+    runs: int, draws: int, block_draws: int, samplers: list[str], out: Path | None, markdown: bool
+) -> None:
+    """Every sampler where evidence is strong and variables have near copies, beside all models summed."""
+    result = strong.measure(runs, draws, block_draws, samplers, say)
+    where = common.write_result("strong", result, out)
+    common.present(result, strong.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -22,6 +22,7 @@ from benchmarks import (
     speed,
     startup,
     stopping,
+    strong,
     tall,
     tecator,
     wide,
@@ -56,6 +57,10 @@ def _tecator(result: dict[str, Any]) -> str:
     return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations a setting."
 
 
+def _strong(result: dict[str, Any]) -> str:
+    return f"Four replicates of {result['draws']:,} draws a run, of {result['block_draws']:,} with blocks."
+
+
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
     "families": (compare.tables, _compared),
@@ -72,6 +77,7 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "credible-sets": (credible_sets.tables, lambda result: ""),
     "honesty": (honesty.tables, lambda result: "Four replicates a run, one thread."),
     "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds a run."),
+    "strong": (strong.tables, _strong),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),

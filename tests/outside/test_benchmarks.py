@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, page, problems, references, soak, speed, startup, stopping, strong, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -430,6 +430,46 @@ def test_stopping_counts_runs_that_reached_the_target(only_tiny: Path, tiny: wv.
     text = stopping.tables({"target": 0.01, "rows": rows})[0].markdown()
     assert "| tiny | 1 of 2 |" in text
     assert "| 0 of 1 |" in text
+
+
+def test_strong_evidence_beside_all_models(only_tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strong, "TS", (40,))
+    monkeypatch.setattr(strong, "BLOCK_CASES", strong.BLOCK_CASES[1:])
+    monkeypatch.setattr(strong, "COPIES", 4)
+    strong.block_truth.cache_clear()
+    names = "Hybrid(),AddDeleteSwap(),ASI()"
+    arguments = ["strong", "--runs", "2", "--draws", "3000", "--block-draws", "3000", "--samplers", names]
+    result = CliRunner().invoke(main, [*arguments, "--markdown"])
+    strong.block_truth.cache_clear()
+    assert result.exit_code == 0, result.output
+    stored = json.loads((common.RESULTS / "strong.json").read_text())
+    assert [row["sampler"] for row in stored["near_copy"]] == names.split(",")
+    assert [row["sampler"] for row in stored["blocks"]] == ["Hybrid()", "AddDeleteSwap()"]
+    text = page.section("strong", stored)
+    assert "| all models | 0.7132, 0.3616 |" in text
+    assert "| Hybrid() | 0.7132, 0.3616 ± 0.0000 |" in text
+    assert text.count("| Hybrid(), shares of draws |") == 2
+    assert "n = 10,000,000" in text
+
+
+def test_scores_of_strong_evidence_are_in_units_of_claimed_errors() -> None:
+    """Two runs that are off by two and by no errors; what is not known does not count; rounding is not divided by."""
+    nan = float("nan")
+    exact = np.array([0.5, 0.25, 0.0])
+    runs = []
+    for off in (0.02, 0.0):
+        value = np.add(exact, [off, -off, 0.0])
+        error = np.array([0.01, 0.01, nan])
+        runs.append(
+            ({"pip": (value, error, value - exact), "frequencies": (exact, 0 * exact, 0 * exact)}, off == 0)
+        )
+    found = strong._together(runs)
+    assert found["converged"] == 1
+    assert found["pip"]["rms"] == pytest.approx(np.sqrt(2))
+    assert found["pip"]["estimate"] == pytest.approx([0.51, 0.24])
+    assert found["pip"]["error"] == pytest.approx([0.01 / np.sqrt(2)] * 2)
+    assert found["pip"]["largest"] == pytest.approx(0.02)
+    assert found["frequencies"]["rms"] == 0
 
 
 def test_calibration_of_a_few_data_sets(only_tiny: Path) -> None:
