@@ -18,7 +18,7 @@ TARGET = 0.02
 # traits that are sampled again, with many more draws, so that errors can be compared with those claimed
 CHECKED, LONG = 20, 80_000
 # people, variants, covariates and draws of the second comparison, and models whose marginal likelihoods are compared
-COHORT, MANY_VARIANTS, COVARIATES, DRAWS, MODELS = 5000, 20_000, 12, 40_000, 100
+COHORT, MANY_VARIANTS, COVARIATES, DRAWS, MODELS = 5000, 20_000, 12, 15_000, 100
 
 
 def measure(
