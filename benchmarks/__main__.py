@@ -564,17 +564,31 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
 
 @main.command("credible-sets")
 @click.option(
-    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+    "--data-sets",
+    default=100,
+    show_default=True,
+    help="For each number of effects; about 10 CPU seconds each.",
 )
 @click.option("--rows", default=1000, show_default=True, help="People of each data set.")
 @click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
-@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@click.option("--first", default=0, show_default=True, help="Seed of the first data set; the others follow.")
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of rows: the same call continues a run.",
+)
 @output
 def credible_sets_command(
-    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+    data_sets: int,
+    rows: int,
+    panel: int,
+    first: int,
+    keep: Path | None,
+    out: Path | None,
+    markdown: bool,
 ) -> None:
     """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
-    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    result = credible_sets.measure(data_sets, rows, panel, say, keep, first)
     where = common.write_result("credible-sets", result, out)
     common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
@@ -583,7 +597,7 @@ def credible_sets_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into the pages of docs/performance/ and docs/reliability.md."""
+    """Put the tables of the last results into the pages of docs/performance/, docs/reliability.md and docs/genetics.md."""
     for place in page.PAGES:
         for line in page.assemble(place, write=not check):
             print(line)
