@@ -212,7 +212,7 @@ def make(study: Study) -> Section:
     for name, swaps in ((SIMPLE, 1 / 3), (FLIPS, 0.0)):
         study.say(f"{name}: {runs} runs")
         rows.append(study.row(TABLE, key(name), partial(simple, wv.AddDeleteSwap(swap=swaps))))
-    size = {"draws": sized(boston.PT_DRAWS), "warmup": sized(boston.PT_WARMUP)}
+    size: dict[str, Any] = {"draws": sized(boston.PT_DRAWS), "warmup": sized(boston.PT_WARMUP)}
     usual = variants()[TEMPERED]
     settings = {name: (sampler, size) for name, sampler in variants().items()}
     settings |= {

@@ -134,7 +134,7 @@ def why_apart(row: Row) -> str:
         said.append(
             f"In the simulated design {pcr_runs.BLOCK} neighbouring columns have a correlation of {pcr_runs.CORRELATION:g} and can take one "
             "another's place; if the probabilities of such columns are added up, the largest difference is "
-            f"{number(row['largest_difference_of_blocks'], 2)}. What more noise does to the runs is in “PCR: the same design with more noise”."
+            f"{number(row['largest_difference_of_blocks'], 2)}."
         )
     if row["part"] < 1:
         said.append(f"The runs have {row['part']:.3g} of the paper's iterations; --full has them all.")

@@ -12,7 +12,6 @@ from papers.individual_adaptation import (
     boston_models,
     boston_tempering,
     boston_wmse,
-    pcr_noise,
     pcr_pips,
 )
 from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
@@ -49,7 +48,6 @@ JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_wmse": _wmse,
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
-    "pcr_noise": lambda read: pcr_noise.judge(read("pcr_noise")),
     "pcr_pips": lambda read: (
         pcr_pips.judge(read("pcr_agreement")) + pcr_pips.judge_default(read("pcr_default"))
     ),

@@ -60,7 +60,7 @@ QUICK_HAS = {
     "boston_tempering": "10 runs of each variant instead of 20, and six variants fewer",
     "boston_bottlenecks": "10 runs of each variant instead of 20",
     **dict.fromkeys(
-        ("pcr_pips", "pcr_noise", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
+        ("pcr_pips", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
     ),
 }
 QUICK = Effort(

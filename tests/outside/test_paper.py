@@ -29,7 +29,6 @@ from papers.individual_adaptation import (  # noqa: E402
     geo,
     independent,
     page,
-    pcr_noise,
     pcr_pips,
     pcr_runs,
     pcr_screening,
@@ -728,23 +727,6 @@ def test_pcr_summaries_of_runs() -> None:
     assert beside["best_of_the_default"] == pytest.approx(0, abs=1e-9)
     one, other = (summaries.exact_masses(some)[1] for some in (runs, [default]))
     assert beside["mass_of_the_default"] == pytest.approx(other - one, abs=1e-9)
-
-
-def test_pcr_with_more_noise_both_ways() -> None:
-    def rows(difference: float) -> list[dict[str, Any]]:
-        return [
-            {"noise": noise, "prior": prior, "part": 1.0, "above_0.5": 2, "largest_difference": d, "chains_of_a_run_differ_by": 20.0}
-            for prior in pcr_runs.PRIORS
-            for noise, d in ((0.05, 0.3), (1.0, difference), (0.5, 0.2))
-        ]  # fmt: skip
-
-    assert verdicts(pcr_noise.judge(rows(0.05))) == [True, True]
-    assert verdicts(pcr_noise.judge(rows(0.15))) == [False, False]
-    words = "0.30 with noise 0.05, 0.20 with noise 0.5, 0.050 with noise 1"
-    assert words in pcr_noise.judge(rows(0.05))[0].ours
-    quiet, loud = pcr_runs.simulated(400), pcr_runs.simulated(400, 1.0)
-    assert quiet.X.equals(loud.X)
-    assert not quiet.y.equals(loud.y)
 
 
 def test_other_pcr_claims_both_ways() -> None:
