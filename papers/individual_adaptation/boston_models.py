@@ -22,7 +22,8 @@ TABLE = "boston_accuracy"
 TEMPERED, SIMPLE = "IA-PT, m = 8, τ = .45", "simple MH"
 ERRORS = (
     "How far the probabilities of the thirteen models are from the truth, Σ (share − probability)²/probability. Each of our runs has its own "
-    "thirteen models, those that it visited most in a record of about 1,000 of its iterations. Quantiles over runs that start at draws from "
+    "thirteen models, those that it visited most in a record of about 1,000 of its iterations; 1,000 "
+    "independent draws would have an error of about 0.01. Quantiles over runs that start at draws from "
     "the prior, and the number of independent draws for which the median would be expected."
 )
 Row = dict[str, Any]

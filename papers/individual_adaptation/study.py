@@ -233,9 +233,12 @@ def value_of(text: str) -> Any:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file; None where a cell is empty."""
+    """The rows of a CSV file; None where a cell is empty. A commit is a text, even if all of its digits are decimal."""
     with path.open(newline="", encoding="utf-8") as file:
-        return [{key: value_of(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        return [
+            {key: text if key == "commit" and text else value_of(text) for key, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
 
 
 def given(row: dict[str, Any]) -> dict[str, Any]:

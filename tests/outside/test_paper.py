@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # papers/ is no part of the installed package
 
+import papers.individual_adaptation.study  # noqa: E402
 from papers.individual_adaptation import (  # noqa: E402
     boston_models,
     boston_tempering,
@@ -179,7 +180,9 @@ def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
         assert (summary.pip[seen] == posterior.pip[seen]).all()
         assert summary.replicate_pips.shape == (2, 6)
         assert posterior.trace is not None
-        assert summary.mean_sizes.mean() == pytest.approx(posterior.trace["size"].mean())
+        together = posterior.trace[posterior.trace["iteration"] == summary.iteration[0]]
+        assert summary.mean_sizes[0] == together["size"].mean()
+        assert len(summary.mean_sizes) == posterior.trace["iteration"].nunique()
         assert (np.diff(summary.log_posterior) <= 0).all()
         place = summary.members.index(tuple(posterior.models.members[0]))
         members = list(summary.members[place])
@@ -231,17 +234,56 @@ def test_a_long_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: py
     assert (other.pip == whole.pip).all()
 
 
-def test_rows_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+def test_long_runs_are_kept_and_a_study_can_begin_with_the_documentation(tmp_path: Path) -> None:
+    out, docs, kept = tmp_path / "out", tmp_path / "docs", tmp_path / "kept"
+    (docs / page.NUMBERS).mkdir(parents=True)
+    (docs / page.NUMBERS / "a.json").write_text("theirs")
+    (docs / page.NUMBERS / "b.csv").write_text("theirs")
+    (docs / "a.png").write_text("a picture")
+    (docs / "index.md").write_text("the page")
+    out.mkdir()
+    (out / "a.json").write_text("mine")
+    page.copy_from_docs(out, docs)
+    found = {file.name: file.read_text() for file in out.iterdir()}
+    assert found == {"a.json": "mine", "b.csv": "theirs", "a.png": "a picture"}
+    (out / "runs" / "full").mkdir(parents=True)
+    for name in ("pcr_x_1.npz", "pcr_x_2.npz", "unfinished-pcr_x_3.npz"):
+        (out / "runs" / "full" / name).write_text(name)
+    assert page.keep_runs(out, kept) == ["pcr_x_1", "pcr_x_2"]
+    assert sorted(file.name for file in kept.iterdir()) == ["pcr_x_1.npz", "pcr_x_2.npz"]
+
+
+def test_sizes_and_times_are_on_the_page() -> None:
+    def section(mode: str, seconds: float, **more: Any) -> dict[str, Any]:
+        return {"title": f"{mode} {seconds:g}", "mode": mode, "seconds": seconds, "environment": {"cpus": 2, "date": "d"}, **more}  # fmt: skip
+
+    sections = {
+        "boston_wmse": section("quick", 7.0),
+        "tecator_pips": section("quick", 8.0),
+        "tecator_ess": section("full", 600.0),
+        "pcr_pips": section("quick", 9.0, smaller="", kept_cpu_seconds=3000.0),
+        "pcr_sizes": section("quick", 10.0, smaller="a tenth"),
+        "pcr_traces": section("quick", 11.0),
+    }
+    text = "\n".join(page.sizes_and_times(sections))
+    assert "3 of the 6 sections are of full size" in text
+    for words in ("| quick 7 | 20 runs instead of 60", "| quick 8 | full | 8.0 s on 2 CPUs | d |", "| full 600 | full | 10 min on 2 CPUs", "| full | 9.0 s on 2 CPUs, and 50 min of CPU time for long runs |",
+                  "| a tenth |", "| a twentieth of the iterations |"):  # fmt: skip
+        assert words in text
+
+
+def test_rows_that_are_there_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def compute(name: str) -> dict[str, Any]:
         calls.append(name)
         return {"value": 0.1 + len(calls), "missing": None}
 
+    monkeypatch.setattr(papers.individual_adaptation.study, "environment", lambda: {"commit": "4544792503"})
     study = Study(TINY, tmp_path)
     first = study.row("t", {"name": "a", "runs": 2}, lambda: compute("a"))
     assert first["value"] == 1.1
-    assert first["commit"]
+    assert first["commit"] == "4544792503"  # a text
     other = Study(TINY, tmp_path)
     assert other.row("t", {"name": "a", "runs": 2}, lambda: compute("a")) == first
     other.row("t", {"name": "a", "runs": 3}, lambda: compute("a"))
