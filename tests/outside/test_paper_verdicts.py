@@ -83,10 +83,8 @@ def test_two_programs_agree_on_what_the_paper_does_not_find() -> None:
         assert abs(one["wmse"] - other["wmse"]) < boston_tempering.ALIKE * error
     simple = rows[boston_tempering.SIMPLE]["wmse"]
     ladders = {name: row["wmse"] for name, row in rows.items() if row["round_trips"] is not None}
-    assert len(ladders) >= 15
-    flips = rows[boston_tempering.FLIPS]["wmse"]
-    for name, wmse in ladders.items():
-        assert wmse > boston_wmse.WELL_BELOW * (flips if "without swaps" in name else simple), name
+    assert len(ladders) >= 14
+    assert min(ladders.values()) > boston_wmse.WELL_BELOW * simple
 
 
 def test_what_the_paper_leaves_open_was_tried() -> None:
