@@ -191,14 +191,17 @@ class Study:
         """A row of a table whose rows take minutes each. It is written as soon as it is known. A row that has this key and is there
         already, from an earlier study, is taken as it is."""
         path = self.out / f"{table}.csv"
-        before = [given(row) for row in read_table(path)] if path.exists() else []
-        for row in before:
+
+        def there() -> list[dict[str, Any]]:
+            return [given(row) for row in read_table(path)] if path.exists() else []
+
+        for row in there():
             if all(row.get(name) == value for name, value in key.items()):
                 self.say(f"{table}: {', '.join(map(str, key.values()))}: read from an earlier study")
                 return row
         commit = environment()["commit"]
         new = plain({**key, **compute(), "commit": commit})
-        self.table(Section(""), table, [*before, new])
+        self.table(Section(""), table, [*there(), new])  # another process may have written rows meanwhile
         return given(new)
 
     def write(self, name: str, section: Section, command: str, started: float) -> Path:
