@@ -14,6 +14,7 @@ from papers.individual_adaptation import (
     boston_wmse,
     pcr_pips,
 )
+from papers.individual_adaptation.page import kept_tables
 from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
 
 Row = dict[str, Any]
@@ -62,7 +63,7 @@ def judge_again(out: Path) -> list[str]:
         if not path.exists():
             continue
         section = json.loads(path.read_text(encoding="utf-8"))
-        if not all((out / file).exists() for file, _ in section["tables"]):
+        if not all((out / file).exists() for file in kept_tables(section)):
             continue
         section["claims"] = [plain(vars(claim)) for claim in judge(reader(out))]
         path.write_text(json.dumps(section, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
