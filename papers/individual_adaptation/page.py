@@ -205,7 +205,8 @@ def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
         "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. Together "
         f"the sections took {number(minutes, 2)} minutes, partly on a busy machine; long runs that one study took over from another are counted in "
         "the table, by their CPU time. `make paper` makes sections of quick size, as most are here, and `make paper ARGS=--full` makes all of "
-        "them at full size. A complete run of the second kind has not been made yet.\n",
+        "them at full size. A complete run of the second kind has not been made yet. The Tecator settings with ten runs each, by the benchmarks, "
+        "are [on another page](../performance/paper.md).\n",
         table(["section", "size", "time", "date"], rows),
     ]
 
