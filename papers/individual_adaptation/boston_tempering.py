@@ -237,7 +237,7 @@ def draw(study: Study, section: Section, rows: list[Row]) -> None:
     ax = axes[0, 0]
     shown = rows[::-1]
     colours = [
-        INK if r["variant"].endswith(SIMPLE) else ORANGE if "SMC" in r["variant"] else BLUE for r in shown
+        INK if SIMPLE in r["variant"] else ORANGE if "SMC" in r["variant"] else BLUE for r in shown
     ]
     for place, (row, colour) in enumerate(zip(shown, colours)):
         ax.errorbar(row["wmse"], place, xerr=2 * row["wmse_se"], fmt="o", color=colour, markersize=4)
