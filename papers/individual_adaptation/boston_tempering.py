@@ -236,9 +236,7 @@ def draw(study: Study, section: Section, rows: list[Row]) -> None:
     figure, axes = new_figure(width=7.0, height=4.4)
     ax = axes[0, 0]
     shown = rows[::-1]
-    colours = [
-        INK if SIMPLE in r["variant"] else ORANGE if "SMC" in r["variant"] else BLUE for r in shown
-    ]
+    colours = [INK if SIMPLE in r["variant"] else ORANGE if "SMC" in r["variant"] else BLUE for r in shown]
     for place, (row, colour) in enumerate(zip(shown, colours)):
         ax.errorbar(row["wmse"], place, xerr=2 * row["wmse_se"], fmt="o", color=colour, markersize=4)
     ax.axvline(rows[0]["wmse"], color=INK, linewidth=0.8, linestyle=":")
