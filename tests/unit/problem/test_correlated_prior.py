@@ -204,6 +204,20 @@ def test_files_and_words(tmp_path):
     )
 
 
+def test_covariances_and_means_of_models():
+    columns = np.array([[0, 2], [5, 1]])
+    sigma = covariance(P)
+    slab = wv.CorrelatedNormal(sigma, MEANS)
+    np.testing.assert_array_equal(slab.among(columns), [sigma[np.ix_(model, model)] for model in columns])
+    np.testing.assert_array_equal(slab.means_of(columns), MEANS[columns])
+    np.testing.assert_array_equal(slab.variances(P), np.diag(sigma))
+    # one number for a billion columns takes the memory of the models that are asked for
+    many = wv.CorrelatedNormal(2.0)
+    np.testing.assert_array_equal(many.among(np.array([[3, 10**9]])), [2 * np.eye(2)])
+    np.testing.assert_array_equal(many.means_of(np.array([[3, 10**9]])), [[0, 0]])
+    assert many.variances(3).tolist() == [2, 2, 2]
+
+
 def test_bad_arguments():
     X, y = make_paired("independent", columns=3).X, make_paired("independent", columns=3).y
     with pytest.raises(ArgumentTypeError, match="square matrix"):
