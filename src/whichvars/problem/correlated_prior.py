@@ -128,13 +128,13 @@ class CorrelatedNormal:
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
-        shape = (
-            f"independent normal priors with variance {self.covariance:g} σ²"
-            if isinstance(self.covariance, float)
-            else "a joint normal prior whose covariance matrix, in units of the noise variance σ², was given"
+        means = "mean zero" if self.means is None else "given means"
+        if isinstance(self.covariance, float):
+            return f"Coefficients had independent normal priors with {means} and variance {self.covariance:g} σ², where σ² is the noise variance."
+        return (
+            f"Coefficients had a joint normal prior with {means} and a given covariance matrix, in units of the noise variance σ²; a model had the part of "
+            "it that is about its own coefficients."
         )
-        means = "mean zero" if self.means is None else "means that were given"
-        return f"Coefficients had {shape} and {means}; in each model, that of its own coefficients."
 
 
 def _vector(values: Any) -> tuple[float, ...]:

@@ -136,7 +136,7 @@ def test_latex(run):
     text = run.to_latex(rows=3)
     lines = text.splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrrr}"
-    assert lines[2] == r"Variable & PIP & MCSE & Mean & SD & P(sign) & ESS \\"
+    assert lines[2] == r"Variable & PIP & MCSE & Mean (all models) & SD (all models) & P(sign) & ESS \\"
     assert len(lines) == 4 + 3 + 2
     best = run.summary().iloc[0]
     assert lines[4].startswith(f"{best.name} & {best['pip']:.4f} & ")
