@@ -132,13 +132,15 @@ def advance(
     """Advance a chain by `iterations` iterations, making room whenever a proposal does not fit."""
     done = 0
     while done < iterations:
-        target = problem.target(len(unit.chain.slot))
+        capacity = len(unit.chain.slot)
+        target = problem.target(capacity)
         with entries.for_problem(problem) as advance_chain:
             done += advance_chain(
                 target, unit.chain, unit.memo, unit.tally, unit.rng, unit.own, *settings, iterations - done
             )
         if unit.chain.ints[NEEDED]:
             make_room(problem, unit)
+        if len(unit.chain.slot) > capacity:  # what scans have kept is lost, and the chain knows it
             larger = grow_averages(unit.own.averages, target, len(unit.chain.slot))
             unit.own = unit.own._replace(averages=larger)
 
