@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, ranking, stopping, strong, engine, speed, wide, startup, soak,
-cluster, calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
+cluster, calibration, fuzz, tecator, boston, tall, columns, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from benchmarks import (
     fuzz,
     genetics,
     honesty,
+    many_columns,
     page,
     problems,
     ranking,
@@ -243,6 +244,43 @@ def genetics_command(traits: int, variants: int, out: Path | None, markdown: boo
     result = genetics.measure(traits, variants, say)
     where = common.write_result("genetics", result, out)
     common.present(result, genetics.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("columns")
+@click.option(
+    "--seeds",
+    type=ByName([str(seed) for seed in many_columns.SEEDS]),
+    default="all",
+    show_default=True,
+    help="Of data sets.",
+)
+@click.option("--priors", type=ByName(list(many_columns.PRIORS)), default="all", show_default=True)
+@click.option("--columns", default=many_columns.COLUMNS, show_default=True)
+@click.option(
+    "--target",
+    default=many_columns.TARGET,
+    show_default=True,
+    help="The Monte Carlo error at which runs stop.",
+)
+@click.option("--budget", default=600.0, show_default=True, help="Seconds a run may take.")
+@click.option("--runs", default=1, show_default=True, help="Runs of each data set, with seeds 0, 1, …")
+@output
+def columns_command(
+    seeds: list[str],
+    priors: list[str],
+    columns: int,
+    target: float,
+    budget: float,
+    runs: int,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """Two classes and twenty thousand columns: CPU time and memory until every error is small."""
+    chosen = tuple(int(seed) for seed in seeds)
+    result = many_columns.measure(chosen, tuple(priors), columns, target, budget, tuple(range(runs)), say)
+    where = common.write_result("columns", result, out)
+    common.present(result, many_columns.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -218,9 +218,10 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             [],
         )
     if isinstance(prior, Complexity):
+        power = "k" if prior.a == 1 else f"{prior.a:g}k"
         factor = "" if prior.c == 1 else f" {prior.c:g}^(−k)"
         return (
-            f"The prior probability of k variables in the model was proportional to p^(−{prior.a:g}k){factor} with p = {p:,} (complexity "
+            f"The prior probability of k variables in the model was proportional to p^(−{power}){factor} with p = {p:,} (complexity "
             f"prior; the expected model size is {expected:.3g} variables), {equally}.",
             [CASTILLO],
         )
@@ -236,7 +237,7 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             else "a prior probability of its own"
         )
         return (
-            f"The prior on models was a Markov random field on a graph of {len(prior.edges):,} edges: a variable had {own}, and each of its "
+            f"The prior on models was a Markov random field on a graph with {count(len(prior.edges), 'edge')}: a variable had {own}, and each of its "
             f"neighbours in the model {strength}; the expected model size is {expected:.3g} variables.",
             [LI_ZHANG],
         )
