@@ -1,5 +1,5 @@
 """``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
+calibration, fuzz, tecator, boston, tall, messy, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from benchmarks import (
     fuzz,
     genetics,
     honesty,
+    messy,
     page,
     problems,
     references,
@@ -525,6 +526,22 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     result = tall.measure(rows, repeats, say)
     where = common.write_result("tall", result, out)
     common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("messy")
+@click.option("--rows", default=200_000, show_default=True, help="About 200 bytes of disk each.")
+@click.option("--holes", default=0.02, show_default=True, help="Share of missing cells in 15 of 30 columns.")
+@click.option("--ways", type=ByName(list(messy.WAYS)), default="all", show_default=True)
+@click.option("--budget", help="That of `whichvars fit`, if not its default number of draws.")
+@output
+def messy_command(
+    rows: int, holes: float, ways: list[str], budget: str | None, out: Path | None, markdown: bool
+) -> None:
+    """A file with categories and holes, from CSV to report: CPU seconds and memory, rows dropped or values imputed."""
+    result = messy.measure(rows, holes, tuple(ways), budget, say)
+    where = common.write_result("messy", result, out)
+    common.present(result, messy.tables, markdown)
     say(f"written to {where.name}")
 
 
