@@ -116,7 +116,7 @@ def compare_command(
     result = compare.compare(names, samplers, budget, runs, say)
     where = common.write_result("compare", result, out)
     common.present(result, compare.tables, markdown)
-    print(f"{budget:g} CPU seconds a run, {runs} runs. {compare.EXPLANATION}")
+    print(f"{budget:g} CPU seconds per run, {runs} runs. {compare.EXPLANATION}")
     say(f"written to {where.name}")
 
 
@@ -430,7 +430,7 @@ def tecator_command(runs: int, full: bool, draws: int, out: Path | None, markdow
 @main.command("boston")
 @click.option("--full", is_flag=True, help="The paper's size: 60 runs, five targets tau; hours.")
 @click.option("--runs", type=int, help="Runs a setting of the paper's figure; 3 if not given.")
-@click.option("--budget", type=float, help="CPU seconds a run where these are equal; 3 if not given.")
+@click.option("--budget", type=float, help="CPU seconds per run where these are equal; 3 if not given.")
 @click.option("--contest-runs", type=int, help="Runs at equal CPU time; 6 if not given.")
 @output
 def boston_command(

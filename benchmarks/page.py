@@ -36,7 +36,7 @@ PAGES = (*sorted((ROOT / "docs" / "performance").glob("*.md")), ROOT / "docs" / 
 
 
 def _compared(result: dict[str, Any]) -> str:
-    return f"{result['budget']:g} CPU seconds a run, {result['runs']} runs a sampler, one thread."
+    return f"{result['budget']:g} CPU seconds per run, {result['runs']} runs of each sampler, one thread."
 
 
 def _engine(result: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ def _shared(result: dict[str, Any]) -> str:
 
 
 def _tecator(result: dict[str, Any]) -> str:
-    return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations a setting."
+    return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations for each setting."
 
 
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
@@ -66,8 +66,8 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "messy": (messy.tables, _shared),
     "wide": (wide.tables, lambda result: ""),
     "genetics": (genetics.tables, _shared),
-    "honesty": (honesty.tables, lambda result: "Four replicates a run, one thread."),
-    "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds a run."),
+    "honesty": (honesty.tables, lambda result: "Four replicates in each run, one thread."),
+    "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds per run."),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
