@@ -15,6 +15,7 @@ import numpy as np
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require
 from whichvars.plots.questions import one_blas_thread
+from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
@@ -272,7 +273,10 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Prior on the noise", problem.noise if isinstance(problem.family, Gaussian) else ""),
         ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),
         ("Always in the model", ", ".join(["the intercept", *problem.always_names])),
-        ("Largest model allowed", f"{problem.max_size:,} variables" if problem.max_size < problem.p else ""),
+        (
+            "Largest model allowed",
+            count(problem.max_size, "variable") if problem.max_size < problem.p else "",
+        ),
         ("Left out", "; ".join(f"{name} ({why})" for name, why in problem.excluded.items())),
         ("Copies of one another", "; ".join(" = ".join(names) for names in problem.duplicates)),
         ("Sampler", posterior.sampler),
