@@ -175,7 +175,7 @@ def impute(
     >>> X = data.X.mask(np.random.default_rng(0).random(data.X.shape) < 0.05)
     >>> imputations = wv.impute(X, data.y, m=3)
     >>> imputations
-    Imputations(3 tables of 47 rows and 15 columns, 33 cells filled in)
+    Imputations(3 tables of 47 rows and 15 columns, 30 cells filled in)
     >>> next(iter(imputations)).isna().any().any()
     np.False_
     >>> posterior = wv.pool([wv.exact(wv.Problem(Xi, imputations.y)) for Xi in imputations], imputations)
@@ -191,7 +191,9 @@ def impute(
             raise DataError(f"X must be a table of rows and columns, not of shape {array.shape}")
         X = pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]).infer_objects()
     frame, _ = numbered(X)
-    response = pd.Series(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)).reset_index(drop=True)
+    response = pd.Series(
+        np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y), name=getattr(y, "name", None)
+    )
     if len(response) != len(frame):
         raise DataError(
             f"X has {len(frame)} rows but y has {len(response)}; they must be the same observations"

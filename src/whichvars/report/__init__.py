@@ -29,6 +29,18 @@ from whichvars.sampling.checkpoint import version
 HERE = Path(__file__).parent
 TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
+# settings that say nothing about a result for which nothing was sampled
+OF_SAMPLING = {
+    "replicates",
+    "seed",
+    "target_mcse",
+    "draws",
+    "warmup",
+    "budget",
+    "thin",
+    "start",
+    "rao_blackwell",
+}
 
 
 def write_report(
@@ -167,6 +179,7 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
     verdict = words.verdict(posterior)
     return {
         "title": title or TITLE,
+        "about": words.about_data(posterior.problem),
         "answer": words.answer(posterior),
         "remarks": [
             remark[0].upper() + remark[1:]
@@ -282,7 +295,11 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Sampler", posterior.sampler),
         ("Chosen because", posterior.chosen),
         ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
-        *((name.replace("_", " ").capitalize(), value) for name, value in posterior.settings.items()),
+        *(
+            (name.replace("_", " ").capitalize(), value)
+            for name, value in posterior.settings.items()
+            if not (posterior.models.exact and name in OF_SAMPLING)
+        ),
         ("Stopped by", posterior.stopped),
         ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
         ("Log evidence", _evidence(posterior)),
