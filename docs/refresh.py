@@ -1,4 +1,4 @@
-"""Draw the picture of the first page and of README again, which is committed.
+"""Draw the pictures of the first page and of README again, which are committed.
 
 Run it after a change of plots or of the default sampler: python docs/refresh.py
 """
@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 import whichvars as wv
 
-PICTURE = Path(__file__).resolve().parent / "_static" / "first.svg"
+STATIC = Path(__file__).resolve().parent / "_static"
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "whichvars",
@@ -27,13 +27,16 @@ def growth() -> wv.Posterior:
     return wv.sample(problem, target_mcse=0.005, seed=1)
 
 
-def draw_picture(posterior: wv.Posterior, path: Path = PICTURE) -> None:
+def draw_pictures(posterior: wv.Posterior, folder: Path = STATIC) -> None:
+    """Two plots beside one another, and below one another for phones."""
     plt.rcParams.update(SETTINGS)
-    fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.9), layout="constrained", width_ratios=(1, 1.25))
-    wv.plot_inclusion(posterior, left, top=12)
-    wv.plot_models(posterior, right, models=20, variables=12)
-    fig.savefig(path, metadata={"Date": None, "Creator": None})
+    beside = plt.subplots(1, 2, figsize=(10.5, 3.9), layout="constrained", width_ratios=(1, 1.25))
+    below = plt.subplots(2, 1, figsize=(4.4, 7.4), layout="constrained")
+    for name, (figure, (first, second)), models in (("first", beside, 20), ("first_narrow", below, 10)):
+        wv.plot_inclusion(posterior, first, top=12)
+        wv.plot_models(posterior, second, models=models, variables=12)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
 
 
 if __name__ == "__main__":
-    draw_picture(growth())
+    draw_pictures(growth())
