@@ -170,7 +170,7 @@ def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
 def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
     given = "" if posterior.condition is None else f", given {condition_words(posterior.condition)}"
-    head = f"Posterior of {posterior.problem.p:,} variables by {name}{given}: mean model size {posterior.mean_size:.2f}"
+    head = f"Posterior of {posterior.problem.p:,} variable{'s' * (posterior.problem.p != 1)} by {name}{given}: mean model size {posterior.mean_size:.2f}"
     if not posterior.mcse.any():
         return head
     unknown = np.isnan(posterior.mcse).all()

@@ -225,7 +225,7 @@ class NamedModels(ForKernels):
 
     def __repr__(self) -> str:
         always = f", {len(self.always_names)} always included" if self.always_names else ""
-        start = f"Problem({len(self.names)} variables{always}, {self.n} rows; "
+        start = f"Problem({len(self.names)} variable{'s' * (len(self.names) != 1)}{always}, {self.n} rows; "
         if isinstance(self.family, Gaussian):
             return f"{start}{self.slab}, {self.model_prior}, {'Gram' if self.engine == 'gram' else 'column'} engine)"
         how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"
