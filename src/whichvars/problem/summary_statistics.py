@@ -83,6 +83,8 @@ def from_summary(
 
     With LD of the same people, the posterior is that of the individual data to rounding errors, for every slab. With LD of a reference panel,
     R is replaced by (1 − s) R + s I with s estimated; the module ``ld_consistency`` says how. A warning states s if it is above 0.01.
+    If all variants together would then still explain more than all of the variance, as they often do with a small panel and about as many variants
+    as people, the noise variance counts as known, and as large as the variance of y. A warning says so, and by how much R² is understated.
 
     Parameters
     ----------
@@ -192,7 +194,7 @@ def check_summary(
     Returns
     -------
     SummaryCheck
-        Like susieR's ``estimate_s_rss`` and ``kriging_rss`` together.
+        Like susieR's ``estimate_s_rss`` and ``kriging_rss`` together; s is that of ``from_summary`` with the default slab.
 
     Examples
     --------
