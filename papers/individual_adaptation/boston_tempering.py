@@ -28,7 +28,7 @@ WITHIN, BETWEEN = "SMC, K = 50, learning within the K moves", "SMC, K = 50, lear
 WITHIN_25, BETWEEN_25 = "SMC, K = 25, learning within the K moves", "SMC, K = 25, learning between particles"
 ROUNDS = "SMC, K = 50, learning within the K moves, all particles one move at a time"
 NO_RESET = "SMC, K = 50, learning within the K moves, counter not reset"
-FULL_ONLY = (FROM_NULL, HELD, TRAVELS, WITHIN_25, NO_RESET, ROUNDS)  # variants that a quick study leaves out
+FULL_ONLY = (FROM_NULL, HELD, TRAVELS, NO_RESET, ROUNDS)  # variants that a quick study leaves out
 ALIKE = 3.0  # standard errors between two programs
 TAU = 0.45
 Row = dict[str, Any]

@@ -57,7 +57,7 @@ QUICK_HAS = {
     "tecator_ess": "2 runs of each setting instead of 10",
     "boston_models": "2 million draws a replicate instead of 20 million, 10 runs for the error of a table instead of 20",
     "boston_wmse": "20 runs instead of 60 (3 of SMC with K < 25), two values of τ instead of five",
-    "boston_tempering": "10 runs of each variant instead of 20, and six variants fewer",
+    "boston_tempering": "10 runs of each variant instead of 20, and five variants fewer",
     "boston_bottlenecks": "10 runs of each variant instead of 20",
     **dict.fromkeys(
         ("pcr_pips", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"

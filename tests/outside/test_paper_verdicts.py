@@ -90,7 +90,7 @@ def test_two_programs_agree_on_what_the_paper_does_not_find() -> None:
 def test_what_the_paper_leaves_open_was_tried() -> None:
     tried = set(rows_of("boston_tempering", "variant"))
     second = {boston_tempering.SECOND + name for name in (
-        boston_tempering.WITHIN, boston_tempering.BETWEEN, boston_tempering.BETWEEN_25
+        boston_tempering.WITHIN, boston_tempering.WITHIN_25, boston_tempering.BETWEEN, boston_tempering.BETWEEN_25
     )}  # fmt: skip
     own = {"φ₀ = 10", "φ₀ = 10, λ = .7", "λ = 1", "ten times the burn-in", boston_tempering.FROM_PRIOR}
     assert second | own <= tried
