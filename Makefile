@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: demo test tests test-rest test-outside test-slow test-browser test-wheel lint bench paper wheel docs clean
+.PHONY: demo test tests test-rest test-outside test-slow test-browser test-wheel test-docs lint bench paper wheel docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -75,6 +75,11 @@ wheel: $(VENV)/.installed
 
 test-wheel: wheel
 	$(BIN)/pytest -m wheel tests/wheel
+
+# every page, without running the scripts of the gallery, which take minutes; CI runs `make docs`
+test-docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -q -W -D plot_gallery=0 -b html docs docs/_build/checked
+	$(BIN)/python docs/check.py docs/_build/checked
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html

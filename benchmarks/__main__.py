@@ -1,5 +1,5 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, strong, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, credible-sets, genetics, default-prior, peers, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, ranking, stopping, strong, engine, speed, wide, startup, soak,
+cluster, calibration, fuzz, tecator, boston, tall, columns, messy, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -20,8 +20,11 @@ from benchmarks import (
     fuzz,
     genetics,
     honesty,
+    many_columns,
+    messy,
     page,
     problems,
+    ranking,
     references,
     soak,
     speed,
@@ -116,7 +119,7 @@ def compare_command(
     result = compare.compare(names, samplers, budget, runs, say)
     where = common.write_result("compare", result, out)
     common.present(result, compare.tables, markdown)
-    print(f"{budget:g} CPU seconds a run, {runs} runs. {compare.EXPLANATION}")
+    print(f"{budget:g} CPU seconds per run, {runs} runs. {compare.EXPLANATION}")
     say(f"written to {where.name}")
 
 
@@ -245,6 +248,43 @@ def genetics_command(traits: int, variants: int, out: Path | None, markdown: boo
     say(f"written to {where.name}")
 
 
+@main.command("columns")
+@click.option(
+    "--seeds",
+    type=ByName([str(seed) for seed in many_columns.SEEDS]),
+    default="all",
+    show_default=True,
+    help="Of data sets.",
+)
+@click.option("--priors", type=ByName(list(many_columns.PRIORS)), default="all", show_default=True)
+@click.option("--columns", default=many_columns.COLUMNS, show_default=True)
+@click.option(
+    "--target",
+    default=many_columns.TARGET,
+    show_default=True,
+    help="The Monte Carlo error at which runs stop.",
+)
+@click.option("--budget", default=600.0, show_default=True, help="Seconds a run may take.")
+@click.option("--runs", default=1, show_default=True, help="Runs of each data set, with seeds 0, 1, …")
+@output
+def columns_command(
+    seeds: list[str],
+    priors: list[str],
+    columns: int,
+    target: float,
+    budget: float,
+    runs: int,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """Two classes and twenty thousand columns: CPU time and memory until every error is small."""
+    chosen = tuple(int(seed) for seed in seeds)
+    result = many_columns.measure(chosen, tuple(priors), columns, target, budget, tuple(range(runs)), say)
+    where = common.write_result("columns", result, out)
+    common.present(result, many_columns.tables, markdown)
+    say(f"written to {where.name}")
+
+
 @main.command("stopping")
 @click.option("--target", default=0.01, show_default=True, help="The Monte Carlo error at which runs stop.")
 @click.option("--runs", default=4, show_default=True, help="Runs per problem.")
@@ -327,6 +367,54 @@ def honesty_command(
         lambda found: [*honesty.tables(found), *([honesty.details(found)] if details else [])],
         markdown,
     )
+    say(f"written to {where.name}")
+
+
+@main.command("ranking")
+@click.option(
+    "--problems",
+    "names",
+    type=ByName(list(problems.PROBLEMS)),
+    default=[*ranking.HARD, *problems.FINAL_CHECK],
+    help="The hard ones if not given, with those of FINAL_CHECK.",
+)
+@click.option(
+    "--budgets", type=Numbers(), default=ranking.BUDGETS, help="CPU seconds of a run; 1,4,16 if not given."
+)
+@click.option("--runs", default=ranking.RUNS, show_default=True, help="Runs per contestant and budget.")
+@click.option(
+    "--others",
+    type=ByName([name for name in compare.SAMPLERS if name not in ("ads", "hybrid", "smc")]),
+    default=ranking.OTHERS,
+    help="The samplers of which the best is chosen.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Another checkout, whose add/delete/swap is run in turns with this one's.",
+)
+@click.option("--any-code", is_flag=True, help="Take runs that other versions of the code made, too.")
+@click.option("--no-runs", is_flag=True, help="Only judge the runs that are there.")
+@output
+def ranking_command(
+    names: list[str],
+    budgets: list[float],
+    runs: int,
+    others: list[str],
+    baseline: Path | None,
+    any_code: bool,
+    no_runs: bool,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """The default on hard problems, beside the best of the other samplers and add/delete/swap of another checkout.
+
+    Every run is kept in a folder beside the result: stop it at any moment and call it again, or call it for a few problems at a time."""
+    folder = (common.RESULTS / "ranking.json" if out is None else out).with_suffix("")
+    result = ranking.measure(names, budgets, runs, others, baseline, folder, any_code, not no_runs, say)
+    where = common.write_result("ranking", result, out)
+    common.present(result, ranking.tables, markdown)
+    print(ranking.EXPLANATION)
     say(f"written to {where.name}")
 
 
@@ -450,7 +538,7 @@ def tecator_command(runs: int, full: bool, draws: int, out: Path | None, markdow
 @main.command("boston")
 @click.option("--full", is_flag=True, help="The paper's size: 60 runs, five targets tau; hours.")
 @click.option("--runs", type=int, help="Runs a setting of the paper's figure; 3 if not given.")
-@click.option("--budget", type=float, help="CPU seconds a run where these are equal; 3 if not given.")
+@click.option("--budget", type=float, help="CPU seconds per run where these are equal; 3 if not given.")
 @click.option("--contest-runs", type=int, help="Runs at equal CPU time; 6 if not given.")
 @output
 def boston_command(
@@ -546,6 +634,22 @@ def tall_command(rows: int, repeats: int, out: Path | None, markdown: bool) -> N
     result = tall.measure(rows, repeats, say)
     where = common.write_result("tall", result, out)
     common.present(result, tall.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("messy")
+@click.option("--rows", default=200_000, show_default=True, help="About 200 bytes of disk each.")
+@click.option("--holes", default=0.02, show_default=True, help="Share of missing cells in 15 of 30 columns.")
+@click.option("--ways", type=ByName(list(messy.WAYS)), default="all", show_default=True)
+@click.option("--budget", help="That of `whichvars fit`, if not its default number of draws.")
+@output
+def messy_command(
+    rows: int, holes: float, ways: list[str], budget: str | None, out: Path | None, markdown: bool
+) -> None:
+    """A file with categories and holes, from CSV to report: CPU seconds and memory, rows dropped or values imputed."""
+    result = messy.measure(rows, holes, tuple(ways), budget, say)
+    where = common.write_result("messy", result, out)
+    common.present(result, messy.tables, markdown)
     say(f"written to {where.name}")
 
 

@@ -329,8 +329,8 @@ def tables(result: dict[str, Any]) -> list[Table]:
     taus = sorted({r["tau"] for r in rows if r["tau"] is not None})
     figure = Table(
         f"Boston-104: WMSE by τ, {result['runs']} runs at {result['scale']:g} of the paper's size",
-        ["", *(f"τ = {tau:g}" for tau in taus), "CPU s a run"],
-        note=f"The paper: {number(result['paper_mh'], 2)} a run for MH. The reference's own error is {number(result['floor'], 2)} of each.",
+        ["", *(f"τ = {tau:g}" for tau in taus), "CPU s per run"],
+        note=f"The paper: {number(result['paper_mh'], 2)} per run for MH. The reference's own error is {number(result['floor'], 2)} of each.",
     )
     for method in dict.fromkeys(r["method"] for r in rows):
         chosen = {r["tau"]: r for r in rows if r["method"] == method}

@@ -208,7 +208,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
         "By the cost model, not measured: times as fast as one thread, with as many replicates as workers",
         ["problem", *(f"{w:,} workers" if w > 1 else "1 worker" for w in MANY)],
         note="W r / max(r + h, W S/B): r the length of a round, h what goes by beside it and S the state, all as measured above; "
-        f"B = {NETWORK / 1e6:g} MB a second into the client.",
+        f"B = {NETWORK / 1e6:g} MB per second into the client.",
     )
     for name, row in result["rounds"].items():
         model.rows.append([name, *(number(speed_up(w, row["overhead"], row["bytes"])) for w in MANY)])

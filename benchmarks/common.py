@@ -84,7 +84,7 @@ def measured_at(result: dict[str, Any]) -> str:
     """One line on where a result comes from."""
     about = result["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    return f"Measured {about['date']} at commit {about['commit']} on {about['cpus']} CPUs ({about['machine']}); {versions}."
+    return f"Measured {about['date']} at commit {about['commit']} on {about['cpus']} CPU{'s' if about['cpus'] != 1 else ''} ({about['machine']}); {versions}."
 
 
 @dataclass

@@ -275,7 +275,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
             if REFUSED in marks:
                 table.note += f" refused: it is more than {LARGE_FLOOR:.0%} of it; make a longer reference."
         if found.get("runs", result["runs"]) != result["runs"]:
-            table.note += f" {found['runs']} runs a sampler."
+            table.note += f" {found['runs']} runs of each sampler."
         commit = result["environment"]["commit"]
         if found.get("commit", commit) != commit:
             table.note += f" Measured at commit {found['commit']}."

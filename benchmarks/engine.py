@@ -339,7 +339,13 @@ def bucket_sampling(effort: Effort) -> list[dict[str, Any]]:
     values, ratios = in_turns(measures, "coins", effort.repeats)
     detail = ", ".join(f"{name}: {number(np.median(v))} iterations/s" for name, v in values.items())
     return [
-        row("buckets / one coin a variable, p = 22,576", ratios["buckets"], "≥ 20", lambda v: v >= 20, detail)
+        row(
+            "buckets / one coin per variable, p = 22,576",
+            ratios["buckets"],
+            "≥ 20",
+            lambda v: v >= 20,
+            detail,
+        )
     ]
 
 
@@ -357,7 +363,10 @@ def two_threads(effort: Effort) -> list[dict[str, Any]]:
 
         measures = {str(t): lambda r, t=t, measure=measure: measure(t, r) for t in (1, 2)}
         values, ratios = in_turns(measures, "1", effort.repeats)
-        detail = ", ".join(f"{t} threads: {number(np.median(v))} iterations/s" for t, v in values.items())
+        detail = ", ".join(
+            f"{t} thread{'s' if t > 1 else ''}: {number(np.median(v))} iterations/s"
+            for t, v in values.items()
+        )
         out.append(row(f"2 threads / 1 thread by the clock, 8 chains, {name}", ratios["2"], "≥ 1.7", lambda v: v >= 1.7, detail))  # fmt: skip
     return out
 
@@ -412,7 +421,7 @@ def memory(effort: Effort) -> list[dict[str, Any]]:
         tracemalloc.stop()
         del posterior
         detail = (
-            f"{number(fixed / chains / 2**20)} MB a chain do not depend on p; "
+            f"{number(fixed / chains / 2**20)} MB per chain do not depend on p; "
             f"per variable and chain: {number(resident / p / chains)} bytes resident after 10,000 iterations, "
             f"{number(peak / p / chains)} at the peak of sample(), with all it returns"
         )
@@ -509,7 +518,7 @@ def enumeration(effort: Effort) -> list[dict[str, Any]]:
         small = wv.Problem(X[:, :5], y, slab=slab, model_prior=wv.FixedInclusion(h=0.5))
         wv.exact(small)
         seconds = [wv.exact(problem).cpu_seconds for _ in range(effort.repeats)]
-        out.append(row(f"exact() over 2^{p} models, seconds, {type(slab).__name__}", seconds, "< 10", lambda v: v < 10, f"{number(1e6 * np.median(seconds) / 2**p)} µs a model"))  # fmt: skip
+        out.append(row(f"exact() over 2^{p} models, seconds, {type(slab).__name__}", seconds, "< 10", lambda v: v < 10, f"{number(1e6 * np.median(seconds) / 2**p)} µs per model"))  # fmt: skip
     return out
 
 

@@ -143,7 +143,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     traits, beside = result["traits"], result["covariates"]
     first = Table(
         f"Many traits on {VARIANTS:,} variants of {PEOPLE} people, each to a Monte Carlo error of {TARGET}",
-        ["traits", "CPU minutes", "wanted", "CPU s a trait", "converged", "within the target", "with a credible set", "largest difference from long runs", "actual/claimed error"],
+        ["traits", "CPU minutes", "wanted", "CPU s per trait", "converged", "within the target", "with a credible set", "largest difference from long runs", "actual/claimed error"],
     )  # fmt: skip
     wanted = f"< {10 * traits['traits'] / TRAITS:g}"
     first.rows.append(

@@ -18,6 +18,9 @@ from benchmarks import (
     fuzz,
     genetics,
     honesty,
+    many_columns,
+    messy,
+    ranking,
     soak,
     speed,
     startup,
@@ -41,7 +44,7 @@ PAGES = (
 
 
 def _compared(result: dict[str, Any]) -> str:
-    return f"{result['budget']:g} CPU seconds a run, {result['runs']} runs a sampler, one thread."
+    return f"{result['budget']:g} CPU seconds per run, {result['runs']} runs of each sampler, one thread."
 
 
 def _engine(result: dict[str, Any]) -> str:
@@ -54,7 +57,7 @@ def _shared(result: dict[str, Any]) -> str:
 
 
 def _tecator(result: dict[str, Any]) -> str:
-    return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations a setting."
+    return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations for each setting."
 
 
 def _strong(result: dict[str, Any]) -> str:
@@ -72,11 +75,14 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "peers": (contest.tables, contest.about),
     "cluster": (cluster.tables, _shared),
     "tall": (tall.tables, lambda result: ""),
+    "messy": (messy.tables, _shared),
     "wide": (wide.tables, lambda result: ""),
+    "columns": (many_columns.tables, _shared),
     "genetics": (genetics.tables, _shared),
     "credible-sets": (credible_sets.tables, lambda result: ""),
-    "honesty": (honesty.tables, lambda result: "Four replicates a run, one thread."),
-    "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds a run."),
+    "honesty": (honesty.tables, lambda result: "Four replicates in each run, one thread."),
+    "ranking": (ranking.tables, lambda result: f"One replicate and one thread a run. {ranking.EXPLANATION}"),
+    "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds per run."),
     "strong": (strong.tables, _strong),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),

@@ -31,6 +31,7 @@ sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in
     "abort_on_example_error": True,
     "download_all_examples": False,
     "write_computation_times": False,
+    "min_reported_time": 10**6,  # times depend on what else the machine does
     "show_signature": False,
     "capture_repr": ("_repr_html_",),  # tables, which phones can scroll
     "plot_gallery": "True",

@@ -1,11 +1,8 @@
-"""Make again what is committed but computed: the picture of the first page, and the output that README shows.
+"""Draw the pictures of the first page and of README again, which are committed.
 
-Run it after a change of plots, of the default sampler or of what is printed: python docs/refresh.py
+Run it after a change of plots or of the default sampler: python docs/refresh.py
 """
 
-import contextlib
-import io
-import re
 from pathlib import Path
 
 import matplotlib
@@ -15,9 +12,7 @@ import matplotlib.pyplot as plt
 
 import whichvars as wv
 
-DOCS = Path(__file__).resolve().parent
-README = DOCS.parent / "README.md"
-EXAMPLE = re.compile(r"(```python\n)(.*?)(```\n\n```\n)(.*?)(```)", re.DOTALL)  # code, then what it prints
+STATIC = Path(__file__).resolve().parent / "_static"
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "whichvars",
@@ -25,28 +20,23 @@ SETTINGS = {
 }
 
 
-def refresh_readme() -> wv.Posterior:
-    """Run README's example, and put what it prints beneath it."""
-    text = README.read_text(encoding="utf-8")
-    found = EXAMPLE.search(text)
-    assert found is not None
-    names: dict[str, object] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(found[2], names)
-    printed = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
-    README.write_text(text[: found.start(4)] + printed + text[found.end(4) :], encoding="utf-8")
-    posterior = names["posterior"]
-    assert isinstance(posterior, wv.Posterior)
-    return posterior
+def growth() -> wv.Posterior:
+    """Why some economies grow faster than others, under the priors of the literature on these data."""
+    data = wv.datasets.load_growth()
+    problem = wv.Problem(data.X, data.y, slab=wv.GPrior("bric"), model_prior=wv.BetaBinomial(size=7))
+    return wv.sample(problem, target_mcse=0.005, seed=1)
 
 
-def draw_picture(posterior: wv.Posterior) -> None:
+def draw_pictures(posterior: wv.Posterior, folder: Path = STATIC) -> None:
+    """Two plots beside one another, and below one another for phones."""
     plt.rcParams.update(SETTINGS)
-    fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.9), layout="constrained", width_ratios=(1, 1.25))
-    wv.plot_inclusion(posterior, left, top=12)
-    wv.plot_models(posterior, right, models=20, variables=12)
-    fig.savefig(DOCS / "_static" / "first.svg", metadata={"Date": None, "Creator": None})
+    beside = plt.subplots(1, 2, figsize=(10.5, 3.9), layout="constrained", width_ratios=(1, 1.25))
+    below = plt.subplots(2, 1, figsize=(4.4, 7.4), layout="constrained")
+    for name, (figure, (first, second)), models in (("first", beside, 20), ("first_narrow", below, 10)):
+        wv.plot_inclusion(posterior, first, top=12)
+        wv.plot_models(posterior, second, models=models, variables=12)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
 
 
 if __name__ == "__main__":
-    draw_picture(refresh_readme())
+    draw_pictures(growth())

@@ -264,7 +264,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for found in result["workloads"].values():
         table = Table(
             found["about"],
-            ["program", "MSE × CPU s, ratio", "worst PIP error", "CPU s to worst error .02", "CPU s a run", "start-up, CPU s"],
+            ["program", "MSE × CPU s, ratio", "worst PIP error", "CPU s to worst error .02", "CPU s per run", "start-up, CPU s"],
         )  # fmt: skip
         for name, row in found["rows"].items():
             needed = ("" if row["reached"] else "> ") + number(row["seconds_needed"], 2)
@@ -288,5 +288,5 @@ def tables(result: dict[str, Any]) -> list[Table]:
 def about(result: dict[str, Any]) -> str:
     return (
         f"{result['budget']:g} CPU seconds for the longest runs (more where a program has no runs so short), "
-        f"{result['runs']} runs a program, ratios to our default's sampler."
+        f"{result['runs']} runs of each program, ratios to our default's sampler."
     )

@@ -129,8 +129,8 @@ plt.show()
 # Temperature
 # -----------
 # Where good models are far apart, none of these proposals gets from one group to the other. Parallel tempering runs further
-# chains on flattened posteriors, π to the power 1/T, and lets neighbours exchange their models. The picture has the ladder of inverse
-# temperatures, and how often exchanges succeeded.
+# chains on flattened posteriors, in which the likelihood is raised to a power below 1, the inverse temperature, and lets neighbours
+# exchange their models. The picture has the ladder of inverse temperatures, and how often exchanges succeeded.
 
 tempered = run(wv.ParallelTempering(rungs=4), draws=20_000)
 wv.plot_ladder(tempered)

@@ -203,9 +203,10 @@ def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
         "## Sizes and times\n",
         f"{full} of the {len(rows)} sections are of full size, which means the paper's numbers of iterations and, where the paper says how many "
         "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. Together "
-        f"the sections took {number(minutes, 2)} minutes, partly on a busy machine. Long runs are kept with the program, so that they are not "
-        "counted here but in the column on the right. `make paper` makes the sections of the size that they have here, `make paper "
-        "ARGS=--full` all of them at full size.\n",
+        f"the sections took {number(minutes, 2)} minutes, partly on a busy machine; long runs that one study took over from another are counted in "
+        "the table, by their CPU time. `make paper` makes sections of quick size, as most are here, and `make paper ARGS=--full` makes all of "
+        "them at full size. A complete run of the second kind has not been made yet. The Tecator settings with ten runs each, by the benchmarks, "
+        "are [on another page](../performance/paper.md).\n",
         table(["section", "size", "time", "date"], rows),
     ]
 

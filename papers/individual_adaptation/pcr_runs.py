@@ -33,12 +33,12 @@ LONG = 10_000_000  # iterations, from which a run is saved on its way
 Runs = dict[tuple[str, int], list[Summary]]
 
 
-def simulated(p: int, noise: float = NOISE) -> Dataset:
-    """A design of n = 60 rows and p columns with known truth. The columns do not depend on the noise."""
+def simulated(p: int) -> Dataset:
+    """A design of n = 60 rows and p columns with known truth."""
     blocks = -(-p // BLOCK)
     effects = min(EFFECTS, max(1, blocks // 2))
     return simulate_blocks(
-        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), noise, seed=0
+        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
     )  # fmt: skip
 
 

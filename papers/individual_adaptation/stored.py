@@ -12,9 +12,9 @@ from papers.individual_adaptation import (
     boston_models,
     boston_tempering,
     boston_wmse,
-    pcr_noise,
     pcr_pips,
 )
+from papers.individual_adaptation.page import kept_tables
 from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
 
 Row = dict[str, Any]
@@ -49,7 +49,6 @@ JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_wmse": _wmse,
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
-    "pcr_noise": lambda read: pcr_noise.judge(read("pcr_noise")),
     "pcr_pips": lambda read: (
         pcr_pips.judge(read("pcr_agreement")) + pcr_pips.judge_default(read("pcr_default"))
     ),
@@ -64,7 +63,7 @@ def judge_again(out: Path) -> list[str]:
         if not path.exists():
             continue
         section = json.loads(path.read_text(encoding="utf-8"))
-        if not all((out / file).exists() for file, _ in section["tables"]):
+        if not all((out / file).exists() for file in kept_tables(section)):
             continue
         section["claims"] = [plain(vars(claim)) for claim in judge(reader(out))]
         path.write_text(json.dumps(section, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

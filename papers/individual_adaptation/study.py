@@ -57,10 +57,10 @@ QUICK_HAS = {
     "tecator_ess": "2 runs of each setting instead of 10",
     "boston_models": "2 million draws a replicate instead of 20 million, 10 runs for the error of a table instead of 20",
     "boston_wmse": "20 runs instead of 60 (3 of SMC with K < 25), two values of τ instead of five",
-    "boston_tempering": "10 runs of each variant instead of 20",
+    "boston_tempering": "10 runs of each variant instead of 20, and six variants fewer",
     "boston_bottlenecks": "10 runs of each variant instead of 20",
     **dict.fromkeys(
-        ("pcr_pips", "pcr_noise", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
+        ("pcr_pips", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
     ),
 }
 QUICK = Effort(
@@ -191,14 +191,17 @@ class Study:
         """A row of a table whose rows take minutes each. It is written as soon as it is known. A row that has this key and is there
         already, from an earlier study, is taken as it is."""
         path = self.out / f"{table}.csv"
-        before = [given(row) for row in read_table(path)] if path.exists() else []
-        for row in before:
+
+        def there() -> list[dict[str, Any]]:
+            return [given(row) for row in read_table(path)] if path.exists() else []
+
+        for row in there():
             if all(row.get(name) == value for name, value in key.items()):
                 self.say(f"{table}: {', '.join(map(str, key.values()))}: read from an earlier study")
                 return row
         commit = environment()["commit"]
         new = plain({**key, **compute(), "commit": commit})
-        self.table(Section(""), table, [*before, new])
+        self.table(Section(""), table, [*there(), new])  # another process may have written rows meanwhile
         return given(new)
 
     def write(self, name: str, section: Section, command: str, started: float) -> Path:
@@ -233,9 +236,12 @@ def value_of(text: str) -> Any:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file; None where a cell is empty."""
+    """The rows of a CSV file; None where a cell is empty. A commit is a text, even if all of its digits are decimal."""
     with path.open(newline="", encoding="utf-8") as file:
-        return [{key: value_of(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        return [
+            {key: text if key == "commit" and text else value_of(text) for key, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
 
 
 def given(row: dict[str, Any]) -> dict[str, Any]:

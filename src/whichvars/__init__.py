@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from whichvars.problem.annotations import annotated_prior
     from whichvars.problem.correlated_prior import CorrelatedNormal
     from whichvars.problem.dilution import Dilution
-    from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit
+    from whichvars.problem.families import Gaussian, Logistic, NegativeBinomial, Poisson, Probit, Student
     from whichvars.problem.graph_prior import MarkovRandomField
     from whichvars.problem.mixture_priors import BetaPrime, Intrinsic, Robust
     from whichvars.problem.model_priors import (

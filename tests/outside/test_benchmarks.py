@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, page, problems, references, soak, speed, startup, stopping, strong, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, messy, page, problems, references, soak, speed, startup, stopping, strong, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -524,6 +524,35 @@ def test_tall_data_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = wv.SufficientStatistics.from_files(folder, "y")
     assert found.n == 2000
     assert found.means["x39"] == pytest.approx(1e6, abs=1)
+
+
+def test_a_table_with_categories_and_holes_end_to_end(only_tiny: Path) -> None:
+    command = [
+        "messy",
+        "--rows",
+        "400",
+        "--holes",
+        "0.02",
+        "--ways",
+        "drop,impute",
+        "--budget",
+        "4000",
+        "--markdown",
+    ]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    stored = json.loads((common.RESULTS / "messy.json").read_text())
+    dropped, imputed = stored["measured"]
+    assert imputed["rows"] == 400
+    kept = 400 * 0.98**messy.WITH_HOLES  # holes are independent
+    assert abs(dropped["rows"] - kept) < 4 * np.sqrt(kept * (1 - kept / 400))
+    for found in (dropped, imputed):
+        assert found["cpu_seconds"] > 0
+        assert found["peak_bytes"] > 1e7
+        assert found["report_bytes"] > 10_000
+    assert "| impute | 400 |" in result.output
+    assert "< 240" not in result.output  # what is wanted is wanted of 200,000 rows
+    assert "< 240" in page.section("messy", stored | {"rows": 200_000, "budget": None})
 
 
 def test_candidates_for_the_default_prior(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,8 @@ def assert_right(posterior: wv.Posterior, exact: np.ndarray, most: float = 4.5) 
 )
 def test_a_near_copy_of_a_strong_variable(sampler: str, t: int) -> None:
     target, exact = near_copy_problem(t), near_copy_truth(t)
-    assert 0.3 < exact[1] < exact[0] < 0.9995  # at 400 they share a coefficient that is large beside its prior
+    # at 400 they share a coefficient that is large beside its prior
+    assert 0.3 < exact[1] < exact[0] < 0.9995
     assert_right(runs_of(target, SETTINGS[sampler], draws=20_000), exact)
 
 

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import whichvars as wv
-from whichvars.plots.drawing import MARGIN, fix_layout, name_points, off_screen
+from whichvars.plots.drawing import MARGIN, fix_layout, name_points, new_axes, off_screen
 from whichvars.plots.effects import _standardised_components, _t_density, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
@@ -576,3 +576,16 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch, exact):
 def test_importing_the_plots_does_not_import_matplotlib():
     code = "import sys, whichvars as wv; wv.plot_inclusion; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_room_is_left_for_labels_of_ticks_that_come_with_the_final_size():
+    edges = []
+    for highest in np.linspace(5, 40, 36):
+        with off_screen():
+            ax = new_axes(None, 8, 3.4)
+            ax.plot([0, 1], [0.5, highest])
+            ax.set(ylabel="number of variables", xlabel="iteration", title="a legend\nof three\nlines")
+            figure = ax.get_figure(root=True)
+            fix_layout(figure)
+            edges.append(ax.get_tightbbox().x0 / figure.dpi)
+    np.testing.assert_allclose(edges, MARGIN, atol=0.01)

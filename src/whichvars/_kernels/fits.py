@@ -1,7 +1,7 @@
 """Where the response is not Gaussian: the fit that a chain waits for (``A_FIT`` in ``chain.py``), and what a surrogate is made of.
 
-Kernels of Gaussian problems know nothing of fits: they stop, and are called again when the fit was made. The samplers that
-are used most have a second entry ``advance_with_fits`` that does so without going back to Python for each model.
+Kernels of Gaussian problems know nothing of fits: they stop, and are called again when the fit was made. Every sampler has a second
+entry ``advance_with_fits`` that does so without going back to Python for each model.
 """
 
 from typing import NamedTuple

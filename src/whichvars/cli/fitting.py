@@ -402,7 +402,7 @@ def _sample(problem: "Problem", arguments: dict[str, Any], silent: bool, quiet: 
     if chosen is None:
         _say_models(problem, quiet)
     else:
-        say(f"{problem.p:,} variables, {problem.n:,} rows, sampled by {type(chosen).__name__}.", quiet)
+        say(f"{_size(problem)}, sampled by {type(chosen).__name__}.", quiet)
     with notes(quiet):
         return wv.sample(problem, progress=not silent, **arguments)
 
@@ -415,6 +415,10 @@ def _enumerate(problem: "Problem", silent: bool, quiet: bool) -> "Posterior":
         return wv.exact(problem, progress=not silent)
 
 
+def _size(problem: "Problem") -> str:
+    return f"{problem.p:,} variable{'s' * (problem.p != 1)}, {problem.n:,} rows"
+
+
 def _say_models(problem: "Problem", quiet: bool) -> None:
     from whichvars.cli.show import in_memory, in_time
     from whichvars.sampling.choosing import fits_a_second
@@ -422,7 +426,7 @@ def _say_models(problem: "Problem", quiet: bool) -> None:
 
     total, quick = number_of_models(problem), not problem.one_by_one
     done = "enumerated" if problem.family.name == "gaussian" else "fitted"
-    say(f"{problem.p:,} variables, {problem.n:,} rows: {total:,} models, which are all {done}.", quiet)
+    say(f"{_size(problem)}: {total:,} models, which are all {done}.", quiet)
     seconds = total / (MODELS_A_SECOND if quick else fits_a_second(problem))
     if seconds > LONG and total <= (MAX_MODELS if quick else MAX_FITS):
         say(f"Expected, roughly: {in_time(seconds)}; {in_memory(total * BYTES_A_MODEL)} of memory.", quiet)

@@ -214,13 +214,25 @@ def _without_codes(table: "Table", responses: list[str], notes: list[str]) -> "T
     return table._replace(frame=frame)
 
 
+def _people(which: "np.ndarray", one: str = "", several: str = "") -> str:
+    """How many people these are, with a verb for one or for several."""
+    count = int(which.sum())
+    return f"1 person{one}" if count == 1 else f"{count:,} people{several}"
+
+
+def _is(which: "np.ndarray") -> str:
+    return "is" if which.sum() == 1 else "are"
+
+
 def _with_any_response(table: "Table", responses: list[str], notes: list[str]) -> "np.ndarray":
     """Which people have at least one of the responses."""
     known = table.frame[responses].notna().any(axis=1).to_numpy()
     if not known.any():
         raise DataError("nobody has a value of any of the responses; name others")
     if not known.all():
-        notes.append(f"{int((~known).sum()):,} people have no value of any response and are left out.")
+        notes.append(
+            f"{_people(~known, ' has', ' have')} no value of any response and {_is(~known)} left out."
+        )
     return known
 
 
@@ -237,13 +249,15 @@ def _with_response(table: "Table", wanted: list[str], family: str, notes: list[s
         coded = (response == -9).to_numpy() & ~missing
         if coded.any():
             notes.append(
-                f"The response is -9, which is PLINK's code for a missing phenotype, of {int(coded.sum()):,} people."
+                f"The response is -9, which is PLINK's code for a missing phenotype, of {_people(coded)}."
             )
         missing = missing | coded
     if missing.all():
         raise DataError(f"nobody has a value of {wanted[0]!r}; name another response")
     if missing.any():
-        notes.append(f"{int(missing.sum()):,} people have no value of {', '.join(wanted)} and are left out.")
+        notes.append(
+            f"{_people(missing, ' has', ' have')} no value of {', '.join(wanted)} and {_is(missing)} left out."
+        )
     return ~missing
 
 
@@ -373,5 +387,9 @@ def new_genotypes(
         return new, people, []
     values = values.copy(order="F")
     values[:, flipped] = np.where(values[:, flipped] == MISSING, MISSING, 2 - values[:, flipped])
-    note = f"{len(flipped):,} variants of {bed.name} count the other allele; their genotypes are reversed."
+    note = (
+        f"1 variant of {bed.name} counts the other allele; its genotypes are reversed."
+        if len(flipped) == 1
+        else f"{len(flipped):,} variants of {bed.name} count the other allele; their genotypes are reversed."
+    )
     return Genotypes(values, new.names, new.samples, new.variants), people, [note]

@@ -108,6 +108,11 @@ def join_complete_covariates(options: dict[str, Any], table: "Table") -> Joined:
     return Joined(table._replace(frame=table.frame[complete]), keyed, place[complete], notes)
 
 
+def _with_gaps(missing: "np.ndarray") -> str:
+    count = int(missing.sum())
+    return "1 row has missing covariates" if count == 1 else f"{count:,} rows have missing covariates"
+
+
 def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, notes: list[str]) -> "np.ndarray":
     """Which of the matched rows have all covariates; missing ones are an error unless they may be left out."""
     gaps = keyed.table.frame.iloc[place].isna()
@@ -116,11 +121,11 @@ def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, note
         column = gaps.any(axis=0).idxmax()
         row = int(keyed.table.frame.index[place[int(gaps[column].to_numpy().argmax())]]) + 1
         raise DataError(
-            f"{keyed.path}: column {column!r} has no value in row {row} ({int(missing.sum()):,} rows have missing covariates in "
-            "total); fill them in, or leave such rows out with --missing drop"
+            f"{keyed.path}: column {column!r} has no value in row {row} ({_with_gaps(missing)} in total"
+            "); fill them in, or leave such rows out with --missing drop"
         )
     if missing.any():
-        notes.append(f"{int(missing.sum()):,} rows have missing covariates and are left out.")
+        notes.append(f"{_with_gaps(missing)} and {'is' if missing.sum() == 1 else 'are'} left out.")
     if missing.all():
         raise DataError(
             f"{keyed.path}: every row that is needed has a missing covariate; leave out a column of the file"
@@ -139,7 +144,7 @@ def covariate_columns(
     for name in frame.columns:
         if name in values.columns and (values[name] == -9).any():
             notes.append(
-                f"Covariate {name!r} is -9 in {int((values[name] == -9).sum()):,} rows and is taken as a number; leave the cell empty if it is "
+                f"Covariate {name!r} is -9 in {int((values[name] == -9).sum()):,} of the rows and is taken as a number; leave the cell empty if it is "
                 "missing."
             )
     first = f"Covariates of {keyed.path.name}, in every model: {', '.join(values.columns)}."

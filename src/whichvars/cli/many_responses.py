@@ -125,7 +125,8 @@ def run_many(options: dict[str, Any], out: Path, resuming: bool = False) -> bool
     if not resuming:
         write_unfinished(out, _unfinished(options, list(table.y.columns)))
     write_variants(out, table.variants)
-    say(f"{table.y.shape[1]:,} responses in {len(table.y):,} rows.", quiet)
+    several = "s" * (table.y.shape[1] != 1)
+    say(f"{table.y.shape[1]:,} response{several} in {len(table.y):,} rows.", quiet)
     try:
         with notes(quiet) as more:
             many = wv.sample_many(

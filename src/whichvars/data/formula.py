@@ -39,6 +39,7 @@ MARKED = re.compile(r"\u29db(?:\x1b\[[\d;]*m)*(.*?)(?:\x1b\[[\d;]*m)*\u29da", re
 SAID = {
     "Could not find matching context marker": "this bracket has no partner",
     "Formula ended before quote context was closed": "this bracket or quotation mark is not closed",
+    "Operator": "this operator has no term beside it, or is out of place",
 }
 RESPONSE, TERM, SPLINE = "cbind", "offset", "spline"
 
@@ -325,11 +326,20 @@ def _check_names(factor: Any, columns: list[str], what: str, formula: str) -> No
     names |= {
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in owners and n.id not in known
     }
+    functions = {
+        n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
     for name in sorted(names - set(columns)):
         where = _place(formula, name)
         if name in (TERM, RESPONSE, SPLINE):
             use = f"{TERM}(…) and {SPLINE}(…) are terms of their own after the ~, and {RESPONSE}(…) is all that is before it"
             raise DataError(f"{what}: {name}(…) cannot be used here; {use}{where}")
+        if name in functions:
+            near = f"np.{name}" if isinstance(getattr(np, name, None), np.ufunc) else "np.sqrt"
+            raise DataError(
+                f"{what}: there is no function {name!r}; there are log, exp, poly and other transformations of formulaic, and elementwise functions of "
+                f"numpy such as {near}. Compute anything else as a column of the table first{where}"
+            )
         raise DataError(f"{what}: there is no column {name!r}{suggest(name, columns)}{where}")
 
 

@@ -24,10 +24,8 @@ def cost_of_gaps(gaps: pd.DataFrame, response: np.ndarray | None = None) -> list
 
     `response`, (n,) bool, says in which rows the response is missing; these are not counted for the columns.
     """
-    notes = []
-    if response is not None and response.any():
-        count = int(response.sum())
-        notes.append(f"The response is missing in {count:,} of {len(response):,} rows, which are left out.")
+    notes = without_response(response)
+    if response is not None:
         gaps = gaps[~response]
     table = gaps.to_numpy()
     if not table.any():
@@ -38,15 +36,38 @@ def cost_of_gaps(gaps: pd.DataFrame, response: np.ndarray | None = None) -> list
     order = order[counts[order] > 0]
     shown = [f"{gaps.columns[i]!r} in {counts[i]:,} (alone in {alone[i]:,})" for i in order[:NAMED].tolist()]
     rest = f", and {len(order) - NAMED} more columns" if len(order) > NAMED else ""
-    notes.append(
-        f"{int((by_row > 0).sum()):,} of {len(table):,} rows have missing values: {', '.join(shown)}{rest}."
-    )
-    much = [i for i in order.tolist() if MOST * len(table) < counts[i] < len(table)]
-    notes += [
-        f"Column {gaps.columns[i]!r} is missing in {counts[i] / len(table):.0%} of the rows; what it says rests on the others."
+    rows = int((by_row > 0).sum())
+    verb = "has" if rows == 1 else "have"
+    notes.append(f"{rows:,} of {len(table):,} rows {verb} missing values: {', '.join(shown)}{rest}.")
+    return notes + mostly_missing(gaps)
+
+
+def without_response(response: np.ndarray | None) -> list[str]:
+    """What is to be said of rows whose response is missing, (n,) bool."""
+    if response is None or not response.any():
+        return []
+    count = int(response.sum())
+    verb = "is" if count == 1 else "are"
+    return [f"The response is missing in {count:,} of {len(response):,} rows, which {verb} left out."]
+
+
+def left_out(rows: int, among: int) -> str:
+    """
+    >>> left_out(1, 30), left_out(1200, 3000)
+    ('1 of 30 rows is left out.', '1,200 of 3,000 rows are left out.')
+    """
+    return f"{rows:,} of {among:,} rows {'is' if rows == 1 else 'are'} left out."
+
+
+def mostly_missing(gaps: pd.DataFrame) -> list[str]:
+    """What is to be said of columns with more than half of their cells missing."""
+    counts = gaps.to_numpy().sum(axis=0)
+    order = np.argsort(-counts, kind="stable")
+    much = [i for i in order.tolist() if MOST * len(gaps) < counts[i] < len(gaps)]
+    return [
+        f"Column {gaps.columns[i]!r} is missing in {counts[i] / len(gaps):.0%} of the rows; what it says rests on the others."
         for i in much[:NAMED]
     ]
-    return notes
 
 
 def complete_rows(gaps: pd.DataFrame, response: np.ndarray | None, advice: Advice) -> np.ndarray:

@@ -24,7 +24,7 @@ INDICATOR = " missing"
 NEW_DRAWS, NEW_WARMUP = 20, 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Imputations:
     """Completed copies of one table, made by ``impute``. Iterate over it to get them as frames."""
 
@@ -38,6 +38,14 @@ class Imputations:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        rows, columns = self.gaps.shape
+        tables, cells = len(self.values), int(self.gaps.sum())
+        return (
+            f"Imputations({tables:,} table{'s' * (tables != 1)} of {rows:,} rows and {columns:,} columns, "
+            f"{cells:,} cell{'s' * (cells != 1)} filled in)"
+        )
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         return (self.frame(values, self.gaps) for values in self.values)
@@ -166,8 +174,10 @@ def impute(
     >>> data = wv.datasets.load_uscrime()
     >>> X = data.X.mask(np.random.default_rng(0).random(data.X.shape) < 0.05)
     >>> imputations = wv.impute(X, data.y, m=3)
-    >>> len(imputations), next(iter(imputations)).isna().any().any()
-    (3, np.False_)
+    >>> imputations
+    Imputations(3 tables of 47 rows and 15 columns, 30 cells filled in)
+    >>> next(iter(imputations)).isna().any().any()
+    np.False_
     >>> posterior = wv.pool([wv.exact(wv.Problem(Xi, imputations.y)) for Xi in imputations], imputations)
     >>> posterior.select()[:2]
     ['Ineq', 'Ed']
@@ -181,7 +191,9 @@ def impute(
             raise DataError(f"X must be a table of rows and columns, not of shape {array.shape}")
         X = pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])]).infer_objects()
     frame, _ = numbered(X)
-    response = pd.Series(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)).reset_index(drop=True)
+    response = pd.Series(
+        np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y), name=getattr(y, "name", None)
+    )
     if len(response) != len(frame):
         raise DataError(
             f"X has {len(frame)} rows but y has {len(response)}; they must be the same observations"
@@ -244,8 +256,12 @@ def impute_frame(
                 chain.sweep()
             made.append(chain.values)
     if holed:
+        cells = int(np.isnan(values).sum())
+        times = "once" if m == 1 else f"{m} times"
         notes.append(
-            f"{int(np.isnan(values).sum()):,} missing cells are imputed, {m} times, assuming that they are missing at random."
+            f"1 missing cell is imputed, {times}, assuming that it is missing at random."
+            if cells == 1
+            else f"{cells:,} missing cells are imputed, {times}, assuming that they are missing at random."
         )
     return Imputations(
         described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), np.isnan(values), tuple(notes), marked

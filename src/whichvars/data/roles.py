@@ -13,7 +13,14 @@ from whichvars.data.encoding import Encoded, Encoding, convert, encode_columns, 
 from whichvars.data.expanding import Expansion
 from whichvars.data.files import Table
 from whichvars.data.frames import find_columns, suggest
-from whichvars.data.gaps import complete_rows, cost_of_gaps, empty_columns, refuse_gaps, refuse_infinite
+from whichvars.data.gaps import (
+    complete_rows,
+    cost_of_gaps,
+    empty_columns,
+    left_out,
+    refuse_gaps,
+    refuse_infinite,
+)
 from whichvars.data.kinds import DATE, FILE, NUMBER_WITH_COMMA, short, some
 from whichvars.errors import DataError
 
@@ -190,7 +197,7 @@ def encode_responses(
         kept = complete_rows(gaps, np.zeros(len(frame), bool), FILE)
         notes += cost_of_gaps(gaps, np.zeros(len(frame), bool))
         if not kept.all():
-            notes.append(f"{int((~kept).sum()):,} of {len(frame):,} rows are left out.")
+            notes.append(left_out(int((~kept).sum()), len(frame)))
         frame = frame.loc[kept].drop(columns=empty)
     told: list[str] = []
     Y = _attempt(told, lambda: read_responses(table._replace(frame=table.frame.loc[kept]), wanted))
@@ -227,7 +234,7 @@ def _with_response(
         whole = complete_rows(gaps, lost, FILE)
     notes += cost_of_gaps(gaps, lost)
     if not whole.all():
-        notes.append(f"{int((~whole).sum()):,} of {len(frame):,} rows are left out.")
+        notes.append(left_out(int((~whole).sum()), len(frame)))
     return frame.loc[whole].drop(columns=empty), notes
 
 

@@ -50,7 +50,7 @@ def _of_polars(column: Any) -> pd.Series:
     """A column of polars. An Enum has an order of its own, and the categories of a Categorical have none."""
     kind = str(column.dtype)
     if kind.startswith("Enum"):
-        return pd.Series(pd.Categorical(column.to_list(), column.cat.get_categories().to_list()))
+        return pd.Series(pd.Categorical(column.to_list(), column.dtype.categories.to_list()))
     if kind.startswith("Categorical"):
         values = column.to_list()
         levels = sorted({value for value in values if value is not None})

@@ -26,7 +26,7 @@ from whichvars.posterior.pooling import PooledPosterior, pool
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.families import Family, Logistic, read_family
-from whichvars.problem.missing import Rows
+from whichvars.problem.missing import Rows, warn_of_gaps
 from whichvars.problem.model_priors import BetaBinomial
 from whichvars.problem.priors import IndependentNormal
 from whichvars.problem.problem import Problem
@@ -105,6 +105,7 @@ class AveragedModel(SelectorMixin, BaseEstimator):
             made = impute(
                 X, y, m=self.imputations, seed=0 if seed is None else seed, categories=self.categories, expand=self.expand
             )  # fmt: skip
+            warn_of_gaps(X, y)
             rows = rows.at(made.rows)
             X = next(iter(made))
             categories = replace(read_categories(self.categories), lump=None)

@@ -103,7 +103,22 @@ def fix_layout(figure: "Figure") -> None:
     (ax,) = figure.axes
     # near its final position, so that its ticks are those that will be drawn
     ax.set_position((0.15, 0.1, 0.83, 0.83))
+    ticks = _ticks(ax)
+    _leave_room(ax)
+    if _ticks(ax) != ticks:  # in the new height or width, others fit better, and their labels may be longer
+        _leave_room(ax)
+
+
+def _ticks(ax: "Axes") -> list[list[float]]:
+    """Where the ticks of both axes are."""
+    return [list(axis.get_majorticklocs()) for axis in (ax.xaxis, ax.yaxis)]
+
+
+def _leave_room(ax: "Axes") -> None:
+    """Make the axes as large as the labels around them allow."""
+    figure = ax.get_figure(root=True)
     around = ax.get_tightbbox(for_layout_only=True)
+    assert figure is not None
     assert around is not None
     inside, edge = ax.get_window_extent(), MARGIN * figure.dpi
     left, bottom = np.maximum(np.subtract(inside.min, around.min), 0) + edge

@@ -92,6 +92,8 @@ def plot_trace(
     ax.set_xlabel("iteration of each chain, after warm-up")
     words = {"size": "number of variables in the model", "log_posterior": "log posterior, up to a constant"}
     ax.set_ylabel(words[show])
+    if show == "size":
+        ax.yaxis.get_major_locator().set_params(integer=True)
     ax.margins(x=0.01)
     thousands(ax, "x")
     tidy(ax)

@@ -216,10 +216,10 @@ def _fits_of_moment_prior(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
 
 def _fits_of_correlated_slab(problem: Problem, kept: KeptModels) -> Iterator[Fits]:
     """The posteriors of all kept models under a normal slab with a given covariance matrix and means."""
-    target, slab, P = problem.formula(0), problem.slab, len(problem.columns_used)
+    target, slab = problem.formula(0), problem.slab
     assert isinstance(slab, CorrelatedNormal)
     for index, columns in batches(problem, kept):
-        found, one = posteriors(target, columns, slab, problem._y_scale, P), np.ones((len(index), 1))
+        found, one = posteriors(target, columns, slab, problem._y_scale), np.ones((len(index), 1))
         degrees = float(target.slab.nu)
         s = found.S[:, None] / degrees if degrees < np.inf else one * (0.5 / target.slab.half_precision)
         yield Fits(index, columns, kept.weight[index], found.b, found.V, one, one, one, s, degrees)

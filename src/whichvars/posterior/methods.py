@@ -117,7 +117,7 @@ def data_words(problem: Problem) -> str:
         if problem.always_names
         else ""
     )
-    most = f", of at most {problem.max_size} variables each" if problem.max_size < problem.p else ""
+    most = f", of at most {count(problem.max_size, 'variable')} each" if problem.max_size < problem.p else ""
     scaled = problem.scale == "unit" and problem.slab.code == INDEPENDENT
     family = problem.family
     kinds = {
@@ -195,12 +195,17 @@ def prior_words(problem: Problem) -> tuple[str, list[str]]:
     return _inclusion_words(prior, p, expected)
 
 
+def _variables(expected: float) -> str:
+    shown = f"{expected:.3g}"
+    return f"{shown} variable{'' if shown == '1' else 's'}"
+
+
 def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, list[str]]:
     if isinstance(prior, BetaBinomial):
         a, b = prior.parameters(p)
         return (
             "Each variable was in the model with a common probability that had a "
-            f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {expected:.3g} variables.",
+            f"Beta({a:g}, {b:.4g}) prior, with an expected model size of {_variables(expected)}.",
             [SIZE],
         )
     if isinstance(prior, Dilution):
@@ -208,7 +213,7 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
         power = "" if prior.power == 1 else f" to the power of {prior.power:g}"
         return (
             f"{text} This prior was multiplied by the determinant of the correlation matrix of the variables in the model{power} (dilution), "
-            f"after which the expected model size is {expected:.3g} variables.",
+            f"after which the expected model size is {_variables(expected)}.",
             [DILUTED, *references],
         )
     equally = "and all models with the same number of variables were equally probable"
@@ -218,10 +223,11 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             [],
         )
     if isinstance(prior, Complexity):
+        power = "k" if prior.a == 1 else f"{prior.a:g}k"
         factor = "" if prior.c == 1 else f" {prior.c:g}^(−k)"
         return (
-            f"The prior probability of k variables in the model was proportional to p^(−{prior.a:g}k){factor} with p = {p:,} (complexity "
-            f"prior; the expected model size is {expected:.3g} variables), {equally}.",
+            f"The prior probability of k variables in the model was proportional to p^(−{power}){factor} with p = {p:,} (complexity "
+            f"prior; the expected model size is {_variables(expected)}), {equally}.",
             [CASTILLO],
         )
     if isinstance(prior, MarkovRandomField):
@@ -236,8 +242,8 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
             else "a prior probability of its own"
         )
         return (
-            f"The prior on models was a Markov random field on a graph of {len(prior.edges):,} edges: a variable had {own}, and each of its "
-            f"neighbours in the model {strength}; the expected model size is {expected:.3g} variables.",
+            f"The prior on models was a Markov random field on a graph with {count(len(prior.edges), 'edge')}: a variable had {own}, and each of its "
+            f"neighbours in the model {strength}; the expected model size is {_variables(expected)}.",
             [LI_ZHANG],
         )
     if isinstance(prior, SizeDistribution):
@@ -253,7 +259,7 @@ def _inclusion_words(prior: ModelPrior, p: int, expected: float) -> tuple[str, l
         )
     return (
         "Variables were in the model independently of one another, with different prior probabilities and an expected "
-        f"model size of {expected:.3g} variables.",
+        f"model size of {_variables(expected)}.",
         [],
     )
 

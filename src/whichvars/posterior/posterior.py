@@ -35,6 +35,7 @@ from whichvars.posterior.exports import Exports
 from whichvars.posterior.family_words import with_fit_rows
 from whichvars.posterior.fits import held_fits
 from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.moving import with_move_rows
 from whichvars.posterior.observations import Observations
 from whichvars.posterior.questions import Questions
 from whichvars.posterior.replicates import combine_replicates as combine_replicates
@@ -338,7 +339,8 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
             replicates; inclusion probabilities by three roads, `frequency` (share of the draws), `renormalised`
             (exact ratios of the best models, biased where many were not visited) and `rao_blackwell` (mean of
             conditional probabilities), NaN where not available; `note`, which says where replicates disagree, and
-            of a variable never visited how large its probability can be. If the family is not Gaussian, the first rows say
+            of a variable never visited how large its probability can be. Below the log posterior stand rates at which the sampler moved, as
+            far as it proposes and accepts, with words about them: ``(mutation rate)``, ``(acceptance rate)``. If the family is not Gaussian, the first rows say
             how many models were fitted, ``(fits)``; which share of what the surrogate suggested the fits accepted, ``(second
             stage)``; how much an inclusion probability would change, at most, if marginal likelihoods were Laplace's approximations
             of first order, ``(Laplace)``; and Pearson's statistic of counts over its degrees of freedom, near 1 if they vary as
@@ -352,7 +354,7 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         >>> bool(posterior.diagnostics()["r_hat"].iloc[:2].max() < 1.1)
         True
         """
-        return with_fit_rows(diagnostic_table(self), self)
+        return with_fit_rows(with_move_rows(diagnostic_table(self), self), self)
 
     def explain(self) -> str:
         """The answer and how far to trust it, in plain words.
@@ -444,7 +446,7 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         >>> print(posterior.to_latex(rows=1))
         \begin{tabular}{lrrrr}
         \toprule
-        Variable & PIP & Mean & SD & P(sign) \\
+        Variable & PIP & Mean (all models) & SD (all models) & P(sign) \\
         ...
         >>> print(posterior.to_latex(rows=1, columns=["pip", "mean_included", "lower", "upper"], digits=2).splitlines()[4])
         Ineq & 0.99 & 1.4 & 0.72 & 2.1 \\

@@ -170,7 +170,7 @@ def _compact(posterior: "Posterior", table: pd.DataFrame) -> pd.DataFrame:
 def heading(posterior: "Posterior") -> str:
     name = posterior.sampler.split("(")[0]  # without its settings
     given = "" if posterior.condition is None else f", given {condition_words(posterior.condition)}"
-    head = f"Posterior of {posterior.problem.p:,} variables by {name}{given}: mean model size {posterior.mean_size:.2f}"
+    head = f"Posterior of {posterior.problem.p:,} variable{'s' * (posterior.problem.p != 1)} by {name}{given}: mean model size {posterior.mean_size:.2f}"
     if not posterior.mcse.any():
         return head
     unknown = np.isnan(posterior.mcse).all()
@@ -187,7 +187,7 @@ def heading(posterior: "Posterior") -> str:
 
 
 LATEX_HEADS = {
-    "pip": "PIP", "mcse": "MCSE", "mean": "Mean", "sd": "SD", "sign_probability": "P(sign)", "ess": "ESS", "pip_before": "PIP before",
+    "pip": "PIP", "mcse": "MCSE", "mean": "Mean (all models)", "sd": "SD (all models)", "sign_probability": "P(sign)", "ess": "ESS", "pip_before": "PIP before",
     "mean_mcse": "MCSE of mean", "sd_mcse": "MCSE of SD", "mean_included": "Mean if in", "sd_included": "SD if in",
     "probability_positive": "P(positive)", "lower": "Lower", "upper": "Upper", "size": "Size", "probability": "Probability",
     "log_marginal": "Log marginal", "bayes_factor": "Bayes factor", "r_squared": "$R^2$", "variables": "Variables",

@@ -49,6 +49,16 @@ def check_choice(value: object, choices: tuple[str, ...], what: str) -> None:
         raise DataError(f"{what} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
+def check_missing(value: object) -> None:
+    """DataError unless a problem knows what to do with missing values; one that imputes would need several tables."""
+    if value == "impute":
+        raise DataError(
+            'missing="impute" makes several completed tables, and a Problem has one: use VariableSelector(missing="impute"), '
+            "or imputations = impute(X, y) and then pool([sample(Problem(Xi, imputations.y)) for Xi in imputations], imputations)"
+        )
+    check_choice(value, ("error", "drop"), "missing")
+
+
 def check_max_size(value: object) -> None:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if value is not None and not (whole and value >= 1):  # type: ignore[operator]

@@ -15,6 +15,7 @@ For scans the slab is the independent one with the variances of Σ (``problem/fo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -98,25 +99,42 @@ class CorrelatedNormal:
             means = tuple(means[i] for i in kept)
         return CorrelatedNormal(covariance, means)
 
-    def matrix(self, P: int) -> np.ndarray:
-        """Σ, (P, P)."""
+    @cached_property
+    def _covariances(self) -> np.ndarray:
+        """Σ as an array, (P, P), if it was given as a matrix."""
+        return np.array(self.covariance)
+
+    def variances(self, P: int) -> np.ndarray:
+        """The diagonal of Σ, (P,)."""
         return (
-            self.covariance * np.eye(P) if isinstance(self.covariance, float) else np.array(self.covariance)
+            np.full(P, self.covariance)
+            if isinstance(self.covariance, float)
+            else self._covariances.diagonal()
         )
 
-    def centre(self, P: int) -> np.ndarray:
-        """m, (P,)."""
-        return np.zeros(P) if self.means is None else np.array(self.means)
+    def among(self, columns: np.ndarray) -> np.ndarray:
+        """Σ of the columns of each model, (models, k, k). `columns` is (models, k)."""
+        if isinstance(self.covariance, float):
+            return np.tile(self.covariance * np.eye(columns.shape[1]), (len(columns), 1, 1))
+        return self._covariances[columns[:, :, None], columns[:, None, :]]
+
+    def means_of(self, columns: np.ndarray) -> np.ndarray:
+        """m of the columns of each model, (models, k)."""
+        return np.zeros(columns.shape) if self.means is None else self._means[columns]
+
+    @cached_property
+    def _means(self) -> np.ndarray:
+        return np.array(self.means)
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
-        shape = (
-            f"independent normal priors with variance {self.covariance:g} σ²"
-            if isinstance(self.covariance, float)
-            else "a joint normal prior whose covariance matrix, in units of the noise variance σ², was given"
+        means = "mean zero" if self.means is None else "given means"
+        if isinstance(self.covariance, float):
+            return f"Coefficients had independent normal priors with {means} and variance {self.covariance:g} σ², where σ² is the noise variance."
+        return (
+            f"Coefficients had a joint normal prior with {means} and a given covariance matrix, in units of the noise variance σ²; a model had the part of "
+            "it that is about its own coefficients."
         )
-        means = "mean zero" if self.means is None else "means that were given"
-        return f"Coefficients had {shape} and {means}; in each model, that of its own coefficients."
 
 
 def _vector(values: Any) -> tuple[float, ...]:
@@ -156,14 +174,11 @@ class Posteriors(NamedTuple):
     log_determinant: np.ndarray  # (m,): of I + GΣ
 
 
-def posteriors(
-    target: Target, columns: np.ndarray, slab: CorrelatedNormal, y_scale: float, P: int
-) -> Posteriors:
+def posteriors(target: Target, columns: np.ndarray, slab: CorrelatedNormal, y_scale: float) -> Posteriors:
     """Of models with these columns, (m, k). In the kernels, y is divided by `y_scale`."""
     design, null = target.design, target.slab.s_null
     k = columns.shape[1]
-    sigma = slab.matrix(P)[columns[:, :, None], columns[:, None, :]]
-    m = slab.centre(P)[columns] / y_scale
+    sigma, m = slab.among(columns), slab.means_of(columns) / y_scale
     gram, c = gram_of(design, columns), design.xty[columns]
     V = np.linalg.inv(gram + np.linalg.inv(sigma))
     V = (V + V.transpose(0, 2, 1)) / 2
@@ -183,7 +198,7 @@ def log_correlated_marginals(
     y_scale: float,
 ) -> np.ndarray:
     """log p(y | γ) − log p(y | null model) of each model, (models,). Models are given as for ``log_priors_of``."""
-    known, null, P = target.slab.nu == np.inf, target.slab.s_null, int(offsets[-1])
+    known, null = target.slab.nu == np.inf, target.slab.s_null
     columns = ColumnsOfModels.of(offsets, members, start)
     sizes = np.diff(columns.start)
     out = np.zeros(len(sizes))
@@ -193,7 +208,7 @@ def log_correlated_marginals(
         for first in range(0, len(chosen), step):
             some = chosen[first : first + step]
             index = columns.columns[columns.start[some][:, None] + np.arange(k)]
-            found = posteriors(target, index, slab, y_scale, P)
+            found = posteriors(target, index, slab, y_scale)
             if known:
                 fit = target.slab.half_precision * (null - found.S) / null
             else:

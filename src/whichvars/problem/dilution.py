@@ -166,7 +166,7 @@ def _known(prior: Dilution, design: Design, offsets: np.ndarray, max_size: int) 
     few = p <= MOST_IN_MASKS and sum(comb(p, k) for k in range(max_size + 1)) <= MOST_ENUMERATED
     if few:
         members, start = all_models(p, max_size)
-        logs = base_terms(base, members, start, p) + base.log_constant(p, max_size)
+        logs = sums_of_terms(base, *base.log_terms(p), members, start) + base.log_constant(p, max_size)
     else:
         rng = np.random.default_rng(20_100_719)
         models: list[np.ndarray] = []
@@ -189,11 +189,13 @@ def _known(prior: Dilution, design: Design, offsets: np.ndarray, max_size: int) 
     return OfColumns(log_mean, error, np.minimum(inclusion, 1.0), np.bincount(sizes, weight, p + 1))
 
 
-def base_terms(base: Any, members: np.ndarray, start: np.ndarray, p: int) -> np.ndarray:
-    """Sums of the terms of models under a prior that kernels know, (models,)."""
-    if hasattr(base, "log_priors"):
-        return base.log_priors(members, start, p)
-    log_odds, log_size = base.log_terms(p)
+def sums_of_terms(
+    prior: Any, log_odds: np.ndarray, log_size: np.ndarray, members: np.ndarray, start: np.ndarray
+) -> np.ndarray:
+    """Log prior probabilities of models without the constant, (models,), under a prior that kernels know: sums of the log odds of the variables, (p,),
+    and a term by size, (p + 1,), unless the prior has more than these."""
+    if hasattr(prior, "log_priors"):
+        return prior.log_priors(members, start, len(log_odds))
     sizes = np.diff(start)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return np.bincount(owner, log_odds[members], len(sizes)) + log_size[sizes]

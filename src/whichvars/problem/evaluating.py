@@ -12,17 +12,16 @@ from whichvars._kernels.products.gram_cache import new_gram_cache
 from whichvars.data.frames import find_columns
 from whichvars.errors import DataError
 from whichvars.problem.correlated_prior import CorrelatedNormal, log_correlated_marginals
-from whichvars.problem.dilution import Dilution, log_dilutions
+from whichvars.problem.dilution import Dilution, log_dilutions, sums_of_terms
 from whichvars.problem.families import Gaussian
 from whichvars.problem.fitting import answers, widest
 from whichvars.problem.for_kernels import ForKernels
-from whichvars.problem.graph_prior import MarkovRandomField
-from whichvars.problem.heredity import ConditionalPrior
 from whichvars.problem.moment_factors import log_moment_factors
 from whichvars.problem.moment_priors import MomentPrior
 
 if TYPE_CHECKING:
     from whichvars.data.encoding import Encoding
+    from whichvars.problem.heredity import ConditionalPrior
     from whichvars.problem.model_priors import ModelPrior
     from whichvars.problem.priors import Slab
     from whichvars.problem.problem import Problem
@@ -63,11 +62,7 @@ def log_priors_of(problem: "Problem", members: np.ndarray, start: np.ndarray) ->
     constant = prior.log_constant(problem.p, problem.max_size)
     extra = log_dilutions_of(problem, members, start)
     prior = prior.base if isinstance(prior, Dilution) else prior
-    if isinstance(prior, (ConditionalPrior, MarkovRandomField)):
-        value = prior.log_priors(members, start, problem.p)
-    else:
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        value = np.bincount(owner, terms.log_odds[members], len(sizes)) + terms.log_size[sizes]
+    value = sums_of_terms(prior, terms.log_odds, terms.log_size, members, start)
     return np.where(sizes <= terms.max_size, value + constant + extra, -np.inf)
 
 
@@ -230,7 +225,7 @@ class NamedModels(ForKernels):
 
     def __repr__(self) -> str:
         always = f", {len(self.always_names)} always included" if self.always_names else ""
-        start = f"Problem({len(self.names)} variables{always}, {self.n} rows; "
+        start = f"Problem({len(self.names)} variable{'s' * (len(self.names) != 1)}{always}, {self.n} rows; "
         if isinstance(self.family, Gaussian):
             return f"{start}{self.slab}, {self.model_prior}, {'Gram' if self.engine == 'gram' else 'column'} engine)"
         how = "" if self.evidence == "auto" else f", evidence={self.evidence!r}"

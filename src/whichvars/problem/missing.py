@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import wrong_length
-from whichvars.data.gaps import complete_rows, cost_of_gaps, empty_columns
+from whichvars.data.gaps import (
+    complete_rows,
+    cost_of_gaps,
+    empty_columns,
+    left_out,
+    mostly_missing,
+    without_response,
+)
 from whichvars.data.kinds import FRAME
 from whichvars.data.records import Record
 from whichvars.data.tables import as_pandas, is_table
@@ -78,13 +85,23 @@ def drop_missing(rows: Rows) -> tuple[Rows, tuple[str, ...], Record]:
     whole = complete_rows(gaps, lost, FRAME)
     said = cost_of_gaps(gaps, missing_in_vector(rows.y, n, "y"))
     if not whole.all():
-        said.append(f"{int((~whole).sum()):,} of {n:,} rows are left out.")
+        said.append(left_out(int((~whole).sum()), n))
     notes += said
     if notes:
         warnings.warn(" ".join(notes), DataWarning, stacklevel=3)
     rows = rows._replace(X=X)
     rows = rows if whole.all() else rows.at(np.flatnonzero(whole))
     return rows, tuple(notes), Record("", n, int((~whole).sum()))
+
+
+def warn_of_gaps(X: Any, y: Any) -> None:
+    """A warning of what one should know even if missing values are imputed: rows without a response are left out, and some columns are mostly
+    missing."""
+    gaps = missing_in(X)
+    lost = missing_in_vector(y, len(gaps), "y")
+    notes = without_response(lost) + mostly_missing(gaps[~lost])
+    if notes:
+        warnings.warn(" ".join(notes), DataWarning, stacklevel=4)
 
 
 def without_columns(X: Any, empty: np.ndarray) -> Any:

@@ -31,6 +31,11 @@ ZELLNER = (
     "Zellner, A. (1986). On assessing prior distributions and Bayesian regression analysis with g-prior "
     "distributions. In Bayesian Inference and Decision Techniques, 233–243."
 )
+FERNANDEZ = "Fernández, C., Ley, E. and Steel, M. F. J. (2001). Benchmark priors for Bayesian model averaging. Journal of Econometrics 100, 381–427."
+KASS = (
+    "Kass, R. E. and Wasserman, L. (1995). A reference Bayesian test for nested hypotheses and its relationship to the Schwarz criterion. Journal of "
+    "the American Statistical Association 90, 928–934."
+)
 ZELLNER_SIOW = (
     "Zellner, A. and Siow, A. (1980). Posterior odds ratios for selected regression hypotheses. In Bayesian Statistics: Proceedings of the "
     "First International Meeting, 585–603."
@@ -140,6 +145,10 @@ def values_of_g(n: int) -> tuple[np.ndarray, np.ndarray]:
     return g, weight / weight.sum()
 
 
+# what the values of g that have a name are, and are called
+NAMED_G = {"n": ("n = ", " (unit information)"), "bric": ("max(n, p²) = ", " (the benchmark prior BRIC)")}
+
+
 @dataclass(frozen=True)
 class GPrior:
     r"""Zellner's g-prior, :math:`\beta_\gamma \mid \sigma^2 \sim N(0, g \sigma^2 (X_\gamma^T
@@ -161,7 +170,10 @@ class GPrior:
 
     g: float | Literal["n", "bric"] = "n"
     code: ClassVar = evidence.G_PRIOR  # formula in the kernels
-    references: ClassVar[tuple[str, ...]] = (ZELLNER,)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        return (ZELLNER, *({"n": (KASS,), "bric": (FERNANDEZ,)}[self.g] if isinstance(self.g, str) else ()))
 
     def __post_init__(self) -> None:
         if isinstance(self.g, str):
@@ -180,7 +192,8 @@ class GPrior:
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""
-        return f"Coefficients had Zellner's g-prior with g = {self.value(n, p):g}."
+        rule, name = NAMED_G[self.g] if isinstance(self.g, str) else ("", "")
+        return f"Coefficients had Zellner's g-prior with g = {rule}{self.value(n, p):g}{name}."
 
 
 @dataclass(frozen=True)
@@ -193,7 +206,9 @@ class EstimatedG(GPrior):
     EstimatedG(g=12.5)
     """
 
-    references: ClassVar[tuple[str, ...]] = (FOSTER, ZELLNER)
+    @property
+    def references(self) -> tuple[str, ...]:
+        return FOSTER, ZELLNER
 
     def words(self, n: int, p: int) -> str:
         """A sentence for the methods section of a paper, with n rows and p variables."""

@@ -28,6 +28,7 @@ from whichvars.problem.arguments import (
     check_degrees,
     check_extents,
     check_max_size,
+    check_missing,
     check_positions,
     check_rows,
     count,
@@ -233,7 +234,7 @@ class Problem(NamedModels):
         check_slab_with_noise(self.slab, self.noise)
         check_choice(scale, ("unit", "none"), "scale")
         check_choice(engine, ("auto", "gram", "columns"), "engine")
-        check_choice(missing, ("error", "drop"), "missing")
+        check_missing(missing)
         check_max_size(max_size)
         self.scale, self.response = scale, y if isinstance(y, str) else response_name(y)
         self.rows_left_out, self.weighted = 0, False

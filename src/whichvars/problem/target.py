@@ -78,7 +78,7 @@ def kernel_slab(
         ridge, half_log_g = np.full(n_columns, spread), np.full(n_columns, -0.5 * np.log(spread))
         grid = np.column_stack([1 / values, np.log(probabilities), 0.5 * np.log(values)])
     elif isinstance(slab, CorrelatedNormal):
-        variances = np.diagonal(slab.matrix(n_columns))
+        variances = slab.variances(n_columns)
         ridge, half_log_g, max_columns = 1 / variances, 0.5 * np.log(variances), n_columns
     elif isinstance(slab, MomentPrior):
         half = 0.5 * np.log(slab.tau) - log_factor_without_effect(slab, n * spread)

@@ -17,6 +17,7 @@ from whichvars.problem.families import Gaussian, read_rows
 from whichvars.problem.missing import Rows
 
 MISSING = "is missing (NaN)"
+IMPUTING = 'let VariableSelector(missing="impute") fill them in'
 
 
 @contextmanager
@@ -31,6 +32,8 @@ def telling_all(rows: Rows) -> Iterator[None]:
         names = _named(rows.X, of_columns)
         of_rows = _faults_beside(rows)
         if not of_rows and len(of_columns) == len(_lines(str(error))):
+            if len(of_columns) == 1 and MISSING in of_columns[0]:
+                raise DataError(f"{of_columns[0]}, or {FRAME.gaps}, or {IMPUTING}") from error
             raise
         lines = [*of_rows, *of_columns]
         shown = "".join(f"\n- {line}" for line in lines)

@@ -15,6 +15,7 @@ import numpy as np
 from whichvars.errors import ArgumentTypeError, OutputError
 from whichvars.plots.drawing import require
 from whichvars.plots.questions import one_blas_thread
+from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import overdispersion
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
@@ -28,6 +29,18 @@ from whichvars.sampling.checkpoint import version
 HERE = Path(__file__).parent
 TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
+# settings that say nothing about a result for which nothing was sampled
+OF_SAMPLING = {
+    "replicates",
+    "seed",
+    "target_mcse",
+    "draws",
+    "warmup",
+    "budget",
+    "thin",
+    "start",
+    "rao_blackwell",
+}
 
 
 def write_report(
@@ -166,6 +179,7 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
     verdict = words.verdict(posterior)
     return {
         "title": title or TITLE,
+        "about": words.about_data(posterior.problem),
         "answer": words.answer(posterior),
         "remarks": [
             remark[0].upper() + remark[1:]
@@ -272,13 +286,20 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Prior on the noise", problem.noise if isinstance(problem.family, Gaussian) else ""),
         ("Scaling of the columns", {"unit": "standard deviations", "none": "as given"}[problem.scale]),
         ("Always in the model", ", ".join(["the intercept", *problem.always_names])),
-        ("Largest model allowed", f"{problem.max_size:,} variables" if problem.max_size < problem.p else ""),
+        (
+            "Largest model allowed",
+            count(problem.max_size, "variable") if problem.max_size < problem.p else "",
+        ),
         ("Left out", "; ".join(f"{name} ({why})" for name, why in problem.excluded.items())),
         ("Copies of one another", "; ".join(" = ".join(names) for names in problem.duplicates)),
         ("Sampler", posterior.sampler),
         ("Chosen because", posterior.chosen),
         ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
-        *((name.replace("_", " ").capitalize(), value) for name, value in posterior.settings.items()),
+        *(
+            (name.replace("_", " ").capitalize(), value)
+            for name, value in posterior.settings.items()
+            if not (posterior.models.exact and name in OF_SAMPLING)
+        ),
         ("Stopped by", posterior.stopped),
         ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
         ("Log evidence", _evidence(posterior)),

@@ -29,6 +29,7 @@ def summary(pooled: PooledPosterior, title: str, most_rows: int | None) -> dict[
     sets = stand_ins(pooled)
     return {
         "title": title,
+        "about": words.about_data(pooled.problem),
         "answer": words.answer_of(levels, sets, opinion, pooled.problem.p),
         "remarks": [],
         "levels": [

@@ -100,6 +100,20 @@ def model_words(members: list[str], names: list[str]) -> str:
     return f"all except {listed_short(absent, MOST_IN_MODEL)}" if absent else "all"
 
 
+def about_data(problem: Problem) -> str:
+    """The response, the file it comes from, and the rows that were left out; empty if none of these is known."""
+    record = problem.record
+    what = " ".join(
+        [f"Response: {problem.response}"] * bool(problem.response)
+        + [f"from {record.file}"] * bool(record.file)
+    )
+    if not record.rows_dropped:
+        return what[:1].upper() + what[1:]
+    left = f"{record.rows_dropped:,} of {record.rows_read:,} rows left out because of missing values"
+    what = f"{what}; {left}" if what else left
+    return what[:1].upper() + what[1:]
+
+
 def by_level(posterior: Posterior | PooledPosterior) -> list[tuple[str, list[str]]]:
     """("almost certainly in", names), … for the levels that have any variables, most probable first."""
     order = np.argsort(-posterior.pip, kind="stable")

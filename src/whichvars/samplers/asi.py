@@ -28,7 +28,8 @@ from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE
 from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
     ADD,
@@ -42,7 +43,7 @@ from whichvars._kernels.propose.informed import (
 )
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.contract import check_between
+from whichvars.samplers.contract import Entries, check_between
 from whichvars.samplers.estimated import InformedRun
 from whichvars.samplers.references import GRIFFIN_2021
 
@@ -99,7 +100,7 @@ class ASI:
     def advance(self, problem: Problem, run: InformedRun, unit: int, iterations: int) -> None:
         learning = estimated.is_learning(run, self.adapt)
         settings = self.target, self.decay, learning
-        estimated.advance(problem, run.units[unit], advance, iterations, *settings)
+        estimated.advance(problem, run.units[unit], ENTRIES, iterations, *settings)
 
     def merge(self, problem: Problem, run: InformedRun) -> None:
         zetas = [unit.own.informed.floats[ZETA] for unit in run.units]
@@ -163,7 +164,24 @@ def advance(target, chain, memo, tally, rng, own, aim, decay, learning, iteratio
     return _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations)
 
 
+@entry
+def advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
+    return _advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations)
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
+    done = 0
+    while True:
+        done += _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations - done)
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
 def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
     """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
     ints, changes, scans = chain.ints, own.changes, own.averages.ints

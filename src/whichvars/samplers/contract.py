@@ -364,19 +364,13 @@ def make_room(problem: "Problem", unit: Unit) -> None:
     unit.tally = grow_tally(unit.tally, problem.target(0), capacity)
 
 
-def advance_unit(
-    problem: "Problem", unit: Unit, entry: Callable[..., int] | Entries, iterations: int, *settings: Any
-) -> None:
-    """Run `entry` for `iterations` iterations, making room whenever a proposal does not fit."""
+def advance_unit(problem: "Problem", unit: Unit, entries: Entries, iterations: int, *settings: Any) -> None:
+    """Advance a chain by `iterations` iterations, making room whenever a proposal does not fit."""
     done = 0
     while done < iterations:
         target = problem.target(len(unit.chain.slot))
-        arguments = target, unit.chain, unit.memo, unit.tally, unit.rng, *settings, iterations - done
-        if isinstance(entry, Entries):
-            with entry.for_problem(problem) as advance:
-                done += advance(*arguments)
-        else:
-            done += entry(*arguments)
+        with entries.for_problem(problem) as advance:
+            done += advance(target, unit.chain, unit.memo, unit.tally, unit.rng, *settings, iterations - done)
         if unit.chain.ints[NEEDED]:
             make_room(problem, unit)
 

@@ -5,7 +5,6 @@ min{.001, .1/p}. It is renewed at iterations 128, 256, 512, … (a barrier of al
 counts half at each renewal. Until the first it is the prior's.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from whichvars.errors import DataError
 from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.problem import Problem
 from whichvars.samplers import contract as runs
-from whichvars.samplers.contract import Run, Unit, batches_for, make_room, new_unit
+from whichvars.samplers.contract import Entries, Run, Unit, batches_for, make_room, new_unit
 
 ITERATION_TIME = 500.0  # nanoseconds of the cheapest iterations
 FIRST_STAGE_OF_LEARNING = 128  # iterations of each chain before π̂ is estimated for the first time
@@ -121,17 +120,20 @@ def is_learning(run: InformedRun, adapt: str) -> bool:
 
 
 def advance(
-    problem: Problem, unit: Unit[InformedState], kernel: Callable[..., int], iterations: int, *settings: Any
+    problem: Problem, unit: Unit[InformedState], entries: Entries, iterations: int, *settings: Any
 ) -> None:
-    """Run `kernel` for `iterations` iterations, making room whenever a proposal does not fit."""
+    """Advance a chain by `iterations` iterations, making room whenever a proposal does not fit."""
     done = 0
     while done < iterations:
-        target = problem.target(len(unit.chain.slot))
-        done += kernel(
-            target, unit.chain, unit.memo, unit.tally, unit.rng, unit.own, *settings, iterations - done
-        )
+        capacity = len(unit.chain.slot)
+        target = problem.target(capacity)
+        with entries.for_problem(problem) as advance_chain:
+            done += advance_chain(
+                target, unit.chain, unit.memo, unit.tally, unit.rng, unit.own, *settings, iterations - done
+            )
         if unit.chain.ints[NEEDED]:
             make_room(problem, unit)
+        if len(unit.chain.slot) > capacity:  # what scans have kept is lost, and the chain knows it
             larger = grow_averages(unit.own.averages, target, len(unit.chain.slot))
             unit.own = unit.own._replace(averages=larger)
 

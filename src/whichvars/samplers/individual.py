@@ -26,7 +26,8 @@ import numpy as np
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, clear
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.propose.adapt import (
     ADD,
     DELETE,
@@ -48,7 +49,7 @@ from whichvars._kernels.propose.changes import (
 )
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Run, Unit, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import GRIFFIN_2014
 
 # what a chain learned and what it counted; what chains that learn together have in common
@@ -182,7 +183,7 @@ class IndividualAdaptation:
         adaptation, changes = run.units[unit].own
         freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
         advance_unit(
-            problem, run.units[unit], advance, iterations,
+            problem, run.units[unit], ENTRIES, iterations,
             adaptation, changes, self.tau, self.w, self.first_rate, self.decay, freeze, self.additions == "buckets",
         )  # fmt: skip
 
@@ -262,24 +263,36 @@ def advance(
     target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
 ):
     return _advance(
-        target,
-        chain,
-        memo,
-        tally,
-        rng,
-        adaptation,
-        changes,
-        tau,
-        w,
-        phi0,
-        decay,
-        freeze,
-        by_buckets,
-        iterations,
-    )
+        target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
+    )  # fmt: skip
+
+
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
+):  # fmt: skip
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
+    )  # fmt: skip
+
+
+ENTRIES = Entries(advance, advance_with_fits)
 
 
 @kernel
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
+):  # fmt: skip
+    done = 0
+    while True:
+        done += _advance(
+            target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations - done
+        )  # fmt: skip
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
 def _advance(
     target, chain, memo, tally, rng, adaptation, changes, tau, w, phi0, decay, freeze, by_buckets, iterations
 ):

@@ -22,7 +22,8 @@ import numpy as np
 from whichvars._kernels.chain import ADDED, DELETED, LOG_PROPOSAL, PENDING, SIZE, change, clear
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, decide
-from whichvars._kernels.jit import entry, inlined, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.propose.changes import (
     ITERATION,
     Changes,
@@ -33,7 +34,7 @@ from whichvars._kernels.propose.changes import (
 from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Run, Unit, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import LAMNISOS_2013
 
 LARGEST_LOGIT_OMEGA = 12.0  # bound of |logit ω|
@@ -103,7 +104,7 @@ class Lamnisos:
         logit, changes = run.units[unit].own
         freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
         advance_unit(
-            problem, run.units[unit], advance, iterations,
+            problem, run.units[unit], ENTRIES, iterations,
             logit, changes, self.target, self.swap, self.max_changes, self.phi0, self.decay, freeze,
         )  # fmt: skip
 
@@ -177,24 +178,36 @@ def advance(
     target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
 ):
     return _advance(
-        target,
-        chain,
-        memo,
-        tally,
-        rng,
-        logit,
-        changes,
-        aim,
-        swap,
-        max_changes,
-        phi0,
-        decay,
-        freeze,
-        iterations,
-    )
+        target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+    )  # fmt: skip
+
+
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+):  # fmt: skip
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+    )  # fmt: skip
+
+
+ENTRIES = Entries(advance, advance_with_fits)
 
 
 @kernel
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
+):  # fmt: skip
+    done = 0
+    while True:
+        done += _advance(
+            target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations - done
+        )  # fmt: skip
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
 def _advance(
     target, chain, memo, tally, rng, logit, changes, aim, swap, max_changes, phi0, decay, freeze, iterations
 ):

@@ -28,7 +28,8 @@ from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, accept_and_count
 from whichvars._kernels.evaluate import evaluate, evaluate_fully, fitted_value, has_second_stage
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import entry, kernel, routine
 from whichvars._kernels.propose.changes import ITERATION, describe_changes, note_proposal
 from whichvars._kernels.propose.informed import (
     DELETE,
@@ -40,7 +41,7 @@ from whichvars._kernels.propose.informed import (
 )
 from whichvars.problem.problem import Problem
 from whichvars.samplers import estimated
-from whichvars.samplers.contract import check_between
+from whichvars.samplers.contract import Entries, check_between
 from whichvars.samplers.estimated import InformedRun
 from whichvars.samplers.references import LIANG_2022
 
@@ -105,7 +106,7 @@ class PARNI:
 
     def advance(self, problem: Problem, run: InformedRun, unit: int, iterations: int) -> None:
         learning = estimated.is_learning(run, self.adapt)
-        estimated.advance(problem, run.units[unit], advance, iterations, self.target, self.decay, learning)
+        estimated.advance(problem, run.units[unit], ENTRIES, iterations, self.target, self.decay, learning)
 
     def merge(self, problem: Problem, run: InformedRun) -> None:
         estimated.merge(problem, run)
@@ -206,7 +207,24 @@ def advance(target, chain, memo, tally, rng, own, aim, decay, learning, iteratio
     return _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations)
 
 
+@entry
+def advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
+    return _advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations)
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(fits, target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
+    done = 0
+    while True:
+        done += _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations - done)
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
 def _advance(target, chain, memo, tally, rng, own, aim, decay, learning, iterations):
     """Advance one chain; returns the iterations done, fewer than asked where the chain needs more room."""
     ints, floats, changes, scans = own.ints, own.floats, own.changes, own.averages.ints

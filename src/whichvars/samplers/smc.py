@@ -18,7 +18,7 @@ not depend on the number of threads.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,8 @@ from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import Tally, new_tally
 from whichvars._kernels.evaluate import go_to_model, set_model
-from whichvars._kernels.jit import entry, kernel
+from whichvars._kernels.fits import fit_if_room
+from whichvars._kernels.jit import by_reference, entry, kernel, routine
 from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import ITERATION, describe_changes
 from whichvars._kernels.scan.scan import scan_model
@@ -46,6 +47,7 @@ from whichvars._kernels.scan.scan_work import new_scan
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import (
+    Entries,
     Estimate,
     RaoBlackwell,
     Run,
@@ -70,6 +72,16 @@ _RESAMPLING = 1_000_001  # path of the stream that resamples, away from those of
 PARTICLE, LOADED, MOVED = range(3)
 
 
+@by_reference
+class Particles(NamedTuple):
+    """The models of a group of particles, as kernels are given them."""
+
+    members: np.ndarray
+    values: np.ndarray
+    sizes: np.ndarray
+    cursor: np.ndarray
+
+
 @dataclass
 class ParticleGroup:
     """A share of the particles, as one thread moves it."""
@@ -86,6 +98,9 @@ class ParticleGroup:
 
     def all_chains(self) -> list[Chain]:
         return [self.chain]
+
+    def particles(self) -> Particles:
+        return Particles(self.members, self.values, self.sizes, self.cursor)
 
 
 @dataclass
@@ -230,10 +245,11 @@ class SequentialMonteCarlo:
         move = read_move(self.move, "SequentialMonteCarlo", deferred=True)
         done = 0
         while done < iterations:
-            done += advance(
-                problem.target(len(group.chain.slot)), group.chain, group.memo, group.tally, group.rng, group.state, move,
-                group.members, group.values, group.sizes, group.cursor, self.steps, run.shared.temperature, iterations - done,
-            )  # fmt: skip
+            with ENTRIES.for_problem(problem) as advance_group:
+                done += advance_group(
+                    problem.target(len(group.chain.slot)), group.chain, group.memo, group.tally, group.rng, group.state, move,
+                    group.particles(), self.steps, run.shared.temperature, iterations - done,
+                )  # fmt: skip
             if group.chain.ints[NEEDED]:
                 self._make_room(problem, group)
 
@@ -412,59 +428,40 @@ def systematic(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 @entry
-def advance(
-    target,
-    chain,
-    memo,
-    tally,
-    rng,
-    state,
-    move,
-    members,
-    values,
-    sizes,
-    cursor,
-    steps,
-    temperature,
-    iterations,
+def advance(target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations):
+    return _advance(target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations)
+
+
+@entry
+def advance_with_fits(
+    fits, target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations
 ):
-    return _advance(
-        target,
-        chain,
-        memo,
-        tally,
-        rng,
-        state,
-        move,
-        members,
-        values,
-        sizes,
-        cursor,
-        steps,
-        temperature,
-        iterations,
+    return _advance_with_fits(
+        fits, target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations
     )
 
 
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
-def _advance(
-    target,
-    chain,
-    memo,
-    tally,
-    rng,
-    state,
-    move,
-    members,
-    values,
-    sizes,
-    cursor,
-    steps,
-    temperature,
-    iterations,
+def _advance_with_fits(
+    fits, target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations
 ):
+    done = 0
+    while True:
+        done += _advance(
+            target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations - done
+        )
+        if not fit_if_room(fits, chain):
+            return done
+
+
+@routine
+def _advance(target, chain, memo, tally, rng, state, move, particles, steps, temperature, iterations):
     """Move the next `iterations` particles, `steps` times each; returns how many were moved, fewer where the
     chain needs room."""
+    members, values, sizes, cursor = particles.members, particles.values, particles.sizes, particles.cursor
     for done in range(iterations):
         i = cursor[PARTICLE]
         if i >= sizes.shape[0]:

@@ -1,7 +1,8 @@
 r"""The reference at which the Gaussian surrogate of a posterior is made (``problem/surrogate.py``): near where the posterior's mass is.
 
 The first reference is the null model's linear predictor. Modes of the surrogate are looked for (``finding.py``), the best of them is
-fitted, and its linear predictor is the next reference, until the mode stays the same or ROUNDS are over. (The posterior mean of the
+fitted, and its linear predictor is the next reference, as long as its posterior probability, by the fit, is higher than that of the one before, or
+until ROUNDS are over. (Far from its reference, a surrogate may have modes that the posterior does not have. The posterior mean of the
 linear predictor was tried as a reference too. Flips were accepted as often as at the best mode, within .01.) An unknown dispersion
 or scale, or the g of a mixture of g-priors, is that of the posterior of the best mode, on average over its logarithm.
 
@@ -27,7 +28,7 @@ from whichvars._kernels.family_evidence import fit_family_models
 from whichvars.errors import DataError
 from whichvars.problem.columns import ColumnsOfModels
 from whichvars.problem.correlated_prior import CorrelatedNormal
-from whichvars.problem.evaluating import averages_over_g, log_formulas_of, log_marginals_of
+from whichvars.problem.evaluating import averages_over_g, log_formulas_of, log_marginals_of, log_priors_of
 from whichvars.problem.fitting import candidates_at, widest
 from whichvars.problem.moment_factors import log_factors_near
 from whichvars.problem.moment_priors import MomentPrior
@@ -83,21 +84,26 @@ def find_surrogate(problem: Problem) -> Problem:
 def _find_surrogate(problem: Problem) -> Problem:
     if problem.unknown_g:
         return _surrogate_of_unknown_g(problem)
-    new = with_surrogate_at(problem, null_predictor(problem))
-    seen: list[tuple[int, ...]] = []
+    new, best = with_surrogate_at(problem, null_predictor(problem)), -np.inf
     for _ in range(ROUNDS):
         members = _best_mode(new)
         if len(members) == 0 and len(problem.likelihood().shrinkage):
             members = _strongest(new)  # g is a matter of models with a variable
-        if tuple(members) in seen or len(members) == 0:
+        if len(members) == 0:
             break
-        seen.append(tuple(members))
-        fitted = fitted_reference(problem, members)
+        value = _log_posterior(problem, members)
+        fitted = fitted_reference(problem, members) if value > best else None
         if fitted is None:
             break
-        eta, outer = fitted
+        best, (eta, outer) = value, fitted
         new = with_surrogate_at(problem, bounded_reference(problem, eta), outer)
     return new
+
+
+def _log_posterior(problem: Problem, members: np.ndarray) -> float:
+    """The log of the posterior probability of a model, up to a constant, by its fit."""
+    model, start = np.require(np.sort(members), np.int32), np.array([0, len(members)])
+    return float(log_marginals_of(problem, model, start)[0] + log_priors_of(problem, model, start)[0])
 
 
 def _surrogate_of_unknown_g(problem: Problem) -> Problem:

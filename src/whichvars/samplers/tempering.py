@@ -25,8 +25,9 @@ import numpy as np
 from whichvars._kernels.chain import NEEDED, SCANNED, Chain, grow, new_chain
 from whichvars._kernels.count.model_table import Memo
 from whichvars._kernels.count.tally import COUNTING, Tally, end_iteration, grow_tally, new_tally
+from whichvars._kernels.fits import fit_if_room
 from whichvars._kernels.inverse import OF_ONE_MODEL, Inverse
-from whichvars._kernels.jit import Several, entry, kernel
+from whichvars._kernels.jit import Several, entry, kernel, routine
 from whichvars._kernels.propose.adapt import ADD, DELETE, Shared, merge_adaptations, new_shared
 from whichvars._kernels.propose.changes import describe_changes
 from whichvars.errors import DataError
@@ -34,6 +35,7 @@ from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import (
     KEPT_MODELS,
     KEPT_RECORDS,
+    Entries,
     Run,
     Sampler,
     batches_for,
@@ -320,10 +322,11 @@ class ParallelTempering:
             target = problem.target(own.capacity())
             chains = Several(own.all_chains())
             states = Several(self._rung(own, k) for k in range(self.rungs))
-            done += advance(
-                target, own.stack, chains, own.memo, own.tally, own.rng, own.ladder, states, move, self.steps, self.target_swap,
-                iterations - done,
-            )  # fmt: skip
+            with ENTRIES.for_problem(problem) as advance_ladder:
+                done += advance_ladder(
+                    target, own.stack, chains, own.memo, own.tally, own.rng, own.ladder, states, move, self.steps, self.target_swap,
+                    iterations - done,
+                )  # fmt: skip
             if own.stack.ints[:, NEEDED].any():
                 own.make_room(problem)
 
@@ -369,7 +372,33 @@ def advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps
     return _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations)
 
 
+@entry
+def advance_with_fits(
+    fits, target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations
+):
+    return _advance_with_fits(
+        fits, target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations
+    )
+
+
+ENTRIES = Entries(advance, advance_with_fits)
+
+
 @kernel
+def _advance_with_fits(
+    fits, target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations
+):
+    done = 0
+    while True:
+        done += _advance(
+            target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations - done
+        )
+        # the rung at which it was interrupted, or the first one, which waits for nothing
+        if not fit_if_room(fits, chains[ladder.slot[ladder.ints[RUNG]]]):
+            return done
+
+
+@routine
 def _advance(target, stack, chains, memo, tally, rng, ladder, states, move, steps, aim, iterations):
     """Advance one ladder; returns the iterations done, fewer than asked where a chain needs more room.
 

@@ -409,6 +409,7 @@ def combine(
         [np.nan if e.log_evidence is None else e.log_evidence - constant for e in estimates],
         shares,
         pips.degrees,
+        sampler.chains * len(estimates),
     )
     sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}

@@ -52,7 +52,8 @@ class ManyPosteriors:
     def __repr__(self) -> str:
         found, failed = int((self.summary["sets"] > 0).sum()), int((self.summary["not_fitted"] != "").sum())
         rest = f", {failed:,} not fitted" if failed else ""
-        return f"ManyPosteriors({len(self.summary):,} responses, {found:,} with a credible set{rest})"
+        number = f"{len(self.summary):,} response{'s' * (len(self.summary) != 1)}"
+        return f"ManyPosteriors({number}, {found:,} with a credible set{rest})"
 
     def colocalisation(self, first: str, second: str) -> pd.DataFrame:
         r"""Is the same variable in for two responses?

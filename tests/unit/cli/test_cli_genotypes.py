@@ -88,7 +88,7 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
     for sentence in (
         "1 of 60 people are not in heights.txt and are left out: f29 059.",
         "1 of 60 rows of heights.txt match none of the people and are not used.",
-        "The response is -9, which is PLINK's code for a missing phenotype, of 1 people.",
+        "The response is -9, which is PLINK's code for a missing phenotype, of 1 person.",
         "2 people have no value of height and are left out.",
         "3 of 60 rows of people.csv match none of the people",
         "Covariates of people.csv, in every model: age, site=west.",
@@ -173,7 +173,7 @@ def test_predictions_join_covariates_and_turn_alleles_round(call: Call) -> None:
         "new.bed", turned, properties={"fid": FID, "iid": IID, "sid": [f"rs{j}" for j in range(P)], **alleles}
     )
     other = call("predict", "cohort-run", "new.bed", "--covariates", "people.csv")
-    assert "1 variants of new.bed count the other allele" in other.stderr
+    assert "1 variant of new.bed counts the other allele" in other.stderr
     assert other.stdout == same
     means = pd.read_csv(io.StringIO(same))["mean"].to_numpy()
     assert np.corrcoef(means[:-1], HEIGHT[:-1])[0, 1] > 0.6
@@ -198,7 +198,7 @@ def test_covariates_of_a_table_are_joined_by_the_column_that_both_have(call: Cal
     message = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", code=2).output
     assert "column 'age' has no value in row 53" in " ".join(message.split())
     result = call("fit", "data.csv", "-y", "y", "--covariates", "ages.csv", "--missing", "drop")
-    assert "1 rows have missing covariates and are left out" in " ".join(result.stderr.split())
+    assert "1 row has missing covariates and is left out" in " ".join(result.stderr.split())
     rows = np.setdiff1d(np.arange(N), [7])
     want = wv.exact(wv.Problem(X.iloc[rows], y[rows], covariates=AGE[rows, None])).inclusion_probabilities
     summary = pd.read_csv("data-run/summary.csv").set_index("variable")

@@ -43,7 +43,7 @@ FILES: dict[str, tuple[str | bytes, list[str], int, list[str]]] = {
     ),
     "the same with the options that were named": (
         holes(F.assign(when=[f"2024-01-{i % 28 + 1:02d}" for i in range(N)], note=[f"remark {i}" for i in range(N)]), "a", [3]).to_csv(index=False),
-        ["--drop", "when,note", "--missing", "drop"], 0, ["1 of 40 rows are left out"],
+        ["--drop", "when,note", "--missing", "drop"], 0, ["1 of 40 rows is left out"],
     ),
     "holes in most rows": (
         holes(holes(F.assign(when=[f"2024-01-{i % 28 + 1:02d}" for i in range(N)]), "a", [*range(0, N, 2)]), "b", [*range(1, N, 3)]).to_csv(index=False),

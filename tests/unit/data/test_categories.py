@@ -113,6 +113,21 @@ def test_all_kinds_of_tables_say_the_same(data: Any, change: Any) -> None:
     np.testing.assert_allclose(posterior.predict(change(X)), expected.predict(X), rtol=1e-9)
 
 
+def test_an_enum_of_polars_keeps_its_order() -> None:
+    rng = np.random.default_rng(5)
+    sizes = rng.choice(["S", "M", "L"], 60)
+    x, y = rng.normal(size=60), rng.normal(size=60)
+    frame = pl.DataFrame({"size": pl.Series(sizes.tolist(), dtype=pl.Enum(["S", "M", "L"])), "x": x})
+    expected = pd.DataFrame({"size": pd.Categorical(sizes, ["S", "M", "L"]), "x": x})
+    posterior = wv.exact(wv.Problem(frame, y))
+    assert posterior.problem.reference_levels == {"size": "S"}
+    assert posterior.pip.tobytes() == wv.exact(wv.Problem(expected, y)).pip.tobytes()
+    scored = wv.Problem(frame, y, categories=wv.Categories(scores={"size": ["S", "M", "L"]}))
+    assert scored.names == ["size", "x"]
+    without_order = frame.with_columns(pl.col("size").cast(pl.String).cast(pl.Categorical))
+    assert wv.Problem(without_order, y).reference_levels == {"size": "L"}
+
+
 def test_a_saved_posterior_knows_its_levels(data: Any, tmp_path: Path) -> None:
     X, y = data
     posterior = wv.exact(wv.Problem(X[["number", "words"]], y))

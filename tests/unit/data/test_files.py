@@ -142,8 +142,8 @@ def test_rows_with_gaps_are_left_out_when_asked(tmp_path: Path) -> None:
     found = read(tmp_path, content, drop=["id"], missing="drop")
     assert found.y.tolist() == [1, 3, 5]
     assert found.notes == [
-        "1 of 4 rows have missing values: 'x' in 1 (alone in 1).",
-        "1 of 4 rows are left out.",
+        "1 of 4 rows has missing values: 'x' in 1 (alone in 1).",
+        "1 of 4 rows is left out.",
     ]
     with pytest.raises(
         DataError, match=r"every row has a missing value; column 'id' has the most: .*--drop id"

@@ -177,13 +177,15 @@ def test_names_that_would_be_the_same_stay_as_they_are(table):
         ("y ~ log(a)", None, r"column 'log\(a\)' is missing \(NaN\) in row \d+"),
         # Python that has no business in a formula
         ("y ~ {__import__('os').getpid() * a}", None, r"\.getpid in .* is not allowed"),
-        ("y ~ {open('x')}", None, r"there is no column 'open'"),
+        ("y ~ {open('x')}", None, r"there is no function 'open'"),
+        ("y ~ sqrt(a)", None, r"there is no function 'sqrt'; .* such as np\.sqrt\. .*\n    y ~ sqrt\(a\)\n        \^\^\^\^$"),
+        ("y ~ a + ", None, r"this operator has no term beside it, or is out of place\n    y ~ a \+ \n          \^$"),
         ("y ~ {a.to_csv('x')}", None, r"\.to_csv in .* is not allowed"),
         ("y ~ {np.fromfile('x')}", None, r"\.fromfile in .* is not allowed"),
         ("y ~ {np.core.sys.exit()}", None, r"is not allowed"),
         ("y ~ {a.__class__}", None, r"\.__class__ in .* is not allowed"),
         ("y ~ {[q for q in a]}", None, r"there is no column 'q'"),
-        ("{exec('1')} ~ a", None, r"there is no column 'exec'"),
+        ("{exec('1')} ~ a", None, r"there is no function 'exec'"),
         ("y ~ {secret * a}", None, r"there is no column 'secret'"),
     ],
 )  # fmt: skip

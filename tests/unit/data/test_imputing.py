@@ -22,7 +22,7 @@ from whichvars.data.chained import (
     kind_of,
     sums_of,
 )
-from whichvars.errors import ArgumentTypeError, DataError
+from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 
 
 def simulated(
@@ -291,7 +291,7 @@ def test_extremes() -> None:
     hollow = np.where(np.arange(10) == 4, np.nan, y)
     made = wv.impute(holed[["a", "b"]], hollow, m=1)
     assert made.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
-    assert made.notes[0] == "The response is missing in 1 of 10 rows, which are left out."
+    assert made.notes[0] == "The response is missing in 1 of 10 rows, which is left out."
     for arguments, message in (
         ((X, y * np.nan), "the response is missing in every row"),
         ((X[["a"]] * np.nan, y), "no column of X has any value"),
@@ -303,6 +303,18 @@ def test_extremes() -> None:
             wv.impute(*arguments)
     with pytest.raises(DataError, match="m must be a whole number of at least 1, not 0"):
         wv.impute(X, y, m=0)
+
+
+def test_estimators_say_what_imputing_does_not_mend() -> None:
+    rng = np.random.default_rng(8)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    y = pd.Series(rng.normal(size=40))
+    X.loc[:25, "b"], y[39] = np.nan, np.nan
+    selector = wv.VariableSelector(missing="impute", imputations=2)
+    with pytest.warns(DataWarning, match="missing in 1 of 40 rows, which is left out. Column 'b' is missing in 67% of the rows"):  # fmt: skip
+        selector.fit(X, y)
+    made = selector.posterior_.imputations
+    assert repr(made) == "Imputations(2 tables of 39 rows and 3 columns, 26 cells filled in)"
 
 
 def test_two_hundred_levels_with_holes() -> None:

@@ -157,6 +157,19 @@ def test_no_underscored_name_is_imported_from_another_file():
                 assert not private, f"{name}, line {node.lineno}: {private}"
 
 
+def test_type_checkers_know_every_public_name() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    parts = [node for node in tree.body if is_for_types(node)]
+    known = {
+        alias.name
+        for part in parts
+        for node in ast.walk(part)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert known == set(whichvars.__all__)
+
+
 def test_files_are_not_too_long_to_be_read():
     for name, path in MODULES.items():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, name

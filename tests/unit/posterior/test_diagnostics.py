@@ -11,6 +11,7 @@ import whichvars as wv
 from support.paired import make_paired
 from whichvars.posterior import diagnostics
 from whichvars.posterior.diagnostics import disagreement, r_hat_of_means, renormalised_pips
+from whichvars.posterior.moving import move_rows
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.sampling import sample as sampling
 
@@ -33,7 +34,8 @@ def stuck(run, pips, variables=(0,)):
 def test_table_has_all_that_is_known(run):
     table = run.diagnostics()
     assert table.index[:2].tolist() == ["(model size)", "(log posterior)"]
-    assert len(table) == 10
+    moves = table.index[2:-8].tolist()
+    assert moves == ["(mutation rate)", *(f"(acceptance: {kind})" for kind in ("add", "delete", "swap"))]
     for j, name in enumerate(run.problem.names):
         row = table.loc[name]
         assert row["estimate"] == run.pip[j]
@@ -43,8 +45,49 @@ def test_table_has_all_that_is_known(run):
             run.replicate_pips[:, j].max(),
         )
     assert table.loc["(model size)", "estimate"] == run.mean_size
-    assert (table["note"] == "").all()
-    assert table["r_hat"].between(0.99, 1.02).all()
+    assert (table["note"].drop(moves) == "").all()
+    assert table["r_hat"].drop(moves).between(0.99, 1.02).all()
+
+
+def test_how_often_a_sampler_moved_in_words(run):
+    table = run.diagnostics()
+    rates = [learned["mutation_rate"] for learned in run.adaptation]
+    row = table.loc["(mutation rate)"]
+    assert (row["estimate"], row["lowest"], row["highest"]) == (np.mean(rates), min(rates), max(rates))
+    assert row["note"] == f"the model changed in {100 * np.mean(rates):.3g} % of the iterations"
+    swaps = np.mean([learned["acceptance"]["swap"] for learned in run.adaptation])
+    assert (
+        table.loc["(acceptance: swap)", "note"]
+        == f"{100 * swaps:.3g} % of the proposals to swap one for another were accepted"
+    )
+    assert np.isnan(row[["mcse", "ess", "r_hat", "frequency"]].to_numpy(float)).all()
+
+
+def test_rates_of_proposals_that_change_several_variables():
+    learned = [
+        {"mutation_rate": 0.2, "changes_proposed": [50, 30, 20], "acceptance_by_changes": [1.0, 0.5, 0.25], "swap_rates": [0.1, 0.3]},
+        {"mutation_rate": 0.4, "changes_proposed": [0, 100], "acceptance_by_changes": [np.nan, 0.4], "swap_rates": [0.3, 0.5]},
+    ]  # fmt: skip
+    rows = {row["name"]: row for row in move_rows(learned)}
+    assert list(rows) == ["(mutation rate)", "(acceptance rate)", "(exchange rate)"]
+    assert (rows["(acceptance rate)"]["lowest"], rows["(acceptance rate)"]["highest"]) == (0.4, 0.4)
+    assert rows["(acceptance rate)"]["note"] == (
+        "40 % of the proposals that change the model were accepted; they change 1.2 variables on average"
+    )
+    assert rows["(exchange rate)"]["note"] == (
+        "neighbouring temperatures exchanged their models in 30 % of the attempts, the rarest pair in 20 %"
+    )
+
+
+def test_moves_that_were_not_possible_have_no_rate():
+    kinds = {"scaled": 0.5, "add/delete/swap": 0.2, "stand-in": 0.0, "mode jump": 0.0}
+    rows = move_rows(
+        [{"acceptance": kinds, "stand_ins": 0, "modes": 1}, {"acceptance": kinds, "stand_ins": 0, "modes": 2}]
+    )
+    assert [row["name"] for row in rows] == [
+        f"(acceptance: {kind})" for kind in ("scaled", "add/delete/swap", "mode jump")
+    ]
+    assert move_rows([{"mean_rate": 3.0}]) == []
 
 
 def test_whole_rows_are_those_of_arviz(run):

@@ -136,7 +136,7 @@ def test_latex(run):
     text = run.to_latex(rows=3)
     lines = text.splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrrr}"
-    assert lines[2] == r"Variable & PIP & MCSE & Mean & SD & P(sign) & ESS \\"
+    assert lines[2] == r"Variable & PIP & MCSE & Mean (all models) & SD (all models) & P(sign) & ESS \\"
     assert len(lines) == 4 + 3 + 2
     best = run.summary().iloc[0]
     assert lines[4].startswith(f"{best.name} & {best['pip']:.4f} & ")
@@ -179,9 +179,10 @@ def test_latex_of_models():
 
 def test_every_reference_becomes_an_entry(tmp_path):
     sources = {r for cls in sampler_classes() for r in cls.references}
-    # those of the independent slab depend on whether its g is known
-    others = [slab for slab in Slab.__args__ if slab is not wv.IndependentNormal]
-    sources |= {r for slab in (*others, wv.IndependentNormal("estimate")) for r in slab.references}
+    # those of some slabs depend on how their g was given
+    others = [slab for slab in Slab.__args__ if slab not in (wv.IndependentNormal, wv.GPrior, wv.EstimatedG)]
+    others += [wv.IndependentNormal("estimate"), wv.GPrior("n"), wv.GPrior("bric"), wv.EstimatedG(2.0)]
+    sources |= {r for slab in others for r in slab.references}
     sources |= {methods.SIZE, methods.CHIPMAN, methods.CASTILLO}
     text = bibtex(sorted(sources))
     keys = re.findall(r"@(\w+)\{(.+),", text)
@@ -288,7 +289,8 @@ def test_methods_name_the_computation(run):
     text = run.methods()
     for words in (
         "41 candidate variables (72 observations)",
-        "g = 1681",
+        "g = max(n, p²) = 1681 (the benchmark prior BRIC)",
+        "Benchmark priors for Bayesian model averaging",
         "expected model size of 7 variables",
         "add, delete or swap",
         f"4 independent runs (seed 1) with {run.iterations:,} iterations in total",

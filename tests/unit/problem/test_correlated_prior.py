@@ -196,12 +196,26 @@ def test_files_and_words(tmp_path):
     assert again.problem.slab == posterior.problem.slab
     assert str(again.problem.slab) == "CorrelatedNormal(6 columns, with means)"
     assert again.problem.log_marginal([0, 2]) == posterior.problem.log_marginal([0, 2])
-    assert "a joint normal prior whose covariance matrix" in posterior.methods()
-    assert "means that were given" in posterior.methods()
+    assert "a joint normal prior with given means and a given covariance matrix" in posterior.methods()
     assert "chipman2001" in posterior.bibtex()
     assert (
-        "variance 0.5 σ² and mean zero" in wv.exact(make(case.X, case.y, wv.CorrelatedNormal(0.5))).methods()
+        "with mean zero and variance 0.5 σ²"
+        in wv.exact(make(case.X, case.y, wv.CorrelatedNormal(0.5))).methods()
     )
+
+
+def test_covariances_and_means_of_models():
+    columns = np.array([[0, 2], [5, 1]])
+    sigma = covariance(P)
+    slab = wv.CorrelatedNormal(sigma, MEANS)
+    np.testing.assert_array_equal(slab.among(columns), [sigma[np.ix_(model, model)] for model in columns])
+    np.testing.assert_array_equal(slab.means_of(columns), MEANS[columns])
+    np.testing.assert_array_equal(slab.variances(P), np.diag(sigma))
+    # one number for a billion columns takes the memory of the models that are asked for
+    many = wv.CorrelatedNormal(2.0)
+    np.testing.assert_array_equal(many.among(np.array([[3, 10**9]])), [2 * np.eye(2)])
+    np.testing.assert_array_equal(many.means_of(np.array([[3, 10**9]])), [[0, 0]])
+    assert many.variances(3).tolist() == [2, 2, 2]
 
 
 def test_bad_arguments():

@@ -36,10 +36,29 @@ def test_rows_are_left_out(change: Any) -> None:
     expected = wv.exact(wv.Problem(X.iloc[keep], Y.iloc[keep], weights=weights[keep]))
     assert wv.exact(problem).pip.tobytes() == expected.pip.tobytes()
     assert problem.about_missing == (
-        "The response is missing in 1 of 30 rows, which are left out.",
+        "The response is missing in 1 of 30 rows, which is left out.",
         "3 of 29 rows have missing values: 'a' in 2 (alone in 1), 'g' in 2 (alone in 1).",
         "4 of 30 rows are left out.",
     )
+
+
+def test_what_to_do_about_missing_values_is_said() -> None:
+    frame, _ = holed()
+    with pytest.raises(DataError, match=r'column .a. is missing \(NaN\) in row 2 .*missing="drop", or let VariableSelector\(missing="impute"\)'):  # fmt: skip
+        wv.Problem(frame[["a", "b"]], Y)
+    with pytest.raises(DataError, match=r'a Problem has one: use VariableSelector\(missing="impute"\), or imputations = impute'):  # fmt: skip
+        wv.Problem(frame, Y, missing="impute")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="missing must be 'error' or 'drop', not 'leave'"):
+        wv.Problem(frame, Y, missing="leave")  # type: ignore[arg-type]
+
+
+def test_one_row_is_written_as_one() -> None:
+    frame = X.copy()
+    frame.loc[4, "a"] = np.nan
+    with pytest.warns(DataWarning, match="1 of 30 rows has missing values: .* 1 of 30 rows is left out"):
+        wv.Problem(frame, Y, missing="drop")
+    assert repr(wv.Problem(X[["a"]], Y)).startswith("Problem(1 variable, 30 rows;")
+    assert str(wv.exact(wv.Problem(X[["a"]], Y))).startswith("Posterior of 1 variable by")
 
 
 def test_arrays_offsets_and_trials() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 import whichvars as wv
 from support.cases import eight_variables_and_two_classes
 from unit.sampling.test_checkpoint import Killed, assert_same, die_after, extend, resume, run
+from whichvars.samplers import contract
+from whichvars.samplers.contract import Entries
 from whichvars.sampling import checkpoint as checkpoints
 
 FEW = {"memo_slots": 1 << 10}
@@ -20,6 +24,15 @@ SAMPLERS: dict[str, Any] = {
     "subset": wv.SubsetGibbs(subset=4, anchors=1, chains=2, **FEW),
     "asi": wv.ASI(chains=2, **FEW),
     "add, delete, swap": wv.AddDeleteSwap(**FEW),
+}
+# those that fit models within kernels, too
+OTHERS: dict[str, Any] = {
+    "tempered gibbs": wv.TemperedGibbs(chains=2, table_bytes=1 << 13, **FEW),
+    "parni": wv.PARNI(chains=2, **FEW),
+    "individual": wv.IndividualAdaptation(chains=2, **FEW),
+    "lamnisos": wv.Lamnisos(**FEW),
+    "tempering": wv.ParallelTempering(rungs=3, steps=2, **FEW),
+    "particles": wv.SequentialMonteCarlo(particles=40, steps=3, groups=2, **FEW),
 }
 SHORT = {"draws": 900, "warmup": 300}
 
@@ -45,6 +58,31 @@ def test_threads_and_a_run_that_died(
         with pytest.raises(Killed):
             run(problem, SAMPLERS[name], checkpoint=tmp_path, every=1e-9, chunk=90, **SHORT)
     assert_same(resume(tmp_path), whole)
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, *OTHERS])
+def test_fits_within_kernels_have_the_bits_of_those_that_python_asks_for(
+    problem: wv.Problem, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = {**SAMPLERS, **OTHERS}[name]
+    length = SHORT if getattr(sampler, "by_draws", True) else {}
+    asked, fit = [0], contract.fit_proposal
+
+    def counted(*arguments: Any) -> None:
+        asked[0] += 1
+        fit(*arguments)
+
+    @contextmanager
+    def without_fits(entries: Entries, problem: wv.Problem) -> Iterator[Any]:
+        yield entries.gaussian
+
+    monkeypatch.setattr(contract, "fit_proposal", counted)
+    within = run(problem, sampler, threads=1, **length)
+    few, asked[0] = asked[0], 0
+    monkeypatch.setattr(Entries, "for_problem", without_fits)
+    assert_same(run(problem, sampler, threads=1, **length), within)
+    # within kernels, Python asks only for the models that chains and particles start from
+    assert few < 0.6 * asked[0]
 
 
 def test_a_posterior_that_was_saved_is_extended_with_the_same_bits(
