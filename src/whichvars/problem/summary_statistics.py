@@ -130,7 +130,7 @@ def from_summary(
     >>> R = np.array([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]])
     >>> problem = wv.from_summary(z=[8.1, 7.4, 1.0], R=R, n=5000, names=["rs1", "rs2", "rs3"])
     >>> wv.exact(problem).inclusion_probabilities.round(2).to_dict()
-    {'rs1': 1.0, 'rs2': 0.21, 'rs3': 0.11}
+    {'rs1': 1.0, 'rs2': 0.18, 'rs3': 0.09}
     """
     labels, scores, correlations = _read(z, beta, se, R, names)
     if check not in ("refuse", "warn", "none"):
