@@ -194,6 +194,8 @@ def _run(problem: wv.Problem, name: str, exact: np.ndarray, draws: int, seed: in
         posterior = wv.sample(
             problem, SAMPLERS[name], replicates=REPLICATES, threads=1, seed=seed, progress=False, **settings
         )
+    assert posterior.frequencies is not None
+    assert posterior.frequency_mcse is not None
     both = {
         "pip": (posterior.pip, posterior.mcse),
         "frequencies": (posterior.frequencies, posterior.frequency_mcse),
