@@ -1,5 +1,5 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
-calibration, fuzz, tecator, boston, tall, columns, credible-sets, genetics, default-prior, peers, page."""
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, ranking, stopping, strong, engine, speed, wide, startup, soak,
+cluster, calibration, fuzz, tecator, boston, tall, columns, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
 from collections.abc import Callable
@@ -23,11 +23,13 @@ from benchmarks import (
     many_columns,
     page,
     problems,
+    ranking,
     references,
     soak,
     speed,
     startup,
     stopping,
+    strong,
     tall,
     tecator,
     wide,
@@ -298,6 +300,26 @@ def stopping_command(
     say(f"written to {where.name}")
 
 
+@main.command("strong")
+@click.option("--runs", default=8, show_default=True, help="Runs per sampler and t-value.")
+@click.option(
+    "--draws", default=20_000, show_default=True, help="Of each of four replicates, with a near copy."
+)
+@click.option(
+    "--block-draws", default=100_000, show_default=True, help="The same, with blocks of near copies."
+)
+@click.option("--samplers", type=ByName(list(strong.SAMPLERS)), default="all", show_default=True)
+@output
+def strong_command(
+    runs: int, draws: int, block_draws: int, samplers: list[str], out: Path | None, markdown: bool
+) -> None:
+    """Every sampler where evidence is strong and variables have near copies, beside all models summed."""
+    result = strong.measure(runs, draws, block_draws, samplers, say)
+    where = common.write_result("strong", result, out)
+    common.present(result, strong.tables, markdown)
+    say(f"written to {where.name}")
+
+
 @main.command("honesty")
 @click.option(
     "--problems",
@@ -344,6 +366,54 @@ def honesty_command(
         lambda found: [*honesty.tables(found), *([honesty.details(found)] if details else [])],
         markdown,
     )
+    say(f"written to {where.name}")
+
+
+@main.command("ranking")
+@click.option(
+    "--problems",
+    "names",
+    type=ByName(list(problems.PROBLEMS)),
+    default=[*ranking.HARD, *problems.FINAL_CHECK],
+    help="The hard ones if not given, with those of FINAL_CHECK.",
+)
+@click.option(
+    "--budgets", type=Numbers(), default=ranking.BUDGETS, help="CPU seconds of a run; 1,4,16 if not given."
+)
+@click.option("--runs", default=ranking.RUNS, show_default=True, help="Runs per contestant and budget.")
+@click.option(
+    "--others",
+    type=ByName([name for name in compare.SAMPLERS if name not in ("ads", "hybrid", "smc")]),
+    default=ranking.OTHERS,
+    help="The samplers of which the best is chosen.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Another checkout, whose add/delete/swap is run in turns with this one's.",
+)
+@click.option("--any-code", is_flag=True, help="Take runs that other versions of the code made, too.")
+@click.option("--no-runs", is_flag=True, help="Only judge the runs that are there.")
+@output
+def ranking_command(
+    names: list[str],
+    budgets: list[float],
+    runs: int,
+    others: list[str],
+    baseline: Path | None,
+    any_code: bool,
+    no_runs: bool,
+    out: Path | None,
+    markdown: bool,
+) -> None:
+    """The default on hard problems, beside the best of the other samplers and add/delete/swap of another checkout.
+
+    Every run is kept in a folder beside the result: stop it at any moment and call it again, or call it for a few problems at a time."""
+    folder = (common.RESULTS / "ranking.json" if out is None else out).with_suffix("")
+    result = ranking.measure(names, budgets, runs, others, baseline, folder, any_code, not no_runs, say)
+    where = common.write_result("ranking", result, out)
+    common.present(result, ranking.tables, markdown)
+    print(ranking.EXPLANATION)
     say(f"written to {where.name}")
 
 
@@ -581,17 +651,31 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
 
 @main.command("credible-sets")
 @click.option(
-    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+    "--data-sets",
+    default=100,
+    show_default=True,
+    help="For each number of effects; about 10 CPU seconds each.",
 )
 @click.option("--rows", default=1000, show_default=True, help="People of each data set.")
 @click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
-@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@click.option("--first", default=0, show_default=True, help="Seed of the first data set; the others follow.")
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of rows: the same call continues a run.",
+)
 @output
 def credible_sets_command(
-    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+    data_sets: int,
+    rows: int,
+    panel: int,
+    first: int,
+    keep: Path | None,
+    out: Path | None,
+    markdown: bool,
 ) -> None:
     """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
-    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    result = credible_sets.measure(data_sets, rows, panel, say, keep, first)
     where = common.write_result("credible-sets", result, out)
     common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
@@ -600,7 +684,7 @@ def credible_sets_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into the pages of docs/performance/ and docs/reliability.md."""
+    """Put the tables of the last results into the pages of docs/performance/, docs/reliability.md and docs/genetics.md."""
     for place in page.PAGES:
         for line in page.assemble(place, write=not check):
             print(line)

@@ -123,11 +123,11 @@ def count(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------------
 
 
-def code() -> str:
+def code(checkout: Path = ROOT) -> str:
     """Ten letters that change when the package's code does, whether it is committed or not."""
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    for path in sorted((checkout / "src").rglob("*.py")):
+        digest.update(str(path.relative_to(checkout)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:10]
 
 

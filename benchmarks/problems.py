@@ -243,6 +243,11 @@ PROBLEMS: dict[str, Named] = {
     "spectra268": Named(
         "simulated spectra: n = 28, p = 268, independent slab g = 1, beta-binomial of mean size 10", hard.spectra, hard.spectra_data
     ),
+    "spectra350": Named(
+        "simulated spectra: n = 50, p = 350, independent slab g = 1, beta-binomial of mean size 13",
+        partial(hard.spectra, 50, 350, 62, 13),
+        partial(hard.spectra_data, 50, 350, 62),
+    ),
     "expression4088": Named(
         "simulated expression: n = 71, p = 4,088, independent slab g = 1, h = 14/p", hard.expression, hard.expression_data
     ),
@@ -348,7 +353,7 @@ def fingerprint(problem: wv.Problem) -> np.ndarray:
     correlation = design.xty / np.sqrt(design.diagonal)
     weights = 1.0 + np.arange(len(correlation)) / len(correlation)  # so that the order counts too
     family = []
-    if problem.fit_data is not None:
+    if getattr(problem, "fit_data", None) is not None:  # problems of older checkouts have no such thing
         likelihood = problem.likelihood()
         family = [likelihood.code, likelihood.slab, likelihood.evidence]
     return np.array([

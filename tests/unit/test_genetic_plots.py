@@ -67,6 +67,23 @@ def test_a_region_has_the_p_values_and_the_ld_of_its_variants(posterior: wv.Post
     assert [text.get_text() for text in other.get_legend().get_texts()][-1] == "rs0"
 
 
+def test_p_values_of_summary_statistics_are_those_of_the_scores() -> None:
+    """Also with a panel that is so small that the noise variance counts as known, for which y is made longer than it is."""
+    rng = np.random.default_rng(5)
+    LD = 0.8 ** np.abs(np.arange(200)[:, None] - np.arange(200))
+    G, panel = (rng.normal(size=(n, 200)) @ np.linalg.cholesky(LD).T for n in (100, 120))
+    y = 0.5 * G[:, 40] + rng.normal(size=100)
+    r = np.array([np.corrcoef(x, y)[0, 1] for x in G.T])
+    z = r * np.sqrt(98 / (1 - r**2))
+    correlations = np.corrcoef(panel.T)
+    for n, scores in ((None, z), (100, r * np.sqrt(99))):
+        with pytest.warns(wv.DataWarning, match="R was replaced" if n is None else "counts as known"):
+            problem = wv.from_summary(z=z, R=correlations, n=n, max_size=1)
+        ax = wv.plot_region(wv.exact(problem))
+        strength = sorted(height for _, height in points(ax))
+        assert strength == pytest.approx(sorted(-np.log10(2 * stats.norm.sf(np.abs(scores)))), rel=1e-5)
+
+
 def test_chromosomes_follow_one_another_by_number(posterior: wv.Posterior) -> None:
     ax = wv.plot_manhattan(posterior, VARIANTS)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["9", "10"]

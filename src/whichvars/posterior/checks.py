@@ -24,7 +24,10 @@ short. A drift by less than .15 standard deviations is left alone.
 Among N of them there is none of a group of models with mass 3/N in one case of twenty: below 300, a group with 1 % of the mass
 may well be missing, and with it variables whose errors look small. The same is asked of the record (`record_worth`): model size
 and log posterior move slowest where models are large, and of a run with fewer than 90 independent draws of them nobody can say
-whether it has arrived.
+whether it has arrived. The same holds if its m chains are worth fewer than ten draws each. All of them come from the same small models,
+so that the spread between chains does not show how far they still are from where they belong. If a chain starts at a distance of δ standard
+deviations and is worth x draws, its mean is off by about δ/2x standard deviations. The error of the mean over all chains is √(1/mx), so that
+the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each.
 
 **Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
 constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
@@ -69,6 +72,7 @@ CHANCE = 20.0
 MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 300.0, 90.0
+FEWEST_OF_CHAIN = 10.0  # draws that the record of each chain is worth, on average
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Comparison:
     log_total: np.ndarray  # what each estimates for all models; NaN if it cannot tell
     known: np.ndarray  # share of its draws on models that it had known before
     degrees: int = 0  # of freedom of the variances of its inclusion probabilities
+    chains: int = 0  # of all replicates together
 
 
 def compare_models(
@@ -89,6 +94,7 @@ def compare_models(
     log_total: Sequence[float],
     known: Sequence[float],
     degrees: int,
+    chains: int,
 ) -> Comparison:
     """Compare the models that replicates visited, each with its log marginal and log prior, as far as they lie above the
     highest of the replicates' floors: of the others some may have been forgotten."""
@@ -104,6 +110,7 @@ def compare_models(
         np.array(log_total, float),
         np.array(known, float),
         degrees,
+        chains,
     )
 
 
@@ -244,22 +251,23 @@ def draws_worth(pip: np.ndarray, mcse: np.ndarray) -> float | None:
     return worth if worth < FEWEST_DRAWS else None
 
 
-def record_worth(trace: pd.DataFrame | None) -> float | None:
+def record_worth(trace: pd.DataFrame | None, chains: int = 0) -> float | None:
     """How many independent draws the record of model size or log posterior is worth, by batches, if too few.
 
+    `chains` are those that the run has in all; those of a replicate may share one record, in which they take turns.
     Batches of chains that hardly move look independent and are as many draws. So there are about 32 of them, whatever the number
     of chains, which is well below what a run must be worth.
     """
     found = []
     for column in ("size", "log_posterior"):
-        chains = [] if trace is None else [chain for part in _by_chain(trace, column) for chain in part]
-        if len(chains) and min(map(len, chains)) >= BATCHES * SHORTEST_BATCH:
-            batches = max(min(BATCHES, 4 * BATCHES // len(chains)), 1)
-            means = np.array([_means(chain, batches) for chain in chains])
+        records = [] if trace is None else [chain for part in _by_chain(trace, column) for chain in part]
+        if len(records) and min(map(len, records)) >= BATCHES * SHORTEST_BATCH:
+            batches = max(min(BATCHES, 4 * BATCHES // len(records)), 1)
+            means = np.array([_means(record, batches) for record in records])
             if means.size > 1 and means.var() > 0:
-                found.append(float(np.concatenate(chains).var() * means.size / means.var(ddof=1)))
+                found.append(float(np.concatenate(records).var() * means.size / means.var(ddof=1)))
     worth = min(found, default=np.inf)
-    return worth if worth < FEWEST_OF_RECORD else None
+    return worth if worth < max(FEWEST_OF_RECORD, FEWEST_OF_CHAIN * chains) else None
 
 
 # --- what is known exactly
@@ -371,7 +379,11 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             f"the run is still on its way: the {what} was {moving.first:.4g} in its first quarter and {moving.second:.4g} in its "
             "second half, further apart than errors allow. Use a longer warm-up and more draws"
         )
-    few = [draws for draws in (draws_worth(posterior.pip, posterior.mcse), record_worth(trace)) if draws]
+    few = [
+        draws
+        for draws in (draws_worth(posterior.pip, posterior.mcse), record_worth(trace, comparison.chains))
+        if draws
+    ]
     if few and not found and trace is not None and not (posterior.mcse > acceptable).any():
         worth = max(min(few), 3.0)
         found.append(

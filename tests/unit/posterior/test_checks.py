@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import whichvars as wv
+from support.kinds import mainly
 from support.paired import make_paired
 from whichvars.posterior import checks
 from whichvars.posterior.checks import (
@@ -107,7 +108,7 @@ def test_a_short_record_says_nothing():
     assert drift(record(values)) is None
 
 
-@pytest.mark.parametrize("chains", [1, 5])
+@pytest.mark.parametrize("chains", mainly([1, 5], [5]))
 def test_false_alarms_are_rare(chains):
     """Faultless replicates whose records are correlated over a tenth of a batch; PIPs with errors from few chains."""
     rng, runs, alarms = np.random.default_rng(3), 250, 0
@@ -182,6 +183,25 @@ def test_few_draws_are_told_by_the_record(chains):
     assert record_worth(None) is None
 
 
+def test_every_chain_is_worth_ten_draws(run):
+    """A record that is worth about 140 draws: enough for four chains, too few for twenty that take turns in it."""
+    trace = record(noise(np.random.default_rng(12), 1, 2000, 0.965))
+    assert record_worth(trace, 4) is None
+    worth = record_worth(trace, 20)
+    assert worth is not None
+    assert 90 < worth < 200
+    assert record_worth(record(noise(np.random.default_rng(12), 1, 2000, 0.8)), 20) is None  # about 900
+    assert doubts(replace(run, trace=trace)) == []
+    (reason,) = doubts(replace(run, trace=trace, comparison=replace(run.comparison, chains=20)))
+    assert "the run is too short" in reason
+
+
+def test_chains_of_all_replicates_are_counted(run):
+    assert run.comparison.chains == 4
+    five = wv.sample(run.problem, wv.Hybrid(), draws=400, replicates=3, seed=4, progress=False)
+    assert five.comparison.chains == 15
+
+
 def test_a_run_that_is_worth_few_draws_says_so(run):
     assert run.converged
     few = replace(run, mcse=np.sqrt(run.pip * (1 - run.pip) / 100))
@@ -196,7 +216,7 @@ def test_a_run_that_is_worth_few_draws_says_so(run):
 def test_masses_are_those_of_the_models_that_all_have_kept():
     first = {(0,): (1.0, 0.0, 0.5), (1,): (0.0, 0.0, 0.5), (): (-9.0, 0.0, 0.0)}
     second = {(0,): (1.0, 0.0, 1.0), (2,): (0.5, 0.5, 0.0)}
-    found = compare_models([first, second, {}], -5.0, [1.0, np.nan, 2.0], [0.5, 0.0, 0.1], 7)
+    found = compare_models([first, second, {}], -5.0, [1.0, np.nan, 2.0], [0.5, 0.0, 0.1], 7, 15)
     e = np.e
     np.testing.assert_allclose(np.exp(found.log_mass), [e + 1, 2 * e, 0])
     assert np.exp(found.log_union) == pytest.approx(2 * e + 1)
