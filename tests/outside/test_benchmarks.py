@@ -379,6 +379,24 @@ def test_simulated_genotypes_are_written_as_they_are_read(tmp_path, monkeypatch)
     assert text.count("| 130 |") == 2
 
 
+def test_many_columns_in_one_row_a_run():
+    row = {
+        "seed": 1, "prior": "fixed", "stopped": "target_mcse", "converged": True, "cpu_seconds": 59.3, "bytes": 9.2e8, "error": 0.0107,
+        "worst_pip": 0.053, "fits": 83363,
+    }  # fmt: skip
+    result = {
+        "environment": common.environment(),
+        "rows": [row],
+        "columns": 20_000,
+        "target": 0.02,
+        "budget": 600.0,
+        "apart": [0.03],
+    }
+    text = page.section("columns", result)
+    assert "| seed 1 | fixed | target_mcse | 0.0107 | 0.0530 | 59.3 | 920 | 83,363 | converged |" in text
+    assert "differ by at most 0.0300" in text
+
+
 def test_genetics_compares_errors_with_those_claimed(monkeypatch):
     for name, value in {
         "VARIANTS": 60,

@@ -166,7 +166,8 @@ def _known(prior: Dilution, design: Design, offsets: np.ndarray, max_size: int) 
     few = p <= MOST_IN_MASKS and sum(comb(p, k) for k in range(max_size + 1)) <= MOST_ENUMERATED
     if few:
         members, start = all_models(p, max_size)
-        logs = sums_of_terms(base, *base.log_terms(p), members, start) + base.log_constant(p, max_size)
+        log_odds, log_size = base.log_terms(p)
+        logs = sums_of_terms(base, log_odds, log_size, members, start) + base.log_constant(p, max_size)
     else:
         rng = np.random.default_rng(20_100_719)
         models: list[np.ndarray] = []

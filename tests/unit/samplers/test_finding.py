@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import whichvars as wv
-from support.cases import PRIORS, SLABS, Case, problem, truth
+from support.cases import PRIORS, SLABS, Case, eight_variables_and_two_classes, problem, truth
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR
-from whichvars.samplers import finding
+from whichvars.problem.surrogate import bounded_reference, with_surrogate_at
+from whichvars.samplers import finding, surrogates
 from whichvars.samplers.finding import Mode, find_modes
 
 CASES = [
@@ -220,3 +221,17 @@ def test_a_search_that_is_over_before_anything_was_found(monkeypatch: pytest.Mon
     monkeypatch.setattr(finding, "LARGE", 3)
     monkeypatch.setattr(finding, "scans_allowed", lambda _: 1)
     assert all(isinstance(mode, Mode) for mode in finding._search(hidden_pair()))
+
+
+def test_a_mode_that_only_the_surrogate_has_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far from its reference a surrogate can have modes that the posterior does not have."""
+    classes = eight_variables_and_two_classes()
+    models = wv.exact(classes, progress=False).models
+    best, poor = (np.array(models.members[i]) for i in (0, len(models.members) // 2))
+    answers = iter([best, poor, best])
+    monkeypatch.setattr(surrogates, "_best_mode", lambda seen: next(answers))
+    found = surrogates.find_surrogate(classes)
+    fitted = surrogates.fitted_reference(classes, best)
+    assert fitted is not None
+    expected = with_surrogate_at(classes, bounded_reference(classes, fitted[0]))
+    np.testing.assert_array_equal(found.target(0).design.xty, expected.target(0).design.xty)
