@@ -1,4 +1,4 @@
-"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, engine, speed, wide, startup, soak, cluster,
+"""``python -m benchmarks [COMMAND]``: compare (the default), reference, honesty, stopping, strong, engine, speed, wide, startup, soak, cluster,
 calibration, fuzz, tecator, boston, tall, messy, credible-sets, genetics, default-prior, peers, page."""
 
 import sys
@@ -28,6 +28,7 @@ from benchmarks import (
     speed,
     startup,
     stopping,
+    strong,
     tall,
     tecator,
     wide,
@@ -258,6 +259,26 @@ def stopping_command(
     result = stopping.measure(names, target, runs, budget, say)
     where = common.write_result("stopping", result, out)
     common.present(result, stopping.tables, markdown)
+    say(f"written to {where.name}")
+
+
+@main.command("strong")
+@click.option("--runs", default=8, show_default=True, help="Runs per sampler and t-value.")
+@click.option(
+    "--draws", default=20_000, show_default=True, help="Of each of four replicates, with a near copy."
+)
+@click.option(
+    "--block-draws", default=100_000, show_default=True, help="The same, with blocks of near copies."
+)
+@click.option("--samplers", type=ByName(list(strong.SAMPLERS)), default="all", show_default=True)
+@output
+def strong_command(
+    runs: int, draws: int, block_draws: int, samplers: list[str], out: Path | None, markdown: bool
+) -> None:
+    """Every sampler where evidence is strong and variables have near copies, beside all models summed."""
+    result = strong.measure(runs, draws, block_draws, samplers, say)
+    where = common.write_result("strong", result, out)
+    common.present(result, strong.tables, markdown)
     say(f"written to {where.name}")
 
 
@@ -560,17 +581,31 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
 
 @main.command("credible-sets")
 @click.option(
-    "--data-sets", default=20, show_default=True, help="For each number of effects; about 20 seconds each."
+    "--data-sets",
+    default=100,
+    show_default=True,
+    help="For each number of effects; about 10 CPU seconds each.",
 )
 @click.option("--rows", default=1000, show_default=True, help="People of each data set.")
 @click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")
-@click.option("--budget", default=6.0, show_default=True, help="Most seconds of a run.")
+@click.option("--first", default=0, show_default=True, help="Seed of the first data set; the others follow.")
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of rows: the same call continues a run.",
+)
 @output
 def credible_sets_command(
-    data_sets: int, rows: int, panel: int, budget: float, out: Path | None, markdown: bool
+    data_sets: int,
+    rows: int,
+    panel: int,
+    first: int,
+    keep: Path | None,
+    out: Path | None,
+    markdown: bool,
 ) -> None:
     """Coverage, power and size of credible sets on mosaics of real genotypes, beside susieR if R has it."""
-    result = credible_sets.measure(data_sets, rows, panel, budget, say)
+    result = credible_sets.measure(data_sets, rows, panel, say, keep, first)
     where = common.write_result("credible-sets", result, out)
     common.present(result, credible_sets.tables, markdown)
     say(f"written to {where.name}")
@@ -579,7 +614,7 @@ def credible_sets_command(
 @main.command("page")
 @click.option("--check", is_flag=True, help="Write nothing; say what would change.")
 def page_command(check: bool) -> None:
-    """Put the tables of the last results into the pages of docs/performance/ and docs/reliability.md."""
+    """Put the tables of the last results into the pages of docs/performance/, docs/reliability.md and docs/genetics.md."""
     for place in page.PAGES:
         for line in page.assemble(place, write=not check):
             print(line)

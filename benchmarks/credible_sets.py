@@ -6,6 +6,11 @@ same. Half of the real people make the people of the study, the other half those
 
 A data set has n people, and k variants with the same share of the variance of y each, their signs at random. A credible set covers if one of its
 variants has an effect. Power is the share of variants with an effect that are in a set; variants that are never polymorphic enough have none.
+
+Differences from susieR are paired: of power, within data sets; of size, between two sets that share a variant, one of each method. They
+are averaged within data sets, and their standard errors are those of a mean over data sets.
+
+In the first data sets the alleles of one variant are swapped too, where |z| > 4 and some |r| > 0.6: is the variant named, or the region refused?
 """
 
 import json
@@ -23,23 +28,48 @@ import pandas as pd
 import whichvars as wv
 from benchmarks import common
 from benchmarks.common import ROOT
+from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
 
 # expected length of a copied segment; share of the variance that each effect explains; least variance of a variant with an effect
 SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
-METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR")
+METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR", "susieR, panel")
+FLIP = "flip"
+# in which order methods are run on each block of data sets; LD of the same people gives the posterior of the data
+BLOCK = 25
+PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,), ("whichvars, summary",))
+# draws of each replicate, until all errors are at most TARGET
+DRAWS, TARGET = (2_500, 10_000, 40_000, 160_000), 0.02
+# what each method is compared with
+PAIRS = {"whichvars": "susieR", "whichvars, summary": "susieR", "whichvars, panel": "susieR, panel"}
+# data sets of each number of effects in which an allele is swapped, and which variants can be
+FLIPPED, FLIP_SCORE, FLIP_LD = 3, 4.0, 0.6
 
+# reads a line with a folder and a method, writes the sets, and so on until there are no more lines
 SUSIE = """
 suppressMessages(library(susieR))
-folder <- commandArgs(TRUE)[1]
-n <- as.integer(commandArgs(TRUE)[2])
-read <- function(name, count) { file <- file(file.path(folder, name), "rb"); on.exit(close(file)); readBin(file, "double", count) }
-y <- read("y", n)
-X <- read("x", n * as.integer(commandArgs(TRUE)[3]))
-dim(X) <- c(n, length(X) / n)
-time <- system.time(fit <- susie(X, y, L = 10))[[1]]
-sets <- lapply(fit$sets$cs, function(s) s - 1)
-cat("[", time, ",[", paste(sapply(sets, function(s) paste0("[", paste(s, collapse = ","), "]")), collapse = ","), "]]", sep = "")
+input <- file("stdin", "r")
+while (length(line <- readLines(input, 1))) {
+  task <- strsplit(line, "\\t")[[1]]
+  read <- function(name) {
+    path <- file.path(task[1], name)
+    readBin(path, "double", file.size(path) / 8)
+  }
+  n <- length(read("y"))
+  p <- length(read("z"))
+  if (task[2] == "susieR") {
+    X <- matrix(read("x"), n, p)
+    y <- read("y")
+    time <- system.time(fit <- susie(X, y, L = 10))
+  } else {
+    R <- matrix(read("panel"), p, p)
+    z <- read("z")
+    time <- system.time(fit <- susie_rss(z, R, n = n, L = 10))
+  }
+  sets <- sapply(fit$sets$cs, function(s) paste0("[", paste(s - 1, collapse = ","), "]"))
+  cat("[", sum(time[1:2]), ",[", paste(sets, collapse = ","), "]]\\n", sep = "")
+  flush(stdout())
+}
 """
 
 
@@ -53,6 +83,7 @@ class Simulated(NamedTuple):
 class Found(NamedTuple):
     sets: list[list[int]]
     seconds: float
+    refused: str = ""  # why there is no answer
 
 
 def real_genotypes() -> np.ndarray:
@@ -94,118 +125,292 @@ def scores(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return r * np.sqrt((n - 2) / (1 - r**2))
 
 
-def by_whichvars(data: Simulated, method: str, budget: float) -> Found:
-    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel."""
-    n = len(data.X)
+def by_whichvars(data: Simulated, method: str) -> Found:
+    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel. Priors are the defaults of genotypes, and
+    the number of draws is that of ``sample_many``: until all errors are at most 0.02."""
+    n, p = data.X.shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if method == "whichvars":
-            prior = wv.BetaBinomial(size=1.0)
-            problem = wv.Problem(data.X, data.y, slab=wv.IndependentNormal(0.01), model_prior=prior)
+            prior = default_region_prior(p)
+            problem = wide_enough(wv.Problem(data.X, data.y, slab=default_slab(), model_prior=prior))
         else:
             R = np.corrcoef(data.X.T) if method.endswith("summary") else data.panel
-            problem = wv.from_summary(z=scores(data.X, data.y), R=R, n=n)
-        posterior = wv.sample(problem, target_mcse=0.02, budget=budget, threads=1, progress=False, seed=1)
+            try:
+                problem = wv.from_summary(z=scores(data.X, data.y), R=R, n=n)
+            except wv.DataError as error:  # z and LD contradict each other
+                return Found([], 0.0, str(error))
+        seconds = 0.0
+        for draws in DRAWS:
+            posterior = wv.sample(problem, draws=draws, threads=1, progress=False, seed=1)
+            seconds += posterior.cpu_seconds
+            if posterior.converged and np.nanmax(posterior.mcse) <= TARGET:
+                break
         sets = posterior.credible_sets()
     place = {name: j for j, name in enumerate(problem.all_columns)}
-    return Found(
-        [[place[name] for name in s] for s in sets["variables"][sets["reached"]]], posterior.cpu_seconds
-    )
+    return Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
 
 
-def by_susie(data: Simulated) -> Found | None:
-    """The sets of susieR with its defaults and ten effects; None if it is not installed."""
-    if shutil.which("Rscript") is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        data.y.tofile(Path(folder) / "y")
-        np.asfortranarray(data.X).T.tofile(Path(folder) / "x")
-        (Path(folder) / "susie.R").write_text(SUSIE)
-        n, p = data.X.shape
-        run = subprocess.run(
-            ["Rscript", str(Path(folder) / "susie.R"), folder, str(n), str(p)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if run.returncode:
-        return None
-    seconds, sets = json.loads(run.stdout)
-    return Found(sets, seconds)
+class Susie:
+    """susieR with its defaults and ten effects, in one R process for all data sets."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._process: subprocess.Popen[str] | None = None
+        if shutil.which("Rscript") is not None:
+            script = Path(self._folder.name) / "susie.R"
+            script.write_text(SUSIE)
+            self._process = subprocess.Popen(
+                ["Rscript", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+
+    def find(self, data: Simulated, method: str) -> Found | None:
+        """The sets, from the data or with LD of the panel; None if susieR is not installed."""
+        if self._process is None:
+            return None
+        folder = Path(self._folder.name)
+        data.y.tofile(folder / "y")
+        np.asfortranarray(data.X).T.tofile(folder / "x")
+        data.panel.tofile(folder / "panel")
+        scores(data.X, data.y).tofile(folder / "z")
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{folder}\t{method}\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._process = None
+            return None
+        seconds, sets = json.loads(line)
+        return Found(sets, seconds)
+
+    def close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        self._folder.cleanup()
+
+
+def row_of(data: Simulated, found: Found) -> dict[str, Any]:
+    """What is kept of one method on one data set."""
+    inside = set().union(*found.sets)
+    return {
+        "refused": found.refused, "sets": found.sets, "covering": sum(bool(set(s) & set(data.causal)) for s in found.sets),
+        "found": len(inside & set(data.causal)), "seconds": found.seconds,
+    }  # fmt: skip
+
+
+def with_a_flip(data: Simulated, seed: int) -> dict[str, Any] | None:
+    """Whether one swapped allele is named, or the region refused: with LD of the same people, and with that of the panel. None if no variant is
+    strong enough."""
+    rng = np.random.default_rng([seed, 25])
+    z, outcome = scores(data.X, data.y), {}
+    for method, R in (("same people", np.corrcoef(data.X.T)), ("panel", data.panel)):
+        proxies = (np.abs(R) > FLIP_LD).sum(axis=1) > 1
+        able = np.flatnonzero((np.abs(z) > FLIP_SCORE) & proxies)
+        if not len(able):
+            return None
+        j = int(rng.choice(able))
+        turned = z.copy()
+        turned[j] = -turned[j]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                wv.from_summary(z=turned, R=R, n=len(data.y))
+            except wv.DataError as error:
+                outcome[method] = "named" if f"'x{j}'" in str(error) else "refused"
+            else:
+                outcome[method] = "missed"
+    return outcome
 
 
 def study(
-    data_sets: int, n: int, panel: int, budget: float, methods: tuple[str, ...] = METHODS
+    data_sets: int,
+    n: int,
+    panel: int,
+    first: int = 0,
+    done: frozenset[tuple[int, int, str]] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each number of effects, data set and method."""
-    for effects in EFFECTS:
-        for seed in range(data_sets):
+    """A row for each data set, number of effects and method, without those in `done`; and rows of the method FLIP."""
+    susie = Susie()
+    places = [
+        (seed, effects, methods)
+        for begin in range(first, first + data_sets, BLOCK)
+        for methods in PASSES
+        for seed in range(begin, min(begin + BLOCK, first + data_sets))
+        for effects in EFFECTS
+    ]
+    try:
+        for seed, effects, methods in places:
+            wanted = [m for m in methods if (seed, effects, m) not in done and (m != FLIP or seed - first < FLIPPED)]  # fmt: skip
+            if not wanted:
+                continue
             data = simulate(effects, n, panel, seed)
-            for method in methods:
-                try:
-                    found = by_susie(data) if method == "susieR" else by_whichvars(data, method, budget)
-                except wv.DataError:  # z and the panel's LD contradict each other
-                    found, refused = Found([], 0.0), True
-                else:
-                    refused = False
-                if found is None:
+            for method in wanted:
+                row: dict[str, Any] = {"effects": effects, "data": seed, "method": method}
+                if method == FLIP:
+                    yield row | {"flip": with_a_flip(data, seed)}
                     continue
-                covering = [bool(set(s) & set(data.causal)) for s in found.sets]
-                inside = set().union(*found.sets)
-                yield {
-                    "effects": effects, "data": seed, "method": method, "refused": refused, "sets": len(found.sets), "covering": sum(covering),
-                    "found": len(inside & set(data.causal)), "size": float(np.median([float(len(s)) for s in found.sets] or [np.nan])),
-                    "seconds": found.seconds,
-                }  # fmt: skip
+                found = (
+                    susie.find(data, method) if method.startswith("susieR") else by_whichvars(data, method)
+                )
+                if found is not None:
+                    yield row | row_of(data, found)
+    finally:
+        susie.close()
 
 
-def measure(data_sets: int, n: int, panel: int, budget: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """The study, as it is written to a file."""
-    environment, rows = common.environment(), list[dict[str, Any]]()
-    for row in study(data_sets, n, panel, budget):
+def measure(
+    data_sets: int, n: int, panel: int, say: Callable[[str], None], keep: Path | None = None, first: int = 0
+) -> dict[str, Any]:
+    """The study, as it is written to a file. Rows are added to the file `keep` one by one; what is there already is not done again."""
+    environment = common.environment()
+    about = {"n": n, "panel": panel, "first": first}
+    rows: list[dict[str, Any]] = []
+    if keep is not None and keep.exists():
+        head, *lines = keep.read_text().splitlines()
+        if json.loads(head) != about:
+            raise SystemExit(f"{keep.name} is of a run with other settings: {head}")
+        rows = [json.loads(line) for line in lines]
+    elif keep is not None:
+        keep.write_text(json.dumps(about) + "\n")
+    done = frozenset((row["data"], row["effects"], row["method"]) for row in rows)
+    for row in study(data_sets, n, panel, first, done):
         rows.append(row)
-        if row["method"] == METHODS[0]:
-            say(f"{row['effects']} effects, data set {row['data'] + 1} of {data_sets}")
-    return {
-        "environment": environment,
-        "data_sets": data_sets,
-        "n": n,
-        "panel": panel,
-        "budget": budget,
-        "rows": rows,
-    }
+        if keep is not None:
+            with keep.open("a") as file:
+                file.write(json.dumps(common.plain(row)) + "\n")
+        say(f"data set {row['data'] - first + 1} of {data_sets}, {row['effects']} effects, {row['method']}")
+    return {"environment": environment, "data_sets": data_sets, **about, "rows": rows}
 
 
 def tables(result: dict[str, Any]) -> list[common.Table]:
-    """Coverage, power and size by number of effects and method."""
-    frame = pd.DataFrame(result["rows"])
-    out = common.Table(
-        f"95 % credible sets, n = {result['n']:,}, {result['data_sets']} data sets for each number of effects",
-        ["effects", "method", "sets", "coverage", "power", "median size", "refused", "CPU seconds"],
+    """Coverage, power and size by number of effects and method; differences from susieR; swapped alleles."""
+    rows = [row for row in result["rows"] if row["method"] != FLIP]
+    out = [_rates(result, rows), _differences(rows)]
+    flips = [row["flip"] for row in result["rows"] if row["method"] == FLIP and row["flip"] is not None]
+    return [*out, _flips(flips)] if flips else out
+
+
+def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
+    frame = pd.DataFrame(
+        [{**row, "count": len(row["sets"]), "refused": bool(row["refused"])} for row in rows]
     )
-    for (effects, method), some in frame.groupby(["effects", "method"], sort=False):
+    out = common.Table(
+        f"95 % credible sets, n = {result['n']:,}, {_counted(frame)} data sets for each number of effects",
+        [
+            "effects",
+            "method",
+            "sets",
+            "coverage",
+            "power",
+            "median size",
+            "mean size",
+            "refused",
+            "CPU seconds",
+        ],
+    )
+    cells = [*frame.groupby(["effects", "method"], sort=False), *(((("all", m)), some) for m, some in frame.groupby("method", sort=False))]  # fmt: skip
+    cells.sort(key=lambda cell: (str(cell[0][0]), METHODS.index(cell[0][1])))
+    for (effects, method), some in cells:
         used = some[~some["refused"]]
-        total, causal = int(used["sets"].sum()), int(effects) * len(used)
-        sizes = used["size"].dropna()
+        total, causal = int(used["count"].sum()), int(used["effects"].sum())
+        sizes = np.array([len(s) for sets in used["sets"] for s in sets], float)
         out.rows.append(
             [
                 str(effects), str(method), str(total), _share(int(used["covering"].sum()), total), _share(int(used["found"].sum()), causal),
-                common.number(float(sizes.median())) if len(sizes) else "–", str(int(some["refused"].sum())),
-                common.number(float(used["seconds"].mean())) if len(used) else "–",
+                *((common.number(float(np.median(sizes))), common.number(float(sizes.mean()))) if len(sizes) else ("–", "–")),
+                str(int(some["refused"].sum())), common.number(float(used["seconds"].mean())) if len(used) else "–",
             ]
         )  # fmt: skip
-    pooled = frame[~frame["refused"]].groupby("method", sort=False)[["covering", "sets"]].sum()
-    shares = "; ".join(
-        f"{method} {_share(int(row['covering']), int(row['sets']))} of {int(row['sets'])} sets"
-        for method, row in pooled.iterrows()
-    )
     out.note = (
         f"Mosaics of the real genotypes of N3finemapping; each effect explains {SHARE:.0%} of the variance. Coverage: share of sets with a variant that has an "
         "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. *summary*: z-scores and LD of the same people; "
-        f"*panel*: LD of {result['panel']} other people, regularised; *refused*: data sets in which z and the panel's LD contradict each other. "
-        f"Coverage over all numbers of effects: {shares}."
+        f"*panel*: LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
     )
-    return [out]
+    return out
+
+
+def _counted(frame: pd.DataFrame) -> str:
+    """How many data sets each method has seen, for each number of effects."""
+    counts = frame.groupby(["effects", "method"]).size()
+    return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+
+
+def paired(rows: list[dict[str, Any]], method: str, other: str) -> pd.DataFrame:
+    """One row for each data set that both methods answered: differences in power, in false sets, and in the size of sets that share a variant."""
+    by_method: dict[str, dict[tuple[int, int], dict[str, Any]]] = {method: {}, other: {}}
+    for row in rows:
+        if row["method"] in by_method and not row["refused"]:
+            by_method[row["method"]][row["effects"], row["data"]] = row
+    out = []
+    for key in by_method[method].keys() & by_method[other].keys():
+        ours, theirs = by_method[method][key], by_method[other][key]
+        pairs = [(len(a), len(b)) for a in ours["sets"] for b in theirs["sets"] if set(a) & set(b)]
+        false = [len(row["sets"]) - row["covering"] for row in (ours, theirs)]
+        out.append(
+            {
+                "effects": key[0], "power": (ours["found"] - theirs["found"]) / key[0], "false": false[0] - false[1], "pairs": len(pairs),
+                "size": np.mean([a - b for a, b in pairs]) if pairs else np.nan,
+                "log_size": np.mean([np.log(a / b) for a, b in pairs]) if pairs else np.nan,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(out, columns=["effects", "power", "false", "pairs", "size", "log_size"]).sort_values(
+        "effects"
+    )
+
+
+def _differences(rows: list[dict[str, Any]]) -> common.Table:
+    out = common.Table(
+        "Paired differences from susieR, ± one standard error",
+        [
+            "method",
+            "effects",
+            "data sets",
+            "power",
+            "false sets in a data set",
+            "pairs of sets",
+            "size",
+            "size, %",
+        ],
+    )
+    for method, other in PAIRS.items():
+        frame = paired(rows, method, other)
+        for effects in [*dict.fromkeys(frame["effects"]), "all"] if len(frame) else []:
+            some = frame if effects == "all" else frame[frame["effects"] == effects]
+            percent = some["log_size"] * 100
+            out.rows.append(
+                [
+                    f"{method} – {other}", str(effects), str(len(some)), _mean(some["power"], 3), _mean(some["false"], 3), str(some["pairs"].sum()),
+                    _mean(some["size"], 2), _mean(percent, 1),
+                ]
+            )  # fmt: skip
+    out.note = (
+        "Sizes are compared between sets of the two methods that share a variant. The last column is 100 times the mean difference of log sizes: for small "
+        "differences, how many per cent larger a set is."
+    )
+    return out
+
+
+def _flips(flips: list[dict[str, str]]) -> common.Table:
+    out = common.Table(
+        "One swapped allele in each data set", ["LD", "data sets", "named", "refused", "missed"]
+    )
+    for which in flips[0]:
+        counts = [sum(flip[which] == outcome for flip in flips) for outcome in ("named", "refused", "missed")]
+        out.rows.append([which, str(len(flips)), *map(str, counts)])
+    out.note = f"Of a variant with |z| > {FLIP_SCORE:g} and |r| > {FLIP_LD:g} with another, chosen at random. *Refused*: without naming the variant."
+    return out
+
+
+def _mean(values: "pd.Series[float]", digits: int) -> str:
+    values = values.dropna()
+    if len(values) < 2:
+        return "–"
+    return f"{values.mean():+.{digits}f} ± {values.sem():.{digits}f}"
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,4 +1,4 @@
-"""Puts the tables of the last results into the pages of docs/performance/ and docs/reliability.md, between the markers that are there.
+"""Puts the tables of the last results into the pages of docs/performance/, docs/reliability.md and docs/genetics.md, between the markers that are there.
 
 The text around the markers is written by hand, the numbers never are.
 """
@@ -13,6 +13,7 @@ from benchmarks import (
     calibration,
     cluster,
     compare,
+    credible_sets,
     engine,
     fuzz,
     genetics,
@@ -22,6 +23,7 @@ from benchmarks import (
     speed,
     startup,
     stopping,
+    strong,
     tall,
     tecator,
     wide,
@@ -32,7 +34,11 @@ from benchmarks.problems import LOGISTIC
 
 # one screen, whose numbers are copied by hand from the pages that it links to
 STORY = ROOT / "docs" / "performance.md"
-PAGES = (*sorted((ROOT / "docs" / "performance").glob("*.md")), ROOT / "docs" / "reliability.md")
+PAGES = (
+    *sorted((ROOT / "docs" / "performance").glob("*.md")),
+    ROOT / "docs" / "reliability.md",
+    ROOT / "docs" / "genetics.md",
+)
 
 
 def _compared(result: dict[str, Any]) -> str:
@@ -52,6 +58,10 @@ def _tecator(result: dict[str, Any]) -> str:
     return f"{result['runs']} runs of {result['warmup']:,} + {result['draws']:,} iterations for each setting."
 
 
+def _strong(result: dict[str, Any]) -> str:
+    return f"Four replicates of {result['draws']:,} draws a run, of {result['block_draws']:,} with blocks."
+
+
 SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dict[str, Any]], str]]] = {
     "compare": (compare.tables, _compared),
     "families": (compare.tables, _compared),
@@ -66,8 +76,10 @@ SECTIONS: dict[str, tuple[Callable[[dict[str, Any]], list[Table]], Callable[[dic
     "messy": (messy.tables, _shared),
     "wide": (wide.tables, lambda result: ""),
     "genetics": (genetics.tables, _shared),
+    "credible-sets": (credible_sets.tables, lambda result: ""),
     "honesty": (honesty.tables, lambda result: "Four replicates in each run, one thread."),
     "stopping": (stopping.tables, lambda result: f"At most {result['budget']:g} seconds per run."),
+    "strong": (strong.tables, _strong),
     "fuzz": (fuzz.tables, lambda result: ""),
     "soak": (soak.tables, lambda result: f"{result['replicates']} replicates, {result['threads']} threads."),
     "calibration": (calibration.tables, lambda result: f"Two replicates of {result['draws']:,} draws each."),
@@ -94,7 +106,7 @@ def replace(text: str, kind: str, content: str) -> str:
 
 def kinds_of(text: str) -> list[str]:
     """The sections that a page has markers for."""
-    return re.findall(r"<!-- begin (\w+) -->", text)
+    return re.findall(r"<!-- begin ([\w-]+) -->", text)
 
 
 def assemble(page: Path, write: bool = True) -> list[str]:

@@ -25,6 +25,7 @@ FIGURES = (
     "boston_tempering",
     "boston_bottlenecks",
     "pcr_pips",
+    "pcr_noise",
     "pcr_sizes",
     "pcr_traces",
     "pcr_time",
@@ -52,7 +53,16 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=OUT, help="Folder for the results."
 )
-@click.option("--docs", is_flag=True, help="Copy the page and its pictures into docs/paper, too.")
+@click.option(
+    "--docs",
+    is_flag=True,
+    help="Copy the page, its numbers and its pictures into docs/paper, and keep long runs with the program.",
+)
+@click.option(
+    "--from-docs",
+    is_flag=True,
+    help="Begin with the numbers of docs/paper: sections that are not named stay as they are there.",
+)
 @click.option(
     "--page-only",
     is_flag=True,
@@ -71,6 +81,7 @@ def main(
     full: bool,
     out: Path,
     docs: bool,
+    from_docs: bool,
     page_only: bool,
     genes: Path | None,
     response: str | None,
@@ -79,7 +90,7 @@ def main(
 
     \b
     tecator_mutation tecator_ess tecator_traces tecator_pips tecator_changes tecator_adaptation
-    boston_models boston_wmse boston_tempering boston_bottlenecks pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
+    boston_models boston_wmse boston_tempering boston_bottlenecks pcr_pips pcr_noise pcr_sizes pcr_traces pcr_time pcr_screening
     """
     if (genes is None) != (response is None):
         raise click.UsageError("--genes and --response go together: the matrix does not hold the response")
@@ -92,6 +103,8 @@ def main(
         )
     except DataError as error:
         raise click.ClickException(str(error)) from error
+    if from_docs:
+        page.copy_from_docs(out)
     words = ["python -m papers.individual_adaptation", *(["--full"] if full else [])]
     words += ["--genes", genes.name] if genes is not None else []
     if page_only:
@@ -102,6 +115,8 @@ def main(
     click.echo(f"written: {written.name} and what it shows, in {out.name}/")
     if docs:
         size = page.copy_to_docs(out, FIGURES)
+        if genes is None:
+            page.keep_runs(out)
         click.echo(f"docs/paper: {size:,} bytes")
 
 

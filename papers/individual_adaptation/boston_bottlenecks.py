@@ -177,7 +177,7 @@ def make(study: Study) -> Section:
         study.say(f"the second program, SMC with K = {steps}: {effort.variant_runs} runs")
         results = side_by_side(
             [
-                partial(independent.particles, data, np.random.default_rng(stream), particles, steps, TAU, 1.0, 0.55, 0.9, False, np.array(LEVELS))
+                partial(independent.particles, data, np.random.default_rng(stream), particles, steps, TAU, 1.0, 0.55, 0.9, independent.BETWEEN, True, np.array(LEVELS))
                 for stream in np.random.SeedSequence(SEED).spawn(effort.variant_runs)
             ],
             effort.threads,

@@ -1,10 +1,14 @@
 """Boston: the table of the most probable models."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 import whichvars as wv
 from benchmarks import boston
 from benchmarks.common import number
+from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation import published
 from papers.individual_adaptation.study import Claim, Section, Study, new_figure
 from whichvars.plots.drawing import BLUE, GREY, ORANGE
@@ -13,6 +17,10 @@ TITLE = "Boston: the most probable models"
 CLOSE = 0.02  # between two probabilities of a model
 CLOSE_SIZE = 0.1
 SEED = 900
+DIGITS = 6  # of log posteriors by which models are told apart
+TABLE = "boston_accuracy"
+TEMPERED, SIMPLE = "IA-PT, m = 8, τ = .45", "simple MH"
+Row = dict[str, Any]
 
 
 def shares(posterior: wv.Posterior) -> np.ndarray:
@@ -59,6 +67,93 @@ def judge(ours: np.ndarray, mean_size: float, tempered: np.ndarray) -> list[Clai
     ]
 
 
+def table_error(shares: np.ndarray, exact: np.ndarray) -> float:
+    """How far a table of model probabilities is from the truth, Σ (share − exact)²/exact. For the shares of m independent draws it
+    has a mean of about the number of models over m.
+
+    >>> round(table_error(np.array([0.3, 0.1]), np.array([0.25, 0.1])), 6)
+    0.01
+    """
+    return float(np.sum((shares - exact) ** 2 / exact))
+
+
+def visits(posterior: wv.Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """Log posteriors of the models in the record of a run, and their shares of it, the largest first. The probabilities in
+    ``posterior.models`` are better than these shares, but the paper's are shares."""
+    assert posterior.trace is not None
+    values, counts = np.unique(posterior.trace["log_posterior"].round(DIGITS), return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return values[order], counts[order] / counts.sum()
+
+
+def error_of_run(posterior: wv.Posterior, best: float, probability: float) -> float:
+    """``table_error`` of the models that a run visited most, as many as the paper has in its table. `best` is the log posterior of the
+    best model, `probability` its probability."""
+    values, found = (array[: len(published.MODELS)] for array in visits(posterior))
+    return table_error(found, probability * np.exp(values - best))
+
+
+def accuracy(study: Study, best: float, probability: float) -> list[Row]:
+    """Errors of such tables from single runs at the paper's sizes, which start at draws from the prior."""
+    effort, problem = study.effort, study.problem("boston104")
+    ladder = wv.ParallelTempering(wv.IndividualAdaptation(tau=0.45), rungs=boston.RUNGS)
+
+    def compute(sampler: Any, draws: int, warmup: int) -> Row:
+        size = {"draws": max(1000, round(draws * effort.wmse_scale)), "warmup": max(2, round(warmup * effort.wmse_scale))}  # fmt: skip
+        jobs = [partial(once, problem, sampler, SEED + k, False, start="prior", **size) for k in range(effort.variant_runs)]  # fmt: skip
+        errors = [error_of_run(p, best, probability) for p in side_by_side(jobs, effort.threads)]
+        low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9))
+        return {"tenth": low, "median": middle, "nine_tenths": high, "independent_draws": len(published.MODELS) / middle}  # fmt: skip
+
+    rows = []
+    for name, sampler, draws, warmup in (
+        (TEMPERED, ladder, boston.PT_DRAWS, boston.PT_WARMUP),
+        (SIMPLE, wv.AddDeleteSwap(), boston.MH_DRAWS, boston.MH_WARMUP),
+    ):
+        study.say(f"Boston: the error of a table of models, {name}: {effort.variant_runs} runs")
+        key = {"run_of": name, "runs": effort.variant_runs, "scale": effort.wmse_scale}
+        rows.append(study.row(TABLE, key, partial(compute, sampler, draws, warmup)))
+    return rows
+
+
+def judge_accuracy(theirs: float, rows: list[Row]) -> list[Claim]:
+    """What the paper's own table says of the sampler that made it. `theirs` is its ``table_error``."""
+    tempered, simple = ({r["run_of"]: r for r in rows}[name] for name in (TEMPERED, SIMPLE))
+
+    def span(row: Row) -> str:
+        return f"{number(row['tenth'], 2)}–{number(row['nine_tenths'], 2)}"
+
+    return [
+        Claim(
+            "the paper's own table has the error of a run of our IA-PT",
+            f"{number(theirs, 2)}, from its table",
+            f"{span(tempered)} in eight of ten runs; {number(theirs, 2)} in the paper",
+            bool(tempered["tenth"] <= theirs <= tempered["nine_tenths"]),
+            "the error is the sum of (share − probability)²/probability over the thirteen models of a table, each run having its own "
+            f"thirteen; holds if the paper's is between a tenth and nine tenths of our {tempered['runs']} runs. How long a run the paper's "
+            "table is from, we do not know",
+            fairer=True,
+        ),
+        Claim(
+            "the paper's own table is more accurate than a run of simple MH",
+            f"{number(theirs, 2)}, from its table",
+            f"simple MH {span(simple)} in eight of ten runs; {number(theirs, 2)} in the paper",
+            bool(theirs < simple["tenth"]),
+            "holds if it is below a tenth of our runs, as it would be if the table came from runs that are well below simple MH in WMSE",
+            fairer=True,
+        ),
+    ]
+
+
+def as_tempering(table: list[Row]) -> bool:
+    """Whether the paper's table is as accurate as a run of our IA-PT, and no more accurate than one of simple MH. The first row is the
+    paper's; False without rows."""
+    if not table:
+        return False
+    paper, *rows = table
+    return [claim.agrees for claim in judge_accuracy(paper["median"], rows)] == [True, False]
+
+
 def make(study: Study) -> Section:
     effort, problem = study.effort, study.problem("boston104")
     study.say("Boston: probabilities of models, by our default")
@@ -67,12 +162,16 @@ def make(study: Study) -> Section:
     draws = max(1000, round(boston.PT_DRAWS * effort.wmse_scale))
     sampler = wv.ParallelTempering(wv.IndividualAdaptation(tau=0.35), rungs=boston.RUNGS)
     tempered = study.sample(problem, sampler, draws=draws, replicates=4, seed=SEED, rao_blackwell=False)
-    ours, theirs = shares(default), shares(tempered)
-    models = default.models
+    models, ours = default.models, shares(default)
     scale = {
-        tuple(sorted(int(j) + 1 for j in m)): value for m, value in zip(models.members, models.log_posterior)
+        tuple(sorted(int(j) + 1 for j in m)): float(marginal + prior)
+        for m, marginal, prior in zip(models.members, models.log_marginal, models.log_prior)
     }
     best = scale.get(tuple(published.FIRST), np.nan)
+    values, found = visits(tempered)
+    theirs = np.array([
+        found[np.abs(values - scale.get(members, np.nan)) < 2 * 10.0**-DIGITS].sum() for members, _ in published.MODELS
+    ])  # fmt: skip
     section = Section(TITLE)
     rows = [
         {
@@ -105,4 +204,19 @@ def make(study: Study) -> Section:
     axes[0, 0].legend(fontsize=8, frameon=False)
     study.picture(section, "boston_models", figure, "The paper's probabilities of the models and ours.")
     section.claims = judge(ours, default.mean_size, theirs)
+    exact = np.array(
+        [float(ours[0] * np.exp(scale.get(members, np.nan) - best)) for members, _ in published.MODELS]
+    )
+    if np.isfinite(exact).all() and ours[0] > 0:  # in a short run some may be missing
+        rows = accuracy(study, best, float(ours[0]))
+        paper = table_error(np.array([share for _, share in published.MODELS]), exact)
+        rows = [{"run_of": "the paper", "median": paper, "independent_draws": len(exact) / paper}, *rows]
+        study.table(
+            section,
+            TABLE,
+            rows,
+            "How far the probabilities of the thirteen models are from the truth, Σ (share − probability)²/probability: quantiles over runs, "
+            "and the number of independent draws for which the median would be expected.",
+        )
+        section.claims += judge_accuracy(paper, rows[1:])
     return section

@@ -1,7 +1,8 @@
 """The paper's IA-PT, IA-SMC and simple MH written a second time, without any code of the package but the loader of the data.
 
 If two programs that share nothing have the same WMSE on Boston, a difference from the paper is not a slip in one of them. This one
-also learns within the K moves of a particle, as the paper prints it, which the package does not.
+also does what the package does not: particles learn within their K moves, as the paper prints it; temperatures stop learning with the
+burn-in while A and D go on; A and D belong to a chain and travel with it along the ladder.
 
 The independent slab with known g and the prior with fixed h are all that Boston needs. Every proposal flips coins for all
 variables and factorises the proposed model from nothing.
@@ -16,6 +17,8 @@ from whichvars import datasets
 
 LARGEST = 100  # variables in a model
 SIZE = 5.0  # prior mean
+# when particles learn: after their K moves; within them; within them, all particles making a move before any makes the next
+BETWEEN, WITHIN, ROUNDS = range(3)
 
 
 class Data(NamedTuple):
@@ -123,8 +126,11 @@ def first_probabilities(p):
 
 
 @njit(nogil=True)
-def tempering(data, rng, temperatures, burn_in, draws, tau, phi0, decay, target):
-    """IA-PT; returns inclusion frequencies, temperatures, exchange rates, mutation rates and round trips."""
+def tempering(data, rng, temperatures, burn_in, draws, tau, phi0, decay, target, held, travels):
+    """IA-PT; returns inclusion frequencies, temperatures, exchange rates, mutation rates and round trips.
+
+    `held`: whether temperatures stay as they are after the burn-in. `travels`: whether A and D belong to a chain, which takes them along
+    when it exchanges its temperature, and not to the temperature. Each rung starts at its own draw from the prior."""
     p, m = len(data.xty), len(temperatures)
     epsilon = 0.1 / p
     gamma = np.zeros((m, p), np.bool_)
@@ -148,16 +154,17 @@ def tempering(data, rng, temperatures, burn_in, draws, tau, phi0, decay, target)
         rate = phi0 * i**-decay
         for k in range(m):
             s = slot[k]
+            own = s if travels else k
             log_m[s], accepted = individual_step(
                 data,
                 rng,
                 gamma[s],
                 log_m[s],
                 t[k],
-                add[k],
-                delete[k],
-                add[k],
-                delete[k],
+                add[own],
+                delete[own],
+                add[own],
+                delete[own],
                 tau,
                 rate,
                 epsilon,
@@ -180,7 +187,8 @@ def tempering(data, rng, temperatures, burn_in, draws, tau, phi0, decay, target)
                     if end[low] == 1 and counting:
                         trips += 1
                     end[low] = 2
-            rho[k] = min(max(rho[k] + i**-decay * (acceptance - target), -7.0), 1.5)
+            if not (counting and held):
+                rho[k] = min(max(rho[k] + i**-decay * (acceptance - target), -7.0), 1.5)
             for r in range(m - 2, -1, -1):
                 t[r] = t[r + 1] * np.exp(-np.exp(rho[r]))
         if counting:
@@ -253,18 +261,19 @@ def simple(data, rng, burn_in, draws, swap):
 
 
 @njit(nogil=True)
-def particles(data, rng, number, steps, tau, phi0, decay, ess, within, levels):
+def particles(data, rng, number, steps, tau, phi0, decay, ess, learning, reset, levels):
     """IA-SMC; returns mean inclusion over the particles, the number of temperatures, how many distinct particles are left, and for each
     of the temperatures `levels` the effective number of particles there whose descendants are left: 1/Σ s², where s is the share of
-    the last particles that descend from one of them. `within`: whether A and D are learned within the K moves of a particle, as the
-    paper prints it, or only between particles."""
+    the last particles that descend from one of them. `learning`: BETWEEN, WITHIN or ROUNDS; in rounds, the rate of learning falls from one
+    round to the next, as if the particles were the chains of multiple chain adaptation. `reset`: whether the counter on which the rate
+    of learning depends starts again at each temperature."""
     p = len(data.xty)
     epsilon = 0.1 / p
     gamma = rng.random((number, p)) < SIZE / p
     log_m = np.array([log_marginal(data, gamma[i]) for i in range(number)])
     add, delete = first_probabilities(p)
     flips = np.empty(p, np.int64)
-    t, temperatures = 0.0, 0
+    t, temperatures, counter = 0.0, 0, 0
     ancestor = np.zeros((len(levels), number), np.int64)
     since = np.zeros(len(levels), np.bool_)
     while t < 1:
@@ -292,25 +301,34 @@ def particles(data, rng, number, steps, tau, phi0, decay, ess, within, levels):
             elif t >= levels[k]:
                 ancestor[k] = np.arange(number)
                 since[k] = True
-        for i in range(number):
-            fixed_add, fixed_delete = (add, delete) if within else (add.copy(), delete.copy())
-            for step in range(steps):
-                rate = phi0 * (i * steps + step + 1) ** -decay
-                log_m[i], _ = individual_step(
-                    data,
-                    rng,
-                    gamma[i],
-                    log_m[i],
-                    t,
-                    fixed_add,
-                    fixed_delete,
-                    add,
-                    delete,
-                    tau,
-                    rate,
-                    epsilon,
-                    flips,
+        if reset:
+            counter = 0
+        for _turn in range(steps if learning == ROUNDS else 1):
+            if learning == ROUNDS:
+                counter += 1
+            for i in range(number):
+                fixed_add, fixed_delete = (
+                    (add.copy(), delete.copy()) if learning == BETWEEN else (add, delete)
                 )
+                for _step in range(1 if learning == ROUNDS else steps):
+                    if learning != ROUNDS:
+                        counter += 1
+                    rate = phi0 * counter**-decay
+                    log_m[i], _ = individual_step(
+                        data,
+                        rng,
+                        gamma[i],
+                        log_m[i],
+                        t,
+                        fixed_add,
+                        fixed_delete,
+                        add,
+                        delete,
+                        tau,
+                        rate,
+                        epsilon,
+                        flips,
+                    )
     left = np.empty(len(levels))
     for k in range(len(levels)):
         left[k] = number**2 / (np.bincount(ancestor[k]) ** 2).sum()

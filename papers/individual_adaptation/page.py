@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common import ROOT, Table, number
 from papers.individual_adaptation import published
-from papers.individual_adaptation.study import Claim
+from papers.individual_adaptation.study import KEPT, QUICK, QUICK_HAS, Claim
 
 DOCS = ROOT / "docs" / "paper"
 NUMBERS = "numbers"  # the folder of the sections and their tables beside the page in the documentation
@@ -23,6 +23,7 @@ HEADINGS = {
 }
 # tables that are not on the page but from which claims are judged
 JUDGED = ("pcr_agreement.csv", "pcr_default.csv")
+NOT_SHOWN = ("commit", "scale")  # columns of tables that are in the CSV files only
 COLOURS = 64  # of a picture in the documentation
 NOT_IN_THE_PAPER = "This section is not in the paper. It is here to explain what differs above."
 
@@ -30,15 +31,18 @@ HEAD = """# The paper, made again
 
 This page compares whichvars with the paper that it began with: J. E. Griffin, K. Łatuszyński and M. F. J. Steel (2014), *Individual
 adaptation: an adaptive MCMC scheme for variable selection problems*, [arXiv:1412.6760](https://arxiv.org/abs/1412.6760). Each of the
-paper's tables and figures was computed again. The first table lists every claim that can be checked, with what the paper says beside
-what we find. Then follow the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+paper's tables and figures was computed again.
+"""
+GUIDE = """## How to read this page
 
-Three things to know before reading:
+The table above lists every claim of the paper that can be checked, with what the paper says beside what we find. The sections below take
+the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
 
 - Where the paper shows a figure and gives no number, none was read off it, and the table says so.
 - The gene expression data of the PCR example are not ours to distribute. A simulated design of the same size takes their place, so
   that numbers of that example cannot be compared, only what the paper says about the sampler.
-- Whether a claim agrees is decided by rules that were written down in the program. The rule stands beside each claim.
+- Whether a claim agrees is decided by rules that are written down in the program. The rule stands beside each claim.
+- Some questions are ours and not the paper's. They have a table of their own at the end of a section, and are not counted as claims.
 """
 
 
@@ -106,6 +110,8 @@ def shown_table(path: Path, caption: str) -> str:
 
     with path.open(newline="", encoding="utf-8") as file:
         columns, *rows = csv.reader(file)
+    shown = [place for place, column in enumerate(columns) if column not in NOT_SHOWN]
+    columns, rows = [columns[k] for k in shown], [[row[k] for k in shown] for row in rows]
     columns = [HEADINGS.get(column, column.replace("_", " ")) for column in columns]
     return Table(caption, columns, [[cell(text) for text in row] for row in rows]).markdown()
 
@@ -155,36 +161,89 @@ def section_text(out: Path, name: str, section: dict[str, Any]) -> list[str]:
     files = ", ".join(f"`{file}`" for file in [f"{name}.json", *kept_tables(section)])
     about = section["environment"]
     parts.append(
-        f"*Made by `{section['command']}` ({section['mode']} size) on {about['date']} at commit {about['commit']}; "
-        f"{number(section['seconds'], 2)} seconds on {about['cpus']} CPUs. Numbers beside this page, in `{NUMBERS}`: {files}.*\n"
+        f"*Made by `{section['command']}` on {about['date']} at commit {about['commit']}. Size: {size_of(name, section)}. "
+        f"Time: {time_of(section)}. Numbers beside this page, in `{NUMBERS}`: {files}.*\n"
     )
     return parts
+
+
+def size_of(name: str, section: dict[str, Any]) -> str:
+    """In words: full size, or what is smaller than that."""
+    smaller = section.get("smaller")
+    if smaller is None:
+        smaller = QUICK_HAS.get(name, "") if section["mode"] == QUICK.name else ""
+    if section["mode"] not in (QUICK.name, "full"):
+        return section["mode"]
+    return smaller or "full"
+
+
+def in_words(seconds: float) -> str:
+    """Seconds, or minutes where there are many.
+
+    >>> in_words(7.31), in_words(2769.4)
+    ('7.3 s', '46 min')
+    """
+    return f"{number(seconds, 2)} s" if seconds < 120 else f"{number(seconds / 60, 2)} min"
+
+
+def time_of(section: dict[str, Any]) -> str:
+    kept = section.get("kept_cpu_seconds", 0.0)
+    own = f"{in_words(section['seconds'])} on {section['environment']['cpus']} CPUs"
+    return f"{own}, and {in_words(kept)} of CPU time for long runs" if kept else own
+
+
+def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
+    """How large each section is, and how long it took."""
+    rows = [
+        [s["title"], size_of(name, s), time_of(s), s["environment"]["date"]] for name, s in sections.items()
+    ]
+    full = sum(row[1] == "full" for row in rows)
+    minutes = sum(s["seconds"] for s in sections.values()) / 60
+    return [
+        "## Sizes and times\n",
+        f"{full} of the {len(rows)} sections are of full size, which means the paper's numbers of iterations and, where the paper says how many "
+        "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. Together "
+        f"the sections took {number(minutes, 2)} minutes, partly on a busy machine. Long runs are kept with the program, so that they are not "
+        "counted here but in the column on the right. `make paper` makes the sections of the size that they have here, `make paper "
+        "ARGS=--full` all of them at full size.\n",
+        table(["section", "size", "time", "date"], rows),
+    ]
 
 
 def write_page(out: Path, order: Sequence[str]) -> Path:
     """README.md of all sections in a folder."""
     sections = read_sections(out, order)
     parts = [HEAD]
-    spent: dict[str, float] = {}
-    for section in sections.values():
-        spent[section["mode"]] = spent.get(section["mode"], 0.0) + section["seconds"]
-    times = " and ".join(
-        f"{number(seconds / 60, 2)} minutes for sections of {mode} size" for mode, seconds in spent.items()
-    )
-    parts.append(
-        f"`make paper` writes this page; it took {times}, without long runs that were kept from earlier. Full size is that of the paper; quick "
-        "size has fewer runs, and in the PCR example a twentieth of the iterations, unless runs of the paper's length had been finished before. "
-        "Each section ends with the command, the date and the commit.\n"
-    )
     missing = [name for name in order if name not in sections]
     if missing:
         parts.append(f"Not made: {', '.join(missing)}.\n")
     parts += summary(sections)
+    parts.append(GUIDE)
+    parts += sizes_and_times(sections)
     for name, section in sections.items():
         parts += section_text(out, name, section)
     path = out / "README.md"
     path.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
     return path
+
+
+def keep_runs(out: Path, kept: Path | None = None) -> list[str]:
+    """Store the summaries of finished runs of the paper's length with the program; returns their names."""
+    kept = KEPT if kept is None else kept
+    kept.mkdir(parents=True, exist_ok=True)
+    found = sorted((out / "runs" / "full").glob("pcr_*.npz"))
+    for path in found:
+        shutil.copy(path, kept)
+    return [path.stem for path in found]
+
+
+def copy_from_docs(out: Path, docs: Path | None = None) -> None:
+    """Begin with the numbers and pictures of the documentation. What is in the folder already is left as it is."""
+    docs = DOCS if docs is None else docs
+    out.mkdir(parents=True, exist_ok=True)
+    for file in [*sorted((docs / NUMBERS).iterdir()), *sorted(docs.glob("*.png"))]:
+        if file.is_file() and not (out / file.name).exists():
+            shutil.copy(file, out)
 
 
 def copy_to_docs(out: Path, order: Sequence[str], docs: Path | None = None) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import whichvars as wv
 from benchmarks.common import number
 from papers.individual_adaptation import pcr_runs, published
 from papers.individual_adaptation.pcr_runs import PRIORS
@@ -18,6 +17,7 @@ from papers.individual_adaptation.study import (
     new_figure,
     worst_difference,
 )
+from papers.individual_adaptation.summaries import Summary, exact_masses
 from whichvars.plots.drawing import BLUE, GREEN, GREY, ORANGE
 
 TITLE = "PCR: inclusion probabilities of three runs"
@@ -29,11 +29,12 @@ SAME = 1e-6  # log posteriors of one model, by factors in another order
 Row = dict[str, Any]
 
 
-def summarise(prior: str, chains: int, runs: Sequence[wv.Posterior], block: int | None, part: float) -> Row:
+def summarise(prior: str, chains: int, runs: Sequence[Summary], block: int | None, part: float) -> Row:
     """How far runs are apart, and what may explain it. `block` is the number of neighbouring columns that can stand in for one another,
     if that is known."""
     pips = np.array([p.pip for p in runs])
-    trips = [p.adaptation[0]["round_trips"] for p in runs]
+    trips = [p.round_trips or 0 for p in runs]
+    rates = np.array([p.exchange_rates for p in runs])
     masses = np.array([exact_masses([p]) for p in runs])
     by_block = None
     if block is not None:
@@ -53,7 +54,9 @@ def summarise(prior: str, chains: int, runs: Sequence[wv.Posterior], block: int 
         "monte_carlo_error_there": float(np.mean([p.mcse[worst] for p in runs])),
         "size_in_the_first_quarter": float(quarters[:, 0].mean()),
         "size_in_the_last_quarter": float(quarters[:, -1].mean()),
-        "chains_of_a_run_differ_by": max(spread_of_chains(p) for p in runs),
+        "chains_of_a_run_differ_by": max(float(np.ptp(p.log_posteriors)) for p in runs),
+        "smallest_exchange_rate": float(rates.min()),
+        "largest_exchange_rate": float(rates.max()),
         "fewest_round_trips": int(min(trips)),
         "most_round_trips": int(max(trips)),
         "best_models_differ_by": float(np.ptp(masses[:, 0])),
@@ -61,17 +64,9 @@ def summarise(prior: str, chains: int, runs: Sequence[wv.Posterior], block: int 
     }
 
 
-def spread_of_chains(posterior: wv.Posterior) -> float:
-    """How far the chains at the target are apart in a run: the largest difference of their mean log posteriors."""
-    assert posterior.trace is not None
-    return float(np.ptp(posterior.trace.groupby("chain")["log_posterior"].mean()))
-
-
-def mean_sizes_by_quarter(posterior: wv.Posterior) -> list[float]:
+def mean_sizes_by_quarter(run: Summary) -> list[float]:
     """Mean model size in each quarter of the draws."""
-    assert posterior.trace is not None
-    sizes = posterior.trace.groupby("iteration")["size"].mean().to_numpy()
-    return [float(quarter.mean()) for quarter in np.array_split(sizes, 4)]
+    return [float(quarter.mean()) for quarter in np.array_split(run.mean_sizes, 4)]
 
 
 def judge(rows: Sequence[Row]) -> list[Claim]:
@@ -146,17 +141,15 @@ def why_apart(row: Row) -> str:
     return " ".join(said)
 
 
-def compare(prior: str, ladders: Sequence[wv.Posterior], default: wv.Posterior) -> Row:
+def compare(prior: str, ladders: Sequence[Summary], default: Summary) -> Row:
     """IA-PT's runs beside our default's replicates: inclusion probabilities, and the exact posterior mass of the models that each kept."""
-    replicates = default.replicate_pips
-    assert replicates is not None
     mean = np.mean([p.pip for p in ladders], axis=0)
     (best, total), (their_best, their_total) = exact_masses(ladders), exact_masses([default])
     return {
         "prior": prior,
         "runs": len(ladders),
         "difference": float(np.abs(mean - default.pip).max()),
-        "replicates_differ_by": worst_difference(replicates),
+        "replicates_differ_by": worst_difference(default.replicate_pips),
         "best_of_the_default": their_best - best,
         "mass_of_the_default": their_total - total,
     }
@@ -203,31 +196,13 @@ def signed(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f}"
 
 
-def exact_masses(runs: Sequence[wv.Posterior]) -> tuple[float, float]:
-    """Of all models that these runs kept: the largest log posterior, without its constant, and the log of the sum of all."""
-    found: dict[tuple[int, ...], float] = {}
-    for posterior in runs:
-        models = posterior.models
-        values = models.log_marginal + models.log_prior
-        found.update({tuple(int(j) for j in m): float(v) for m, v in zip(models.members, values)})
-    values = np.array(list(found.values()))
-    return float(values.max()), float(np.logaddexp.reduce(values))
-
-
-def lengths_and_time(study: Study, runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
+def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -> str:
     """How long the runs are, what they cost, and at which commits they were made."""
-    origins: dict[str, list[str]] = {}
-    for (prior, chains), part in parts.items():
-        for run in range(published.PCR_RUNS):
-            where = study.origin(f"{pcr_runs.name_of(prior, chains)}_{run + 1}", part >= 1)
-            origins.setdefault(where, []).append(f"{prior}, r = {chains}")
-    made = "; ".join(
-        f"{' and '.join(dict.fromkeys(which))}: {where}" for where, which in origins.items() if where
-    )
-    minutes = sum(p.cpu_seconds for some in runs.values() for p in some) / 60
+    commits = sorted({run.about["commit"] for some in runs.values() for run in some if "commit" in run.about})
+    minutes = sum(run.cpu_seconds for some in runs.values() for run in some) / 60
     return (
         f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
-        + (f" They were made at these commits: {made}." if made else "")
+        + (f" They were made at commit {' and '.join(commits)}." if commits else "")
     )
 
 
@@ -235,9 +210,7 @@ def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(
-        TITLE, [pcr_runs.about_data(study), lengths_and_time(study, found, pcr_runs.parts(study))]
-    )
+    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):
@@ -287,4 +260,6 @@ def make(study: Study) -> Section:
     others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
     study.table(section, "pcr_default", others)
     section.claims = judge(rows) + judge_default(others)
+    section.smaller = pcr_runs.smaller(parts)
+    section.kept_cpu_seconds = pcr_runs.cpu_seconds(*found.values(), list(default.values()))
     return section

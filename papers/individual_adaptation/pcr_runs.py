@@ -5,7 +5,9 @@ The stand-in: correlated blocks as in ``simulate_blocks``, the j-th effect being
 are weak, and `WEAK` more are below what can be found one by one.
 """
 
+import shutil
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ import whichvars as wv
 from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation import published
 from papers.individual_adaptation.study import FULL, Study
+from papers.individual_adaptation.summaries import Summary
 from whichvars.datasets import Dataset, simulate_blocks
+from whichvars.errors import DataError
 
 BLOCK, CORRELATION, DECAY, EFFECTS, WEAK, NOISE = 20, 0.9, 0.75, 20, 30, 0.05
 SLAB = 100.0
@@ -25,15 +29,16 @@ PRIORS: dict[str, Any] = {
 }
 HIERARCHICAL, FIXED = PRIORS
 NAMES = {HIERARCHICAL: "hierarchical", FIXED: "fixed"}  # in names of files
-Runs = dict[tuple[str, int], list[wv.Posterior]]
+LONG = 10_000_000  # iterations, from which a run is saved on its way
+Runs = dict[tuple[str, int], list[Summary]]
 
 
-def simulated(p: int) -> Dataset:
-    """A design of n = 60 rows and p columns with known truth."""
+def simulated(p: int, noise: float = NOISE) -> Dataset:
+    """A design of n = 60 rows and p columns with known truth. The columns do not depend on the noise."""
     blocks = -(-p // BLOCK)
     effects = min(EFFECTS, max(1, blocks // 2))
     return simulate_blocks(
-        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
+        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), noise, seed=0
     )  # fmt: skip
 
 
@@ -68,11 +73,11 @@ def iterations(study: Study) -> int:
     return max(1000, round(published.PCR_ITERATIONS * study.effort.pcr_part))
 
 
-def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tuple[list[wv.Posterior], float]:
+def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tuple[list[Summary], float]:
     """Three runs with other seeds, and their length as a part of the paper's: an eleventh of the iterations is warm-up. They are kept
     under `name`. Where runs of the paper's length were finished earlier, they are taken, whatever the size of this study."""
     names = [f"{name}_{run + 1}" for run in range(published.PCR_RUNS)]
-    if study.gene_data is None and (finished := study.finished(names)):
+    if study.gene_data is None and (finished := study.finished(names, target.p)):
         study.say(f"{name}: runs of the paper's length, read from an earlier study")
         return finished, FULL.pcr_part
     draws = iterations(study) * 10 // 11
@@ -80,11 +85,35 @@ def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tupl
         partial(
             study.kept_run,
             names[run],
-            partial(once, target, sampler(chains), SEED + run, False, draws=draws, warmup=draws // 10),
+            partial(
+                one_run,
+                study.out / "runs" / "unfinished" / names[run],
+                target,
+                sampler(chains),
+                SEED + run,
+                draws,
+            ),
         )
         for run in range(published.PCR_RUNS)
     ]
     return side_by_side(jobs, study.effort.threads), study.effort.pcr_part
+
+
+def one_run(
+    directory: Path, target: wv.Problem, tempering: wv.ParallelTempering, seed: int, draws: int
+) -> wv.Posterior:
+    """One run on one thread. A long one is saved every ten minutes in a folder of its own, and goes on from there if it was interrupted."""
+    size = {"draws": draws, "warmup": draws // 10}
+    if draws < LONG:
+        return once(target, tempering, seed, False, **size)
+    run = partial(once, target, tempering, seed, False, **size, checkpoint=directory, every="10min")
+    try:
+        posterior = run()
+    except DataError:  # what is there was left by another version
+        shutil.rmtree(directory)
+        posterior = run()
+    shutil.rmtree(directory)
+    return posterior
 
 
 def all_runs(study: Study) -> Runs:
@@ -97,8 +126,8 @@ def parts(study: Study) -> dict[tuple[str, int], float]:
     return {key: part for key, (_, part) in _runs_and_parts(study).items()}
 
 
-def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[wv.Posterior], float]]:
-    def compute() -> dict[tuple[str, int], tuple[list[wv.Posterior], float]]:
+def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[Summary], float]]:
+    def compute() -> dict[tuple[str, int], tuple[list[Summary], float]]:
         found = {}
         for prior in PRIORS:
             target = problem(study, prior)
@@ -110,15 +139,15 @@ def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[wv.Posteri
     return study.once("pcr runs", compute)
 
 
-def by_default(study: Study, prior: str) -> wv.Posterior:
+def by_default(study: Study, prior: str) -> Summary:
     """The same problem by our default sampler: two replicates."""
 
-    def compute() -> wv.Posterior:
+    def compute() -> Summary:
         study.say(f"PCR: {prior}, our default")
         name = f"pcr_{NAMES[prior]}_default"
-        if study.gene_data is None and (finished := study.finished([name])):
-            return finished[0]
         target = problem(study, prior)
+        if study.gene_data is None and (finished := study.finished([name], target.p)):
+            return finished[0]
         draws = max(1000, iterations(study) // 2)
         return study.kept_run(
             name, partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED)
@@ -149,6 +178,20 @@ def lengths(parts: dict[tuple[str, int], float]) -> str:
         for part, which in by_part.items()
     )
     return f"Length of the runs: {sizes}; one eleventh of the iterations is warm-up."
+
+
+def smaller(parts: dict[tuple[str, int], float]) -> str:
+    """What is smaller than in the paper, "" if nothing is."""
+    short = [f"{prior}, r = {chains}" for (prior, chains), part in parts.items() if part < 1]
+    if not short:
+        return ""
+    least = min(parts.values())
+    return f"{least:.3g} of the iterations ({'; '.join(short)})" if len(short) < len(parts) else f"{least:.3g} of the iterations"  # fmt: skip
+
+
+def cpu_seconds(*groups: list[Summary]) -> float:
+    """Of all runs."""
+    return sum(run.cpu_seconds for runs in groups for run in runs)
 
 
 def about(study: Study, parts: dict[tuple[str, int], float]) -> str:

@@ -141,4 +141,6 @@ def make(study: Study) -> Section:
         [{"variable": names[j], "all": pip[j], "screened": screened[j], "kept": bool(stays[j])} for j in np.flatnonzero((pip > 0.001) | (screened > 0.001))],
     )  # fmt: skip
     section.claims = judge(lost(pip, kept), sizes, screen, pcr_runs.real(study))
+    section.smaller = pcr_runs.smaller(lengths)
+    section.kept_cpu_seconds = pcr_runs.cpu_seconds(part)
     return section

@@ -61,4 +61,5 @@ def make(study: Study) -> Section:
     means = {key: [p.mean_size for p in found] for key, found in runs.items()}
     default = {prior: pcr_runs.by_default(study, prior).mean_size for prior in PRIORS}
     section.claims = judge(means, default, pcr_runs.real(study))
+    section.smaller = pcr_runs.smaller(pcr_runs.parts(study))
     return section

@@ -50,15 +50,29 @@ def judge(rows: list[Row], threads: int, load: float) -> list[Claim]:
     return out
 
 
+def whole_runs(study: Study) -> list[str]:
+    """What runs of the paper's own length took, if there are any."""
+    found = []
+    for prior in PRIORS:
+        for chains in published.PCR_CHAINS:
+            names = [f"{pcr_runs.name_of(prior, chains)}_{run + 1}" for run in range(published.PCR_RUNS)]
+            if not pcr_runs.real(study) and (runs := study.finished(names, study.effort.pcr_p)):
+                seconds = [run.cpu_seconds for run in runs]
+                found.append(f"{number(min(seconds), 2)}–{number(max(seconds), 2)} s ({prior}, r = {chains})")
+    return [f"The whole runs of the section on inclusion probabilities took so much CPU time each: {', '.join(found)}."] if found else []  # fmt: skip
+
+
 def make(study: Study) -> Section:
-    section = Section(TITLE, [pcr_runs.which_data(study)])
+    section = Section(TITLE, [pcr_runs.which_data(study), *whole_runs(study)])
     load = environment()["load_at_start"]
     rows: list[Row] = []
     for prior in PRIORS:
         target = pcr_runs.problem(study, prior)
-        # short, so that nothing that is timed has to be compiled first
-        study.sample(target, pcr_runs.sampler(1), draws=1000, warmup=100, replicates=1, rao_blackwell=False)
         for chains in published.PCR_CHAINS:
+            # short, so that nothing that is timed has to be compiled first
+            study.sample(
+                target, pcr_runs.sampler(chains), draws=1000, warmup=100, replicates=1, rao_blackwell=False
+            )
             study.say(f"PCR: time, {prior}, r = {chains}")
             for part in (study.effort.timed_part / 4, study.effort.timed_part):
                 whole = max(1000, round(published.PCR_ITERATIONS * part))

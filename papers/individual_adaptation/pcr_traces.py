@@ -39,15 +39,14 @@ def make(study: Study) -> Section:
     figure, axes = new_figure(2, 2, width=5.6, height=2.4, sharex="col")
     rows, drifts = [], []
     for ax, ((prior, chains), found) in zip(axes.flat, runs.items()):
-        for run, (posterior, colour) in enumerate(zip(found, (BLUE, ORANGE, GREEN))):
-            trace = posterior.trace
-            assert trace is not None
-            mean = trace.groupby("iteration")["size"].mean()  # over the chains at the target
-            ax.plot(mean.index, mean, linewidth=0.8, color=colour, label=f"run {run + 1}")
-            drifts.append(drift(mean.to_numpy()))
+        for run, (summary, colour) in enumerate(zip(found, (BLUE, ORANGE, GREEN))):
+            ax.plot(
+                summary.iteration, summary.mean_sizes, linewidth=0.8, color=colour, label=f"run {run + 1}"
+            )
+            drifts.append(drift(summary.mean_sizes))
             rows += [
                 {"prior": prior, "chains": chains, "run": run + 1, "iteration": int(i), "mean_size": s}
-                for i, s in zip(mean.index.to_list(), mean)
+                for i, s in zip(summary.iteration, summary.mean_sizes)
             ]
         ax.set_title(f"{prior}, r = {chains}", fontsize=10)
     label_outer(axes, "iteration of each chain, after warm-up", "model size, mean of chains")
@@ -57,4 +56,5 @@ def make(study: Study) -> Section:
     )
     study.table(section, "pcr_traces", rows)
     section.claims = judge(drifts)
+    section.smaller = pcr_runs.smaller(pcr_runs.parts(study))
     return section

@@ -70,6 +70,7 @@ SHOWN = {
     "boston_bottlenecks": "",
     "pcr_pips": "Figures show the inclusion probabilities of three runs of MCA-IA-PT and plot the runs against one another, for r = 5 and 25 "
     "chains and under both model priors. The runs agree.",
+    "pcr_noise": "",
     "pcr_sizes": "A figure shows the posterior distribution of the model size. The text gives its mean.",
     "pcr_traces": "A figure shows the model size along the runs.",
     "pcr_time": "The paper does not discuss the time that a run takes.",

@@ -1,6 +1,5 @@
 """Claims judged again from numbers that were stored, so that a rule can change, and be tested, without another run."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,37 +7,24 @@ from typing import Any
 
 from benchmarks import boston
 from benchmarks.common import plain
-from papers.individual_adaptation import boston_bottlenecks, boston_tempering, boston_wmse, pcr_pips
-from papers.individual_adaptation.study import QUICK, Claim, Study
+from papers.individual_adaptation import (
+    boston_bottlenecks,
+    boston_models,
+    boston_tempering,
+    boston_wmse,
+    pcr_noise,
+    pcr_pips,
+)
+from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
 
 Row = dict[str, Any]
 Read = Callable[[str], list[Row]]
 
 
-def value_of(text: str) -> Any:
-    """A cell of a CSV file: None, a whole number, a number or a text.
-
-    >>> [value_of(cell) for cell in ("", "12", "0.5", "1e-3", "MH")]
-    [None, 12, 0.5, 0.001, 'MH']
-    """
-    if not text:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def reader(folder: Path) -> Read:
     """Read a table by its name."""
 
-    def read(name: str) -> list[Row]:
-        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-            return [{key: value_of(text) for key, text in row.items()} for row in csv.DictReader(file)]
-
-    return read
+    return lambda name: read_table(folder / f"{name}.csv")
 
 
 def _one_draw() -> float:
@@ -47,20 +33,23 @@ def _one_draw() -> float:
 
 def _wmse(read: Read) -> list[Claim]:
     rows = read("boston_wmse")
-    return boston_wmse.judge(rows, rows[0]["draws"] / boston.MH_DRAWS, _one_draw())
+    try:
+        table = read(boston_models.TABLE)
+    except FileNotFoundError:
+        table = []
+    scale = rows[0]["draws"] / boston.MH_DRAWS
+    return boston_wmse.judge(rows, scale, _one_draw(), boston_models.as_tempering(table))
 
 
 def _tempering(read: Read) -> list[Claim]:
-    rows = [
-        {key: value for key, value in row.items() if value is not None} for row in read("boston_tempering")
-    ]
-    return boston_tempering.judge(rows)
+    return boston_tempering.judge([given(row) for row in read("boston_tempering")])
 
 
 JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_wmse": _wmse,
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
+    "pcr_noise": lambda read: pcr_noise.judge(read("pcr_noise")),
     "pcr_pips": lambda read: (
         pcr_pips.judge(read("pcr_agreement")) + pcr_pips.judge_default(read("pcr_default"))
     ),

@@ -12,9 +12,10 @@ import numpy as np
 
 import whichvars as wv
 from benchmarks import references
-from benchmarks.common import environment, number, plain
+from benchmarks.common import ROOT, environment, number, plain
 from benchmarks.problems import build
 from benchmarks.runs import quiet
+from papers.individual_adaptation.summaries import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MILLION = 1_000_000
 PICTURE_DPI = 110
+# summaries of runs of the paper's own length, which took hours; they come with the program
+KEPT = ROOT / "papers" / "individual_adaptation" / "kept"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,18 @@ class Effort:
 
 
 FULL = Effort()
+# what a quick study has less of; the other sections are as large as in a full one
+QUICK_HAS = {
+    "tecator_mutation": "2 runs of each setting instead of 10",
+    "tecator_ess": "2 runs of each setting instead of 10",
+    "boston_models": "2 million draws a replicate instead of 20 million, 10 runs for the error of a table instead of 20",
+    "boston_wmse": "20 runs instead of 60 (3 of SMC with K < 25), two values of τ instead of five",
+    "boston_tempering": "10 runs of each variant instead of 20",
+    "boston_bottlenecks": "10 runs of each variant instead of 20",
+    **dict.fromkeys(
+        ("pcr_pips", "pcr_noise", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
+    ),
+}
 QUICK = Effort(
     name="quick",
     tecator_runs=2,
@@ -93,6 +108,10 @@ class Section:
     figures: list[tuple[str, str]] = field(default_factory=list)  # name of the PNG file, caption
     tables: list[tuple[str, str]] = field(default_factory=list)  # name of the CSV file, caption
     claims: list[Claim] = field(default_factory=list)
+    smaller: str | None = (
+        None  # what is smaller than in the paper, "" if nothing is; None if that follows from the size of the study
+    )
+    kept_cpu_seconds: float = 0.0  # of runs that were kept from an earlier study
 
 
 @dataclass
@@ -104,6 +123,7 @@ class Study:
     say: Callable[[str], None] = lambda text: None
     gene_data: Any = None  # the real matrix, as a Dataset, where the user has it
     done: dict[str, Any] = field(default_factory=dict)
+    kept: Path = KEPT
 
     def once(self, key: str, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time only: figures that rest on the same runs share them."""
@@ -111,32 +131,28 @@ class Study:
             self.done[key] = compute()
         return self.done[key]
 
-    def kept_run(self, name: str, compute: Callable[[], wv.Posterior]) -> wv.Posterior:
-        """A long run. It is saved when it ends and read the next time, so that a study that was interrupted goes on where it was."""
+    def kept_run(self, name: str, compute: Callable[[], wv.Posterior]) -> Summary:
+        """A long run. What is needed of it is saved when it ends and read the next time, so that a study that was interrupted goes on
+        where it was."""
         path = self.out / "runs" / self.effort.name / f"{name}.npz"
         if path.exists():
             self.say(f"{name}: read from an earlier study")
-            return wv.Posterior.load(path)
-        posterior = compute()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        posterior.save(path)
-        path.with_suffix(".json").write_text(json.dumps(environment()) + "\n", encoding="utf-8")
-        return posterior
+        else:
+            about = environment()
+            Summary.of(compute(), about).save(path)
+        return Summary.load(path)
 
-    def origin(self, name: str, full: bool) -> str:
-        """The commit at which a kept run was made, with the remark that was left beside it, if any; "" if it is not known."""
-        path = self.out / "runs" / (FULL.name if full else self.effort.name) / f"{name}.json"
-        if not path.exists():
-            return ""
-        about = json.loads(path.read_text(encoding="utf-8"))
-        return f"commit {about['commit']}" + (f", {about['remark']}" if about.get("remark") else "")
-
-    def finished(self, names: Sequence[str]) -> list[wv.Posterior] | None:
-        """Runs of the paper's own size, if an earlier study has finished all that are named."""
-        paths = [self.out / "runs" / FULL.name / f"{name}.npz" for name in names]
-        if not all(path.exists() for path in paths):
-            return None
-        return [wv.Posterior.load(path) for path in paths]
+    def finished(self, names: Sequence[str], p: int) -> list[Summary] | None:
+        """Runs of the paper's own size with p variables, if all that are named were finished earlier, here or by those who wrote this."""
+        found = []
+        for name in names:
+            places = [folder / f"{name}.npz" for folder in (self.out / "runs" / FULL.name, self.kept)]
+            runs = [Summary.load(path) for path in places if path.exists()]
+            runs = [run for run in runs if len(run.pip) == p]
+            if not runs:
+                return None
+            found.append(runs[0])
+        return found
 
     def problem(self, name: str) -> wv.Problem:
         """One of the benchmarks' problems."""
@@ -171,6 +187,20 @@ class Study:
             writer.writerows(plain(row) for row in rows)
         section.tables.append((f"{name}.csv", caption))
 
+    def row(self, table: str, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A row of a table whose rows take minutes each. It is written as soon as it is known. A row that has this key and is there
+        already, from an earlier study, is taken as it is."""
+        path = self.out / f"{table}.csv"
+        before = [given(row) for row in read_table(path)] if path.exists() else []
+        for row in before:
+            if all(row.get(name) == value for name, value in key.items()):
+                self.say(f"{table}: {', '.join(map(str, key.values()))}: read from an earlier study")
+                return row
+        commit = environment()["commit"]
+        new = plain({**key, **compute(), "commit": commit})
+        self.table(Section(""), table, [*before, new])
+        return given(new)
+
     def write(self, name: str, section: Section, command: str, started: float) -> Path:
         """Keep a section, so that the page can be made of all that were ever made."""
         content = {
@@ -184,6 +214,33 @@ class Study:
         path = self.out / f"{name}.json"
         path.write_text(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return path
+
+
+def value_of(text: str) -> Any:
+    """A cell of a CSV file: None, a whole number, a number or a text.
+
+    >>> [value_of(cell) for cell in ("", "12", "0.5", "1e-3", "MH")]
+    [None, 12, 0.5, 0.001, 'MH']
+    """
+    if not text:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV file; None where a cell is empty."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{key: value_of(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def given(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without its empty cells."""
+    return {key: value for key, value in row.items() if value is not None}
 
 
 def new_figure(

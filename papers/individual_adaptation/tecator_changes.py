@@ -25,7 +25,7 @@ def judge(bold: np.ndarray, calm: np.ndarray) -> list[Claim]:
         Claim(
             f"modal number of changes proposed at τ = {published.CHANGES_TAU:g} (range)",
             f"{published.CHANGES_MODE} ({low}–{high})",
-            f"{words(sizes)}, the range that of 95 %",
+            f"{words(sizes)}, a range that contains 95 %",
             between(sizes["changes_mode"], published.CHANGES_MODE - NEAR, published.CHANGES_MODE + NEAR),
             f"agrees if within {NEAR} of the mode, φ₀ = {BOLD:g}; with φ₀ = {CALM:g} it is {words(calm_sizes)}",
         )

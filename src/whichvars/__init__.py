@@ -21,6 +21,7 @@ _HOME = {
     "data.statistics": ["SufficientStatistics"],
     "data.genotypes": ["Genotypes", "read_bed"],
     "data.pgen": ["read_pgen"],
+    "data.raw": ["read_raw"],
     "data.vcf": ["read_vcf"],
     "problem.priors": [
         "IndependentNormal", "GPrior", "EstimatedG", "HyperG", "HyperGN", "ZellnerSiow", "CCH", "LocalEmpiricalBayes", "BIC",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from whichvars.data.genotypes import Genotypes, read_bed
     from whichvars.data.imputing import Imputations, impute
     from whichvars.data.pgen import read_pgen
+    from whichvars.data.raw import read_raw
     from whichvars.data.statistics import SufficientStatistics
     from whichvars.data.vcf import read_vcf
     from whichvars.errors import (

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, messy, page, problems, references, soak, speed, startup, stopping, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
+from benchmarks import calibration, common, compare, credible_sets, default_prior, engine, genetics, messy, page, problems, references, soak, speed, startup, stopping, strong, tall, tecator, wide  # noqa: E402, I001  # fmt: skip
 from benchmarks.__main__ import main  # noqa: E402
 
 from whichvars.cli import main as whichvars_main  # noqa: E402
@@ -388,14 +388,19 @@ def test_genetics_compares_errors_with_those_claimed(monkeypatch):
         "COHORT": 150,
         "COVARIATES": 2,
         "DRAWS": 500,
+        "MODELS": 20,
     }.items():
         monkeypatch.setattr(genetics, name, value)
     result = genetics.measure(4, 80, lambda text: None)
     first, second = genetics.tables(result)
     assert first.rows[0][0] == "4"
     assert result["traits"]["largest_difference"] < 0.2
-    # the same posterior, whichever way covariates are given
-    assert result["covariates"]["largest_difference"] < 1e-6
+    # the same posterior, whichever way covariates are given; the runs have random numbers of their own
+    compared = result["covariates"]
+    assert compared["log_marginals"] < 1e-9 * compared["largest_log_marginal"]
+    assert compared["largest_log_marginal"] > 1
+    assert 0 < compared["largest_score"] < 5
+    assert "20 models" in second.note
     assert len(second.rows) == 2
 
 
@@ -425,6 +430,46 @@ def test_stopping_counts_runs_that_reached_the_target(only_tiny: Path, tiny: wv.
     text = stopping.tables({"target": 0.01, "rows": rows})[0].markdown()
     assert "| tiny | 1 of 2 |" in text
     assert "| 0 of 1 |" in text
+
+
+def test_strong_evidence_beside_all_models(only_tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strong, "TS", (40,))
+    monkeypatch.setattr(strong, "BLOCK_CASES", strong.BLOCK_CASES[1:])
+    monkeypatch.setattr(strong, "COPIES", 4)
+    strong.block_truth.cache_clear()
+    names = "Hybrid(),AddDeleteSwap(),ASI()"
+    arguments = ["strong", "--runs", "2", "--draws", "3000", "--block-draws", "3000", "--samplers", names]
+    result = CliRunner().invoke(main, [*arguments, "--markdown"])
+    strong.block_truth.cache_clear()
+    assert result.exit_code == 0, result.output
+    stored = json.loads((common.RESULTS / "strong.json").read_text())
+    assert [row["sampler"] for row in stored["near_copy"]] == names.split(",")
+    assert [row["sampler"] for row in stored["blocks"]] == ["Hybrid()", "AddDeleteSwap()"]
+    text = page.section("strong", stored)
+    assert "| all models | 0.7132, 0.3616 |" in text
+    assert "| Hybrid() | 0.7132, 0.3616 ± 0.0000 |" in text
+    assert text.count("| Hybrid(), shares of draws |") == 2
+    assert "n = 10,000,000" in text
+
+
+def test_scores_of_strong_evidence_are_in_units_of_claimed_errors() -> None:
+    """Two runs that are off by two and by no errors; what is not known does not count; rounding is not divided by."""
+    nan = float("nan")
+    exact = np.array([0.5, 0.25, 0.0])
+    runs = []
+    for off in (0.02, 0.0):
+        value = np.add(exact, [off, -off, 0.0])
+        error = np.array([0.01, 0.01, nan])
+        runs.append(
+            ({"pip": (value, error, value - exact), "frequencies": (exact, 0 * exact, 0 * exact)}, off == 0)
+        )
+    found = strong._together(runs)
+    assert found["converged"] == 1
+    assert found["pip"]["rms"] == pytest.approx(np.sqrt(2))
+    assert found["pip"]["estimate"] == pytest.approx([0.51, 0.24])
+    assert found["pip"]["error"] == pytest.approx([0.01 / np.sqrt(2)] * 2)
+    assert found["pip"]["largest"] == pytest.approx(0.02)
+    assert found["frequencies"]["rms"] == 0
 
 
 def test_calibration_of_a_few_data_sets(only_tiny: Path) -> None:
@@ -549,9 +594,12 @@ def test_tall_ratios_are_ours_over_reading_alone() -> None:
     assert tall.ratio(runs(2, 3, 8), runs(1, 1, 2), "seconds") == "3.00 (2.00 – 4.00)"
 
 
-def test_credible_sets_are_those_of_the_data_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credible_sets_are_those_of_the_data_and_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(credible_sets, "EFFECTS", (2,))
     monkeypatch.setattr(credible_sets, "SHARE", 0.1)
+    monkeypatch.setattr(credible_sets, "FLIPPED", 1)
     people = np.arange(40)[:, None] * np.ones(500)
     new = credible_sets.mosaics(people, 30, np.random.default_rng(0))
     changes = (np.diff(new, axis=1) != 0).mean()
@@ -562,15 +610,58 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(monkeypatch: pytest
     assert credible_sets.scores(data.X, data.y)[data.causal] == pytest.approx(
         [f.slope / f.stderr for f in fits]
     )
-    monkeypatch.setattr(credible_sets, "METHODS", ("whichvars", "whichvars, summary"))
-    rows = list(credible_sets.study(2, 300, 200, 3.0, credible_sets.METHODS))
-    assert [(row["data"], row["method"]) for row in rows] == [
-        (d, m) for d in (0, 1) for m in credible_sets.METHODS
-    ]
-    assert sum(row["sets"] for row in rows) >= 2
-    assert all(row["covering"] <= row["sets"] and row["found"] <= 2 for row in rows)
-    (table,) = credible_sets.tables({"rows": rows, "n": 300, "data_sets": 2, "panel": 200})
-    assert [row[:2] for row in table.rows] == [["2", m] for m in credible_sets.METHODS]
+    methods = ("whichvars", "whichvars, summary")
+    monkeypatch.setattr(credible_sets, "PASSES", (methods, ("flip",)))
+    keep = tmp_path / "rows.jsonl"
+
+    def run(data_sets: int, n: int = 300) -> list[dict[str, Any]]:
+        return credible_sets.measure(data_sets, n, 200, lambda text: None, keep)["rows"]
+
+    first, rows = run(1), run(2)
+    # what was done is not done again, and is the same
+    assert rows[: len(first)] == first
+    assert [(row["data"], row["method"]) for row in rows] == [(0, methods[0]), (0, methods[1]), (0, "flip"), (1, methods[0]), (1, methods[1])]  # fmt: skip
+    assert [json.loads(line) for line in keep.read_text().splitlines()[1:]] == rows
+    with pytest.raises(SystemExit, match="other settings"):
+        run(2, n=301)
+    assert rows[2]["flip"]["same people"] == "named"
     ours = [row for row in rows if row["method"] == "whichvars"]
+    assert sum(len(row["sets"]) for row in ours) >= 2
+    assert all(row["covering"] <= len(row["sets"]) and row["found"] <= 2 for row in ours)
+    rates, differences, flips = credible_sets.tables({"rows": rows, "n": 300, "data_sets": 2, "panel": 200})
+    assert [row[:2] for row in rates.rows] == [["2", methods[0]], ["2", methods[1]], ["all", methods[0]], ["all", methods[1]]]  # fmt: skip
     power = sum(row["found"] for row in ours) / 4
-    assert table.rows[0][4].startswith(f"{power:.3f}")
+    assert rates.rows[0][4].startswith(f"{power:.3f}")
+    assert differences.rows == []
+    assert flips.rows[0] == ["same people", "1", "1", "0", "0"]
+
+
+def test_differences_are_between_sets_that_share_a_variant() -> None:
+    def row(
+        data: int, method: str, sets: list[list[int]], found: int, covering: int, refused: str = ""
+    ) -> dict[str, Any]:
+        return {
+            "effects": 2,
+            "data": data,
+            "method": method,
+            "sets": sets,
+            "found": found,
+            "covering": covering,
+            "refused": refused,
+            "seconds": 1.0,
+        }
+
+    rows = [
+        row(0, "whichvars", [[1, 2, 3], [7]], 2, 2), row(0, "susieR", [[2], [9, 10]], 1, 1),
+        row(1, "whichvars", [[4]], 1, 1), row(1, "susieR", [[4, 5]], 1, 1),
+        row(2, "whichvars", [], 0, 0, "refused"), row(2, "susieR", [[1]], 1, 1),
+    ]  # fmt: skip
+    found = credible_sets.paired(rows, "whichvars", "susieR")
+    assert sorted(found["power"]) == [0.0, 0.5]
+    assert sorted(found["false"]) == [-1, 0]
+    assert sorted(found["size"]) == [-1.0, 2.0]
+    assert sorted(found["log_size"]) == pytest.approx([-np.log(2), np.log(3)])
+    (table,) = [t for t in credible_sets.tables({"rows": rows, "n": 1, "data_sets": 3, "panel": 1}) if "Paired" in t.title]  # fmt: skip
+    assert table.rows[-1][:3] == ["whichvars – susieR", "all", "2"]
+    assert table.rows[-1][3] == "+0.250 ± 0.250"
+    assert table.rows[-1][6] == "+0.50 ± 1.50"

@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from papers.individual_adaptation import (  # noqa: E402
     geo,
     independent,
     page,
+    pcr_noise,
     pcr_pips,
     pcr_runs,
     pcr_screening,
@@ -36,6 +37,8 @@ from papers.individual_adaptation import (  # noqa: E402
     pcr_time,
     pcr_traces,
     published,
+    stored,
+    summaries,
     tecator_adaptation,
     tecator_changes,
     tecator_ess,
@@ -45,6 +48,7 @@ from papers.individual_adaptation import (  # noqa: E402
 )
 from papers.individual_adaptation.__main__ import FIGURES, main, make  # noqa: E402
 from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study  # noqa: E402
+from papers.individual_adaptation.summaries import Summary  # noqa: E402
 
 TINY = Effort(
     name="tiny",
@@ -157,6 +161,96 @@ def test_runs_are_shared_between_figures(tmp_path: Path) -> None:
     assert calls == [1]
 
 
+def same_summaries(one: Summary, other: Summary) -> None:
+    for field in fields(Summary):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        assert np.array_equal(mine, theirs, equal_nan=True) if isinstance(mine, np.ndarray) else mine == theirs, field.name  # fmt: skip
+
+
+def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
+    data = wv.datasets.load_uscrime()
+    problem = wv.Problem(data.X.iloc[:, :6], data.y)
+    for sampler in (wv.ParallelTempering(rungs=3, chains=2), wv.Hybrid()):
+        posterior = wv.sample(problem, sampler, draws=2000, replicates=2, seed=0, progress=False)
+        summary = Summary.of(posterior, {"commit": "abc"})
+        summary.save(tmp_path / "runs" / "a.npz")
+        same_summaries(Summary.load(tmp_path / "runs" / "a.npz"), summary)
+        seen = posterior.pip >= summaries.SMALLEST
+        assert seen.any()
+        assert (summary.pip[seen] == posterior.pip[seen]).all()
+        assert summary.replicate_pips.shape == (2, 6)
+        assert posterior.trace is not None
+        assert summary.mean_sizes.mean() == pytest.approx(posterior.trace["size"].mean())
+        assert (np.diff(summary.log_posterior) <= 0).all()
+        place = summary.members.index(tuple(posterior.models.members[0]))
+        members = list(summary.members[place])
+        wanted = problem.log_marginal(members) + problem.log_prior(members)
+        assert summary.log_posterior[place] == pytest.approx(wanted)
+    assert (summary.round_trips, len(summary.temperatures)) == (None, 0)
+
+
+def test_runs_that_come_with_the_program_are_taken_if_they_have_as_many_variables(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    whole = pcr_runs.all_runs(Study(replace(TINY, name=FULL.name), tmp_path / "first"))
+    (tmp_path / "first" / "runs" / FULL.name).rename(kept)
+    found = pcr_runs.all_runs(Study(TINY, tmp_path / "second", kept=kept))
+    for key, runs in whole.items():
+        for one, other in zip(runs, found[key]):
+            same_summaries(one, other)
+    names = [f"{pcr_runs.name_of(pcr_runs.FIXED, 5)}_{k}" for k in (1, 2, 3)]
+    study = Study(TINY, tmp_path / "third", kept=kept)
+    assert study.finished(names, TINY.pcr_p) is not None
+    assert study.finished(names, TINY.pcr_p + 1) is None
+    assert study.finished([*names, "no such run"], TINY.pcr_p) is None
+
+
+def test_a_long_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = wv.datasets.load_uscrime()
+    problem, ladder = wv.Problem(data.X.iloc[:, :6], data.y), pcr_runs.sampler(2)
+    whole = pcr_runs.one_run(tmp_path / "never", problem, ladder, 5, 4000)
+    assert not (tmp_path / "never").exists()  # a short run is not saved on its way
+    monkeypatch.setattr(pcr_runs, "LONG", 1000)
+    directory = tmp_path / "unfinished"
+
+    real = pcr_runs.once
+
+    def interrupted(*arguments: Any, **more: Any) -> None:
+        real(*arguments, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pcr_runs, "once", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pcr_runs.one_run(directory, problem, ladder, 5, 4000)
+    assert list(directory.iterdir())  # it was stopped before the folder was removed
+    monkeypatch.setattr(pcr_runs, "once", real)
+    again = pcr_runs.one_run(directory, problem, ladder, 5, 4000)
+    assert (again.pip == whole.pip).all()
+    assert not directory.exists()
+    directory.mkdir()
+    wv.sample(problem, ladder, draws=1000, replicates=1, seed=1, progress=False, checkpoint=directory)
+    other = pcr_runs.one_run(directory, problem, ladder, 5, 4000)  # what was there belongs to another run
+    assert (other.pip == whole.pip).all()
+
+
+def test_rows_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def compute(name: str) -> dict[str, Any]:
+        calls.append(name)
+        return {"value": 0.1 + len(calls), "missing": None}
+
+    study = Study(TINY, tmp_path)
+    first = study.row("t", {"name": "a", "runs": 2}, lambda: compute("a"))
+    assert first["value"] == 1.1
+    assert first["commit"]
+    other = Study(TINY, tmp_path)
+    assert other.row("t", {"name": "a", "runs": 2}, lambda: compute("a")) == first
+    other.row("t", {"name": "a", "runs": 3}, lambda: compute("a"))
+    other.row("t", {"name": "b", "runs": 2}, lambda: compute("b"))
+    assert calls == ["a", "a", "b"]
+    assert len(stored.reader(tmp_path)("t")) == 3
+
+
 def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
     first = Study(TINY, tmp_path)
     runs = pcr_runs.all_runs(first)
@@ -165,10 +259,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sum("read from an earlier study" in line for line in said) == 12
     for key, posteriors in runs.items():
         for one, other in zip(posteriors, again[key]):
-            assert (one.pip == other.pip).all()
-            assert one.trace is not None
-            assert other.trace is not None
-            assert one.trace.equals(other.trace)
+            same_summaries(one, other)
 
 
 def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
@@ -182,13 +273,8 @@ def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
         taken = all((one.pip == other.pip).all() for one, other in zip(runs, found[key]))
         assert taken is (key != lacking)
         assert parts[key] == (1 / 10_000 if key == lacking else 1.0)
-    commit = study.origin(f"{pcr_runs.name_of(*lacking)}_1", full=False)
-    assert re.fullmatch(r"commit [0-9a-f]{10}\+?", commit)
-    beside = tmp_path / "runs" / FULL.name / f"{pcr_runs.name_of(pcr_runs.FIXED, 5)}_1.json"
-    beside.write_text(json.dumps({"commit": "abc", "remark": "of old"}))
-    origins = pcr_pips.lengths_and_time(study, found, parts)
-    assert "h = 5/p, r = 5: commit abc, of old" in origins
-    assert study.origin("no such run", full=True) == ""
+    origins = pcr_pips.lengths_and_time(found, parts)
+    assert re.search(r"All 12 runs .* made at commit [0-9a-f]{10}\+?\.$", origins)
     words = pcr_runs.about(study, parts)
     assert "24,000,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
     assert "2,400 iterations, 0.0001 of the paper's (h = 5/p, r = 25)" in words
@@ -197,8 +283,10 @@ def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
 def test_exact_masses_count_every_model_once() -> None:
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X.iloc[:, :4], data.y)
-    whole = wv.exact(problem, progress=False)
-    best, total = pcr_pips.exact_masses([whole, whole])
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=5000, replicates=1, seed=0, progress=False)
+    whole = Summary.of(run)
+    assert len(whole.members) == 16
+    best, total = summaries.exact_masses([whole, whole])
     logs = [
         problem.log_marginal(list(m)) + problem.log_prior(list(m))
         for m in ([j for j in range(4) if bits >> j & 1] for bits in range(16))
@@ -378,6 +466,45 @@ def test_boston_models_both_ways() -> None:
     assert verdicts(boston_models.judge(paper + 0.021, 14.8, paper))[0] is False
 
 
+def accuracy_rows(tempered: tuple[float, float], simple: tuple[float, float]) -> list[dict[str, Any]]:
+    return [
+        {"run_of": name, "runs": 10, "tenth": low, "median": (low + high) / 2, "nine_tenths": high}
+        for name, (low, high) in ((boston_models.TEMPERED, tempered), (boston_models.SIMPLE, simple))
+    ]
+
+
+def test_what_the_papers_table_says_of_its_sampler_both_ways() -> None:
+    assert verdicts(boston_models.judge_accuracy(0.06, accuracy_rows((0.02, 0.1), (0.1, 0.2)))) == [True, True]  # fmt: skip
+    assert verdicts(boston_models.judge_accuracy(0.06, accuracy_rows((0.1, 0.2), (0.01, 0.02)))) == [False, False]  # fmt: skip
+
+
+def test_independent_draws_have_the_table_error_that_is_said() -> None:
+    exact = np.array([0.3, 0.2, 0.05, 0.45])
+    draws, rng = 500, np.random.default_rng(0)
+    errors = np.array([boston_models.table_error(rng.multinomial(draws, exact)[:3] / draws, exact[:3]) for _ in range(4000)])  # fmt: skip
+    expected = np.sum(1 - exact[:3]) / draws  # the number of models over draws, less what they have together
+    assert errors.mean() == pytest.approx(expected, abs=4 * errors.std() / np.sqrt(len(errors)))
+
+
+def test_the_table_error_of_a_run_is_that_of_the_models_it_visited_most() -> None:
+    data = wv.datasets.load_uscrime()
+    problem = wv.Problem(data.X.iloc[:, :5], data.y)
+    truth = wv.exact(problem, progress=False).models
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=500, replicates=1, seed=0, progress=False)
+    assert run.trace is not None
+    logs = truth.log_marginal + truth.log_prior
+    place = np.abs(run.trace["log_posterior"].to_numpy()[:, None] - logs).argmin(axis=1)
+    shares = np.bincount(place, minlength=32) / len(place)
+    values, found = boston_models.visits(run)
+    assert found.sum() == pytest.approx(1)
+    assert np.sort(found) == pytest.approx(np.sort(shares[shares > 0]))
+    top = np.abs(values[:13, None] - logs).argmin(axis=1)
+    wanted = boston_models.table_error(shares[top], truth.frequency[top])
+    error = boston_models.error_of_run(run, logs.max(), truth.frequency[logs.argmax()])
+    assert error == pytest.approx(wanted, rel=1e-4)
+    assert wanted > 13 / 50_000
+
+
 def test_the_papers_models_are_those_of_its_table() -> None:
     names = list(wv.datasets.load_boston().X.columns)
     assert len(published.MODELS) == len(published.COMPUTED) == 13
@@ -438,30 +565,31 @@ def tempering_rows(printed: float, second: float, other: float, within: float) -
     names, program = boston_tempering, boston_tempering.SECOND
     return [
         line(names.SIMPLE, 1e-4),
+        line(names.FLIPS, 5e-5),
         line(names.TEMPERED, printed, round_trips=60.0),
         line("another", other, round_trips=90.0),
+        line("another without swaps", 4e-5, round_trips=90.0),
         line(program + names.SIMPLE, 1.1e-4),
-        line(program + names.TEMPERED, second),
-        line(program + names.BETWEEN, 0.01),
-        line(program + names.WITHIN, within),
+        line(program + names.TEMPERED, second, round_trips=1e9),
+        *(line(program + name, 0.01) for name in (names.BETWEEN, names.BETWEEN_25)),
+        *(line(program + name, within) for name in (names.WITHIN, names.WITHIN_25, names.ROUNDS)),
+        line(program + names.NO_RESET, 0.02),
     ]
 
 
 def test_boston_tempering_both_ways() -> None:
-    assert verdicts(boston_tempering.judge(tempering_rows(1e-3, 1.1e-3, 4e-5, 5e-5))) == [True] * 4
-    assert verdicts(boston_tempering.judge(tempering_rows(1e-3, 2e-3, 4e-4, 5e-3))) == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert verdicts(boston_tempering.judge(tempering_rows(1e-3, 1.1e-3, 4e-5, 5e-5))) == [True] * 6
+    # the ladder without swaps is at .8 of simple MH without swaps, so that the other one is not the best of the two
+    bad = boston_tempering.judge(tempering_rows(1e-3, 2e-3, 4e-4, 5e-3))
+    assert verdicts(bad) == [True] + [False] * 5
+    assert "the best of 2 variants (another without swaps) has 0.80 times" in bad[2].ours
     assert "makes 60 round trips" in boston_tempering.judge(tempering_rows(1e-3, 2e-3, 4e-4, 5e-3))[2].why
 
 
 def test_both_readings_of_the_papers_measure_are_on_the_page() -> None:
     rows = tempering_rows(1e-3, 2e-3, 4e-4, 5e-3)
     text = " ".join(boston_tempering.readings(rows, 0.07))
-    assert "simple MH is worth 590 independent draws a run, and ours 700" in text
+    assert "simple MH is worth 590 independent draws a run, and ours 700 (1,400 if it only adds" in text
     assert "Ours is worth 70," in text
     assert "would be worth 9.9 draws" in text
 
@@ -495,8 +623,15 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
     ladder = np.exp(-0.5 * np.arange(3, -1, -1.0))
     for run in (
         lambda rng: independent.simple(data, rng, 1000, 50_000, 1 / 3),
-        lambda rng: independent.tempering(data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234)[0],
-        lambda rng: independent.particles(data, rng, 500, 20, 0.45, 1.0, 0.55, 0.9, False, np.empty(0))[0],
+        lambda rng: independent.tempering(
+            data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234, True, True
+        )[0],
+        lambda rng: independent.tempering(
+            data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234, False, False
+        )[0],
+        lambda rng: independent.particles(
+            data, rng, 500, 20, 0.45, 1.0, 0.55, 0.9, independent.BETWEEN, True, np.empty(0)
+        )[0],
     ):
         pips = np.array([run(np.random.default_rng(s)) for s in range(12)])
         error = pips.std(axis=0, ddof=1) / np.sqrt(len(pips))
@@ -564,9 +699,9 @@ def test_pcr_summaries_of_runs() -> None:
     data = wv.datasets.load_uscrime()
     problem = wv.Problem(data.X.iloc[:, :6], data.y)
     runs = [
-        wv.sample(problem, wv.ParallelTempering(rungs=3), draws=2000, replicates=1, seed=s, progress=False)
+        Summary.of(wv.sample(problem, wv.ParallelTempering(rungs=3), draws=2000, replicates=1, seed=s, progress=False))
         for s in range(2)
-    ]
+    ]  # fmt: skip
     row = pcr_pips.summarise("a prior", 1, runs, 3, 1.0)
     pips = np.array([p.pip for p in runs])
     assert row["largest_difference"] == pytest.approx(np.abs(pips[0] - pips[1]).max())
@@ -582,12 +717,29 @@ def test_pcr_summaries_of_runs() -> None:
     assert quarters.shape == (2, 4)
     assert row["size_in_the_last_quarter"] == pytest.approx(quarters[:, -1].mean())
     assert quarters.mean() == pytest.approx(np.mean([p.mean_size for p in runs]), abs=0.5)
-    default = wv.sample(problem, wv.Hybrid(), draws=2000, replicates=2, seed=0, progress=False)
+    default = Summary.of(wv.sample(problem, wv.Hybrid(), draws=2000, replicates=2, seed=0, progress=False))
     beside = pcr_pips.compare("a prior", runs, default)
     assert beside["difference"] == pytest.approx(np.abs(pips.mean(axis=0) - default.pip).max())
     assert beside["best_of_the_default"] == pytest.approx(0, abs=1e-9)
-    one, other = (pcr_pips.exact_masses(some)[1] for some in (runs, [default]))
+    one, other = (summaries.exact_masses(some)[1] for some in (runs, [default]))
     assert beside["mass_of_the_default"] == pytest.approx(other - one, abs=1e-9)
+
+
+def test_pcr_with_more_noise_both_ways() -> None:
+    def rows(difference: float) -> list[dict[str, Any]]:
+        return [
+            {"noise": noise, "prior": prior, "part": 1.0, "above_0.5": 2, "largest_difference": d, "chains_of_a_run_differ_by": 20.0}
+            for prior in pcr_runs.PRIORS
+            for noise, d in ((0.05, 0.3), (1.0, difference), (0.5, 0.2))
+        ]  # fmt: skip
+
+    assert verdicts(pcr_noise.judge(rows(0.05))) == [True, True]
+    assert verdicts(pcr_noise.judge(rows(0.15))) == [False, False]
+    words = "0.30 with noise 0.05, 0.20 with noise 0.5, 0.050 with noise 1"
+    assert words in pcr_noise.judge(rows(0.05))[0].ours
+    quiet, loud = pcr_runs.simulated(400), pcr_runs.simulated(400, 1.0)
+    assert quiet.X.equals(loud.X)
+    assert not quiet.y.equals(loud.y)
 
 
 def test_other_pcr_claims_both_ways() -> None:

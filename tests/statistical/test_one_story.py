@@ -7,6 +7,7 @@ answers over many seeds.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -31,21 +32,38 @@ def correlated(n: int = 40, p: int = 10) -> wv.Problem:
     return wv.Problem(X, y, slab=wv.IndependentNormal(1.0))
 
 
+def strong() -> wv.Problem:
+    """Two variables with log odds of 1,300, each with a near copy."""
+    rng = np.random.default_rng(6)
+    n, p = 4000, 10
+    X = rng.normal(size=(n, p))
+    X[:, p // 2 : p // 2 + 2] = X[:, :2] + 0.03 * X[:, p // 2 : p // 2 + 2]
+    return wv.Problem(X, X[:, 0] + X[:, 1] + rng.normal(size=n))
+
+
+SMC = wv.SequentialMonteCarlo(particles=1000, groups=2)
+# sequential Monte Carlo has tests of its own beside those of the others
+EVERY_SAMPLER = [*kinds_first(), "smc"]
+
+
 @cache
-def sampled(name: str, seed: int = 1, draws: int = 2000) -> wv.Posterior:
-    settings = SAMPLERS[name].settings
-    length: dict[str, Any] = {"draws": draws} if getattr(settings, "by_draws", True) else {}
+def sampled(
+    name: str, seed: int = 1, draws: int = 2000, make: Callable[[], wv.Problem] = correlated
+) -> wv.Posterior:
+    settings = SMC if name == "smc" else SAMPLERS[name].settings
+    length: dict[str, Any] = {} if name == "smc" else {"draws": draws}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return wv.sample(correlated(), settings, replicates=REPLICATES, seed=seed, progress=False, **length)
+        return wv.sample(make(), settings, replicates=REPLICATES, seed=seed, progress=False, **length)
 
 
 # --- identities
 
 
-@pytest.mark.parametrize("name", kinds_first())
-def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
-    posterior = sampled(name)
+@pytest.mark.parametrize("make", [correlated, strong])
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
+def test_numbers_made_from_the_weighted_models_agree(name: str, make: Callable[[], wv.Problem]) -> None:
+    posterior = sampled(name, make=make)
     kept, p = posterior.kept, posterior.problem.p
     assert kept.weight.sum() == pytest.approx(1, abs=1e-12)
     assert kept.by_replicate is not None
@@ -73,9 +91,10 @@ def test_numbers_made_from_the_weighted_models_agree(name: str) -> None:
     np.testing.assert_allclose(posterior.predict(X), table.iloc[0] + X @ table.iloc[1:])
 
 
-@pytest.mark.parametrize("name", kinds_first())
-def test_a_page_does_not_contradict_itself(name: str) -> None:
-    posterior = sampled(name)
+@pytest.mark.parametrize("make", [correlated, strong])
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
+def test_a_page_does_not_contradict_itself(name: str, make: Callable[[], wv.Problem]) -> None:
+    posterior = sampled(name, make=make)
     p = posterior.problem.p
     assert posterior.mean_size == pytest.approx(posterior.pip.sum(), abs=1e-10)
     assert posterior.sizes.sum() == pytest.approx(1, abs=1e-12)
@@ -133,6 +152,8 @@ def all_errors(posterior: wv.Posterior, truth: wv.Posterior) -> dict[str, tuple[
     all_in, all_error = posterior.probability_all(names, return_mcse=True)
     joint, joint_right = posterior.jointness(0, 2), truth.jointness(0, 2)
     given, given_right = posterior.given(include=0), truth.given(include=0)
+    groups = posterior.clusters(level=0.5)
+    any_of_group = [truth.probability_any(row) for row in groups["variables"]]
     mean, error = posterior.predict(X, return_mcse=True)
     other = {"model_prior": wv.FixedInclusion(h=0.3)}
     again, again_right = posterior.reweight(**other), truth.reweight(**other)
@@ -147,6 +168,7 @@ def all_errors(posterior: wv.Posterior, truth: wv.Posterior) -> dict[str, tuple[
         "predictions": (mean - truth.predict(X), error),
         "any": (any_in - truth.probability_any(names), any_error),
         "all": (all_in - truth.probability_all(names), all_error),
+        "clusters": (groups["probability"] - any_of_group, groups["mcse"]),
         "both": (joint["both"] - joint_right["both"], joint["both_mcse"]),
         "jointness": (joint["jointness"] - joint_right["jointness"], joint["jointness_mcse"]),
         "log odds ratio": (joint["log_odds_ratio"] - joint_right["log_odds_ratio"], joint["log_odds_ratio_mcse"]),
@@ -183,7 +205,7 @@ def test_errors_are_as_large_as_they_say(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", kinds_first())
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
 def test_errors_are_as_large_as_they_say_in_many_runs(name: str) -> None:
     found = actual_over_claimed(name, range(60), 3000)
     assert all(0.6 < ratio < 1.6 for ratio in found.values()), found
@@ -267,9 +289,10 @@ def test_good_runs_raise_no_alarm() -> None:
 # --- evidence
 
 
-@pytest.mark.parametrize("name", kinds_first())
-def test_every_sampler_knows_the_evidence(name: str) -> None:
-    posterior, exact = sampled(name), wv.exact(correlated())
+@pytest.mark.parametrize("make", [correlated, strong])
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
+def test_every_sampler_knows_the_evidence(name: str, make: Callable[[], wv.Problem]) -> None:
+    posterior, exact = sampled(name, make=make), wv.exact(make())
     assert posterior.log_evidence is not None
     assert posterior.log_evidence_mcse is not None
     assert exact.log_evidence is not None

@@ -8,22 +8,33 @@ problems every sampler meets.
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 from dataclasses import replace
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, logsumexp
 
 import whichvars as wv
 from support.cases import Case, problem, truth
-from support.oracle import OraclePosterior, OracleSlab, enumerate_posterior
+from support.oracle import OracleSlab, enumerate_posterior
 from whichvars.errors import ConvergenceWarning
 
-PRIOR = ("fixed", 0.2)
-TS = (5, 36, 40, 50, 100, 400)  # the t-value of the first column
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # benchmarks/ is no part of the installed package
+
+from benchmarks.strong import (  # noqa: E402
+    TS,
+    block_problem,
+    block_truth,
+    near_copy,
+    near_copy_problem,
+    near_copy_truth,
+)
+
 SETTINGS: dict[str, Any] = {
     "default": wv.Hybrid(),
     "hybrid-by-time": wv.Hybrid(exact_weights=False),
@@ -42,24 +53,13 @@ QUICK = [
 ]
 
 
-N, ROWS = 5000, 40  # rows, and how many different ones: the oracle works on these
-
-
-def near_copy(t: float, p: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """A column of t-value t, and beside it one that is nearer to it than the data can tell."""
-    rng = np.random.default_rng(7)
-    start = rng.normal(size=(ROWS, p + 1))
-    # without chance: the copy's own part and the noise of y have nothing to do with one another
-    base = np.linalg.qr(start - start.mean(axis=0))[0] * np.sqrt(ROWS)
-    X, noise = base[:, :p].copy(), base[:, p]
-    X[:, 1] = X[:, 0] + 1.2 / t * X[:, 1]
-    return X, t / np.sqrt(N) * X[:, 0] + noise
-
-
-@cache
-def near_copy_truth(t: float) -> OraclePosterior:
-    X, y = near_copy(t)
-    return enumerate_posterior(X, y, OracleSlab("independent", g=1.0), PRIOR, copies=N // ROWS)
+def test_all_models_are_summed_as_the_oracle_does() -> None:
+    """The truth below is computed from correlations, in extended precision; the oracle does it from rows."""
+    for t in (5, 400):
+        brute = enumerate_posterior(
+            *near_copy(t), OracleSlab("independent", g=1.0), ("beta-binomial", 1.0, 1.0)
+        )
+        np.testing.assert_allclose(near_copy_truth(t), brute.pips, atol=1e-9)
 
 
 def runs_of(target: wv.Problem, sampler: Any, **settings: Any) -> wv.Posterior:
@@ -100,97 +100,12 @@ def assert_right(posterior: wv.Posterior, exact: np.ndarray, most: float = 4.5) 
     ],
 )
 def test_a_near_copy_of_a_strong_variable(sampler: str, t: int) -> None:
-    X, y = near_copy(t)
-    X, y = np.tile(X, (N // ROWS, 1)), np.tile(y, N // ROWS)
-    target = wv.Problem(X, y, model_prior=wv.FixedInclusion(h=PRIOR[1]))
-    exact = near_copy_truth(t).pips
-    assert 0.3 < exact[1] < exact[0] < 0.999  # at 400 they share a coefficient that is large beside its prior
+    target, exact = near_copy_problem(t), near_copy_truth(t)
+    assert 0.3 < exact[1] < exact[0] < 0.9995  # at 400 they share a coefficient that is large beside its prior
     assert_right(runs_of(target, SETTINGS[sampler], draws=20_000), exact)
 
 
 # --- blocks of near copies
-
-BLOCKS, COPIES = 3, 60
-
-
-def block_moments(n: int, effect: float) -> tuple[np.ndarray, np.ndarray]:
-    """Correlations of three blocks of near copies, and with y: with as many rows as one likes."""
-    rng = np.random.default_rng(11)
-    p = BLOCKS * COPIES
-    rows = 4 * p
-    base = np.linalg.qr(rng.normal(size=(rows, p + BLOCKS + 1)))[0] * np.sqrt(rows)
-    spread = 1.0 / (effect * np.sqrt(n))  # at which copies differ by a log odds of about ½
-    X = np.repeat(base[:, :BLOCKS], COPIES, axis=1) + spread * base[:, BLOCKS : BLOCKS + p]
-    # chance: t-values of about one along what each copy has of its own
-    own = base[:, BLOCKS : BLOCKS + p] @ rng.normal(size=p) / np.sqrt(n)
-    y = effect * base[:, :BLOCKS].sum(axis=1) + own + base[:, -1]
-    joint = np.column_stack([X, y])
-    joint = joint / np.sqrt((joint**2).mean(axis=0))
-    moments = joint.T @ joint / rows
-    return moments[:p, :p], moments[:p, p]
-
-
-@cache
-def block_truth(n: int, effect: float) -> np.ndarray:
-    """Inclusion probabilities by all models of at most three variables, without the package.
-
-    Under the independent slab with g = 1, in units of standard deviations: all 3 × 3 determinants and quadratic forms at
-    once. Beta-binomial(1, b) with a mean of five variables, cut at three.
-    """
-    R, r = block_moments(n, effect)
-    p = len(r)
-    A, b, nu = R * (n - 1) + np.eye(p), r * (n - 1), n - 1.0
-    scale = float(n - 1)  # yᵀy
-    b_prior = (p - 5) / 5
-    sizes = np.arange(4)
-    # Beta(1 + k, b + p − k)/Beta(1, b), up to what all have in common
-    log_prior = gammaln(1 + sizes) + gammaln(b_prior + p - sizes)
-
-    def log_marginals(models: np.ndarray) -> np.ndarray:
-        """By elimination, one column of the factor at a time, all models together."""
-        k = models.shape[1]
-        M = A[models[:, :, None], models[:, None, :]].astype(np.longdouble)
-        v = b[models].astype(np.longdouble)
-        log_det, explained = np.zeros(len(models), np.longdouble), np.zeros(len(models), np.longdouble)
-        for i in range(k):
-            pivot = M[:, i, i]
-            log_det += np.log(pivot)
-            explained += v[:, i] ** 2 / pivot
-            for j in range(i + 1, k):
-                factor = M[:, j, i] / pivot
-                M[:, j, :] -= factor[:, None] * M[:, i, :]
-                v[:, j] -= factor * v[:, i]
-        return -0.5 * log_det - 0.5 * nu * np.log1p(-explained / scale)
-
-    log_mass, log_in = [], []
-    for k in range(4):
-        for first in range(p) if k == 3 else [-1]:
-            if k == 3:
-                pairs = np.array(list(itertools.combinations(range(first + 1, p), 2)), int).reshape(-1, 2)
-                models = np.column_stack([np.full(len(pairs), first), pairs])
-            else:
-                models = np.array(
-                    list(itertools.combinations(range(p), k)), int
-                )  # one row, of no columns, for k = 0
-            if len(models) == 0:
-                continue
-            value = np.asarray(log_marginals(models) + log_prior[k], float)
-            log_mass.append(logsumexp(value))
-            inside = np.full(p, -np.inf)
-            top = value.max()
-            with np.errstate(divide="ignore"):
-                inside = top + np.log(
-                    np.bincount(models.ravel(), weights=np.repeat(np.exp(value - top), k), minlength=p)
-                )
-            log_in.append(inside)
-    return np.exp(logsumexp(log_in, axis=0) - logsumexp(log_mass))
-
-
-def block_problem(n: int, effect: float) -> wv.Problem:
-    R, r = block_moments(n, effect)
-    statistics = wv.SufficientStatistics.from_correlations(R, r, n)
-    return wv.Problem(statistics, max_size=3)
-
 
 BLOCK_CASES = [(20_000, 0.15), (20_000, 0.3), (10_000_000, 0.3)]
 

@@ -1,4 +1,4 @@
-"""Which samplers ``make test`` tries where only the kind of sampler matters."""
+"""Which cases ``make test`` tries where several are of one kind."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,3 +15,9 @@ def by_kind(samplers: Iterable[Any]) -> list[Any]:
         pytest.param(s, id=type(s).__name__, marks=() if type(s).__name__ in KINDS else pytest.mark.rest)
         for s in samplers
     ]
+
+
+def mainly(values: Iterable[Any], often: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: those of `often` are in ``make test``, the other values in ``make test-rest``."""
+    chosen = list(often)
+    return [pytest.param(v, id=str(v), marks=() if v in chosen else pytest.mark.rest) for v in values]

@@ -67,6 +67,13 @@ def test_a_region_has_the_p_values_and_the_ld_of_its_variants(posterior: wv.Post
     assert [text.get_text() for text in other.get_legend().get_texts()][-1] == "rs0"
 
 
+def test_p_values_of_summary_statistics_without_n_are_those_of_the_scores() -> None:
+    z = 6 * R[4] + np.linspace(-1, 1, P)
+    ax = wv.plot_region(wv.exact(wv.from_summary(z=z, R=R)))
+    strength = sorted(height for _, height in points(ax))
+    assert strength == pytest.approx(sorted(-np.log10(2 * stats.norm.sf(np.abs(z)))), abs=1e-5)
+
+
 def test_chromosomes_follow_one_another_by_number(posterior: wv.Posterior) -> None:
     ax = wv.plot_manhattan(posterior, VARIANTS)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["9", "10"]

@@ -12,12 +12,7 @@ import numpy as np
 from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, fits_perfectly, log_marginal
 from whichvars._kernels.jit import entry, kernel
 from whichvars._kernels.linalg import append, smallest_tolerance, sum_log
-from whichvars._kernels.prior import (
-    all_parents_in,
-    children_made_available,
-    in_order,
-    log_availability,
-)
+from whichvars._kernels.prior import all_parents_in, children_made_available, in_order, log_availability
 from whichvars._kernels.products.gram_cache import product
 
 # The bounds at which a model of a list counts as rank deficient are multiplied by this. The model was sound with its columns in

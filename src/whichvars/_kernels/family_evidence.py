@@ -53,14 +53,7 @@ from whichvars._kernels.likelihood import (
     prepare,
 )
 from whichvars._kernels.linalg import dot
-from whichvars._kernels.newton import (
-    FOUND,
-    LOST,
-    TO_INFINITY,
-    climb,
-    find_mode,
-    solve_transposed,
-)
+from whichvars._kernels.newton import FOUND, LOST, TO_INFINITY, climb, find_mode, solve_transposed
 from whichvars._kernels.outer import NEAR, VERY_NEAR, find_dispersion, outer_inside, set_outer
 
 # correction of the second order above which importance sampling is used

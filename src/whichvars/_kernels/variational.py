@@ -79,13 +79,7 @@ def settle(likelihood, work):
 @kernel
 def _fill_variances(work):
     """The variance J_i C J_iᵀ of every η, into the row LEVERAGE; C⁻¹ has the current factor."""
-    d, vectors, factor, rows, columns = (
-        work.ints[WIDTH],
-        work.vectors,
-        work.factor,
-        work.rows,
-        work.columns,
-    )
+    d, vectors, factor, rows, columns = (work.ints[WIDTH], work.vectors, work.factor, work.rows, work.columns)
     n = rows.shape[1]
     for i in range(n):
         rows[LEVERAGE, i] = 0.0

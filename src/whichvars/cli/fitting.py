@@ -137,7 +137,7 @@ def fit(**options: Any) -> None:
 
     DATA is a CSV file (also gzipped; separated by commas, semicolons or tabs), a Parquet or a Feather file. Columns with
     few distinct words are treated as categories, whose levels enter the model together. With --stream, DATA may be larger
-    than memory, and may be a folder of files. DATA may also be a file of genotypes: .bed, .pgen, .vcf or .vcf.gz. The command writes a run directory with the summary, the best models, a report
+    than memory, and may be a folder of files. DATA may also be a file of genotypes: .bed, .pgen, .raw, .vcf or .vcf.gz. The command writes a run directory with the summary, the best models, a report
     and all that `whichvars predict` needs.
 
     A run may be killed at any moment: `whichvars resume` continues from its last checkpoint, at most half a minute earlier.

@@ -1,4 +1,4 @@
-"""Genotypes on the command line: a .bed, .pgen or .vcf file with phenotypes and covariates in files of their own, and selections of both."""
+"""Genotypes on the command line: a .bed, .pgen, .raw or .vcf file with phenotypes and covariates in files of their own, and selections of both."""
 
 import re
 from collections.abc import Callable
@@ -38,8 +38,8 @@ def genotype_options(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.option("--covariates", type=FILE, help="File of columns that are in every model, joined by FID and IID or another shared column."),
             click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies rows in the files to be joined."),
-            click.option("--phenotypes", type=FILE, help="File with the response, for genotypes; without it, -y phenotype takes the response from the .fam file of a .bed file."),
-            click.option("--dosages", is_flag=True, help="Read dosages instead of called genotypes, from .vcf (DS) and .pgen files."),
+            click.option("--phenotypes", type=FILE, help="File with the response, for genotypes; without it, -y phenotype takes the response from the .fam file of a .bed file, or from a .raw file."),
+            click.option("--dosages", is_flag=True, help="Read dosages instead of called genotypes, from .vcf (DS), .pgen and .raw files."),
             click.option("--keep", type=FILE, help="File of people to keep: FID and IID, or IID."),
             click.option("--remove", type=FILE, help="File of people to leave out."),
             click.option("--extract", type=FILE, help="File of variants to keep, with one name on each line."),
@@ -64,7 +64,7 @@ def are_genotypes(options: dict[str, Any]) -> bool:
     for name, usual in OF_GENOTYPES.items():
         if not there and options[name] != usual:
             raise DataError(
-                f"--{name} is for genotypes (.bed, .pgen, .vcf), and {options['data']} has none by its name"
+                f"--{name} is for genotypes (.bed, .pgen, .raw, .vcf), and {options['data']} has none by its name"
             )
     return there
 
@@ -179,15 +179,17 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
         raise DataError(
             f"{options['data'].name} has no phenotypes that are read; give a file of them with --phenotypes"
         )
+    kind = options["data"].suffix.lower()
+    source = ".raw" if kind == ".raw" else ".fam"
     if options["response"] != "phenotype":
         raise DataError(
-            f"the response {options['response']!r} of a .bed file is a column of the file named by --phenotypes; without one, the only response "
-            "is that of the .fam file: --response phenotype"
+            f"the response {options['response']!r} of a {kind} file is a column of the file named by --phenotypes; without one, the only response "
+            f"is that of the {source} file: --response phenotype"
         )
     values = people["phenotype"]
     if values.isin([NO_PHENOTYPE, "NA"]).all():
         raise DataError(
-            "the .fam file has no phenotypes: all are -9; give a file of phenotypes with --phenotypes"
+            f"the {source} file has no phenotypes: all are -9; give a file of phenotypes with --phenotypes"
         )
     import pandas as pd
 
@@ -195,7 +197,8 @@ def _phenotypes(options: dict[str, Any], people: "pd.DataFrame") -> "Table | Non
     wrong = numbers.isna() & ~values.isin(["NA", "nan", "NaN"])
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
-        raise DataError(f"the phenotype in line {row + 1} of the .fam file is {values[row]!r}, not a number")
+        line = row + (2 if source == ".raw" else 1)
+        raise DataError(f"the phenotype in line {line} of the {source} file is {values[row]!r}, not a number")
     return Table(numbers.to_frame(), [])
 
 
@@ -303,6 +306,8 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
         raise DataError(
             f"--region {text!r}: write a chromosome, as in 6, or its positions too, as in 6:31000000-32000000"
         )
+    if "chromosome" not in table.columns:
+        raise DataError("--region: a .raw file has no positions; use --extract with the names of variants")
     chromosome, first, last = found.groups()
     same = (table["chromosome"] == chromosome).to_numpy()
     if not same.any():

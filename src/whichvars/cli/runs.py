@@ -160,7 +160,7 @@ def read_variants(directory: Path) -> "pd.DataFrame | None":
         return None
     kept = {"variant": str, "chromosome": str, "allele1": str, "allele2": str}
     frame = pd.read_csv(directory / VARIANTS, dtype=kept, keep_default_na=False)
-    for name in kept:
+    for name in kept.keys() & set(frame.columns):
         frame[name] = [text.removeprefix("'") for text in frame[name]]  # see `protect`
     return frame.set_index("variant")
 

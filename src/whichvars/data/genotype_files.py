@@ -1,4 +1,4 @@
-"""Files of genotypes by the ends of their names: .bed, .pgen, .vcf and .vcf.gz."""
+"""Files of genotypes by the ends of their names: .bed, .pgen, .raw, .vcf and .vcf.gz."""
 
 import os
 from collections.abc import Callable
@@ -11,10 +11,11 @@ import pandas as pd
 from whichvars.data.genotypes import Genotypes, read_bed
 from whichvars.data.pgen import open_pgen
 from whichvars.data.plink import read_bim, read_fam
+from whichvars.data.raw import open_raw
 from whichvars.data.vcf import open_vcf
 from whichvars.errors import DataError
 
-ENDS = (".bed", ".pgen", ".vcf", ".vcf.gz")
+ENDS = (".bed", ".pgen", ".raw", ".vcf", ".vcf.gz")
 
 
 class GenotypeFile(NamedTuple):
@@ -22,7 +23,7 @@ class GenotypeFile(NamedTuple):
 
     # IID, and FID and phenotype if the file has them
     people: pd.DataFrame
-    # chromosome, position and alleles, by name
+    # chromosome and position, if the file has them, and alleles, by name
     variants: pd.DataFrame
     # the genotypes, given `rows` and `variants`
     read: Callable[..., Genotypes]
@@ -43,13 +44,16 @@ def open_genotypes(path: Path, dosages: bool = False) -> GenotypeFile:
     if kind == ".pgen":
         pgen = open_pgen(path)
         return GenotypeFile(pgen.people, pgen.variants, partial(pgen.read, dosages=dosages))
+    if kind == ".raw":
+        raw = open_raw(path)
+        return GenotypeFile(raw.people, raw.variants, partial(raw.read, dosages=dosages))
     if kind != ".bed":
         vcf = open_vcf(path)
         return GenotypeFile(
             pd.DataFrame({"IID": vcf.people}), vcf.variants, partial(vcf.read, dosages=dosages)
         )
     if dosages:
-        raise DataError(f"{path} has counts of alleles only; dosages are in .pgen and .vcf files")
+        raise DataError(f"{path} has counts of alleles only; dosages are in .pgen, .raw and .vcf files")
     for file in (path, path.with_suffix(".bim"), path.with_suffix(".fam")):
         if not file.is_file():
             raise DataError(

@@ -26,6 +26,7 @@ from whichvars.plots.questions import check_posterior, doubt, most_probable
 from whichvars.posterior.clusters import correlations
 from whichvars.posterior.posterior import Posterior
 from whichvars.problem.families import Gaussian
+from whichvars.problem.priors import KnownVariance
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -253,7 +254,10 @@ def _association(problem: Problem) -> np.ndarray:
     """−log₁₀ p of the regression on each column alone, (p,)."""
     from scipy import stats  # takes half a second to import
 
-    design, nu = problem.target(0).design, problem.nu
+    (design, slab), nu = problem.target(0)[:2], problem.nu
+    if isinstance(problem.noise, KnownVariance):
+        z = np.abs(design.xty) * np.sqrt(2 * slab.half_precision / design.diagonal)
+        return -(np.log(2) + stats.norm.logsf(z)) / np.log(10)
     r = np.clip(design.xty / np.sqrt(design.diagonal), -1 + 1e-15, 1 - 1e-15)
     t = np.abs(r) * np.sqrt((nu - 1) / (1 - r**2))
     return -(np.log(2) + stats.t.logsf(t, nu - 1)) / np.log(10)

@@ -70,6 +70,11 @@ class Models:
     def log_posterior(self) -> np.ndarray:
         return self.log_marginal + self.log_prior
 
+    @cached_property
+    def listed(self) -> KeptModels:
+        """The same models in the form in which many of them are evaluated at once, all with the same weight."""
+        return KeptModels.listed(self.members)
+
 
 @dataclass(frozen=True)
 class Posterior(Observations, Checking, Questions, SingleModels, Exports):

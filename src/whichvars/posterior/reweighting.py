@@ -299,7 +299,7 @@ def _log_ratio(before: Problem, after: Problem, models: KeptModels) -> np.ndarra
 def carry_models(posterior: "Posterior", problem: Problem, new: Reweighted) -> Any:
     """The table of the best models under the priors of another problem, best first."""
     old = posterior.models
-    table = KeptModels.listed(old.members)
+    table = old.listed
     before = log_posteriors(posterior.problem, table)
     marginal, prior = log_marginals(problem, table), log_priors(problem, table)
     log_factor = marginal + prior - before - new.log_mean_ratio
@@ -407,7 +407,7 @@ def _models_satisfying(
     models: "Models", rule: Callable[[KeptModels], np.ndarray], probability: float, kept: KeptModels
 ) -> "Models":
     """The best models that satisfy a condition of this probability."""
-    good = np.flatnonzero(np.isfinite(rule(KeptModels.listed(models.members))))
+    good = np.flatnonzero(np.isfinite(rule(models.listed)))
     frequency = np.minimum(models.frequency[good] / probability, 1.0)
     members = [models.members[i] for i in good]
     mcse = None if models.mcse is None else models.mcse[good] / probability

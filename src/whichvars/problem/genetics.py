@@ -5,9 +5,10 @@ g\sigma^2)` expects a variant that matters to explain a share of about g/(1 + g)
 which single variants of complex traits never do: it is so wide that it turns moderate effects away (Lindley's paradox). ``g = 0.01``
 means one per cent. It lies between the default of FINEMAP, 0.05² = 0.0025, and the value at which susieR starts to
 estimate it, 0.2, and an effect that is several times larger or smaller is found nearly as well. If a variant alone has an effect of
-more than two prior standard deviations, the prior is made so wide that it is two: under a prior that is much narrower than an effect,
-all copies of a variant would be in. Every entry point for genotypes and summary statistics asks this module, so that there is one
-place to change it.
+more than one prior standard deviation, the prior is made so wide that it is one. This is the g that makes such an effect most
+probable, as susieR estimates it. Under a narrower prior, the evidence for one variant rather than another is weighed down by
+ng/(1 + ng), so that credible sets are larger than they need be; and under one that is much narrower, all copies of a variant would be in.
+Every entry point for genotypes and summary statistics asks this module, so that there is one place to change it.
 
 A region that is fine-mapped is expected to have one causal variant; the number has a prior that is wide, P(k) ≈ 2⁻ᵏ⁻¹.
 """
@@ -22,7 +23,7 @@ from whichvars.problem.problem import Problem
 # prior variance of an effect, in units of the noise variance, per standard deviation of the genotype
 EFFECT_VARIANCE = 0.01
 # prior standard deviations that the largest effect is away from 0 at most
-MOST_DISTANT = 2.0
+MOST_DISTANT = 1.0
 
 
 def default_slab() -> IndependentNormal:
@@ -41,7 +42,7 @@ def wide_enough(problem: Problem) -> Problem:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 6))
     >>> wide_enough(wv.Problem(X, X[:, 2] + 0.5 * rng.normal(size=200), slab=default_slab())).slab
-    IndependentNormal(g=0.94)
+    IndependentNormal(g=3.8)
     """
     far = distances(problem)
     if not len(far) or not MOST_DISTANT < far.max() < np.inf:

@@ -53,7 +53,10 @@ class Consistency(NamedTuple):
     expected: np.ndarray  # (p,) of each score given all others, with the signs as given
     sd: np.ndarray  # (p,)
     log_ratio: np.ndarray  # (p,) of the other sign to the one given
-    for_n: bool = False  # whether s is so large only because otherwise no n rows could have such scores
+    # whether s is so large only because otherwise no n rows could have such scores
+    for_n: bool = False
+    # the share of the variance of y that all variants together would explain, if that is more than 1 and the noise variance counts as known instead
+    explained: float = 1.0
 
 
 def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency:
@@ -89,7 +92,7 @@ def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency
 
 def estimate_s(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> float:
     """The maximum likelihood estimate of s; 0 if it is not clearly better than 0."""
-    leading = _leading(z, R)
+    leading = leading_variants(z, R)
     squares = (spectrum.vectors.T @ z) ** 2
     inner, chosen = R[np.ix_(leading, leading)], z[leading]
 
@@ -114,7 +117,7 @@ def estimate_s(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> float:
     return s
 
 
-def _leading(z: np.ndarray, R: np.ndarray) -> list[int]:
+def leading_variants(z: np.ndarray, R: np.ndarray) -> list[int]:
     """Variants by stepwise conditioning: each has the largest score given those before it."""
     leading: list[int] = []
     rest, left = z.copy(), np.ones(len(z))

@@ -66,7 +66,7 @@ def _open_file(path: Path) -> Any:
         return open_genotypes(path).read()
     if kind != ".npy":
         raise ArgumentTypeError(
-            f"X is the path of a file, {path.name}, that Problem cannot read by itself: it reads .npy, .bed, .pgen and .vcf. "
+            f"X is the path of a file, {path.name}, that Problem cannot read by itself: it reads .npy, .bed, .pgen, .raw and .vcf. "
             "Read tables first, for instance with pandas.read_csv"
         )
     try:

@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from whichvars._kernels import evidence
 from whichvars.data.frames import check_unique, read_columns, read_vector
 from whichvars.data.statistics import SufficientStatistics
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
-from whichvars.problem.ld_consistency import OUTLIER, Consistency, Spectrum, consistency
+from whichvars.problem.ld_consistency import OUTLIER, Consistency, Spectrum, consistency, leading_variants
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import IndependentNormal, KnownVariance, Slab
 from whichvars.problem.problem import Problem
@@ -31,6 +32,8 @@ UNKNOWN_ROWS, SCORE_VARIANCE = 10**9, 50.0
 ASYMMETRY = 1e-5
 # shares of the identity from which there is a warning, and from which z and R do not belong together
 WARNED, REFUSED = 0.01, 0.4
+# what variants may explain beyond the leading ones, in units of what they would explain by chance, before n counts as wrong
+MOST_BY_CHANCE = 2.0
 # eigenvalues above this are not negative but for rounding
 ROUNDING = -1e-10
 SHOWN = 8
@@ -100,7 +103,7 @@ def from_summary(
         Names of the variants; they replace those of R.
     slab : Slab
         Prior on effects. The default with n is ``IndependentNormal(0.01)``: a causal variant explains about 1 % of the variance. With and without n, the
-        default is wider if an effect is large, so that no variant alone has an effect of more than two prior standard deviations: a
+        default is wider if an effect is large, so that no variant alone has an effect of more than one prior standard deviation: a
         prior that is much too narrow for an effect would share it among copies of a variant.
     model_prior
         Prior on which variants matter. The default is ``BetaBinomial(size=1)``: one is expected.
@@ -135,10 +138,12 @@ def from_summary(
     with threadpool_limits(limits=1, user_api="blas"):
         spectrum = Spectrum(*np.linalg.eigh(correlations))
         y_correlations = scores / np.sqrt(scores**2 + rows - 2)
+        explained = 1.0
         if regularise == "auto":
-            found = _consistency(y_correlations, rows, correlations, spectrum)
+            can_be_known = slab is None or slab.code != evidence.MIXTURE
+            found = _consistency(y_correlations, rows, correlations, spectrum, can_be_known)
             _judge(found, labels, check)
-            s = found.s
+            s, explained = found.s, found.explained
         else:
             s = _read_share(regularise)
             _check_possible(spectrum, y_correlations, s)
@@ -151,13 +156,17 @@ def from_summary(
             # from the variance of a simple regression, se² (n − 2) = s_y² (1 − r²) / s_x²
             spread = np.sqrt((1 - y_correlations**2) / (rows - 2)) / _standard_errors(se, labels)
             spread = spread * (1.0 if y_sd is None else y_sd)
+        # with a known noise variance the length of y does not matter; it is made so long that there can be such data
+        longer, own_sd = np.sqrt(explained), 1.0 if y_sd is None else y_sd
         statistics = SufficientStatistics.from_correlations(
-            mixed, y_correlations, rows, sd=spread, y_sd=1.0 if y_sd is None else y_sd, names=labels
+            mixed, y_correlations / longer, rows, sd=spread, y_sd=own_sd * longer, names=labels
         )
     prior = default_region_prior(len(labels)) if model_prior is None else model_prior
     settings: dict[str, Any] = {"model_prior": prior, "max_size": max_size}
     if n is None:
         settings |= {"noise": KnownVariance(1.0), "scale": "none"}
+    elif explained > 1:
+        settings |= {"noise": KnownVariance(own_sd**2)}
     if slab is not None:
         return Problem(statistics, slab=slab, **settings)
     usual = default_slab() if n is not None else IndependentNormal(SCORE_VARIANCE)
@@ -360,11 +369,25 @@ def _least_share(spectrum: Spectrum, y_correlations: np.ndarray) -> float:
     return high
 
 
-def _consistency(y_correlations: np.ndarray, rows: int, R: np.ndarray, spectrum: Spectrum) -> Consistency:
-    """How well z and R fit together; with an s for which there can be data with such correlations."""
-    found = consistency(y_correlations * np.sqrt(rows - 1), R, spectrum)
+def _consistency(
+    y_correlations: np.ndarray, rows: int, R: np.ndarray, spectrum: Spectrum, can_be_known: bool = True
+) -> Consistency:
+    """How well z and R fit together. If all variants together would explain more than all of the variance, as they often do with LD of few other
+    people, the noise variance counts as known if it can; otherwise s is so large that there can be data with such correlations."""
+    scores = y_correlations * np.sqrt(rows - 1)
+    found = consistency(scores, R, spectrum)
     least = _least_share(spectrum, y_correlations)
-    return found._replace(s=max(found.s, least), for_n=least > REFUSED >= found.s)
+    if least <= max(found.s, WARNED):
+        return found._replace(s=max(found.s, least))
+    leading = leading_variants(scores, R)
+    alone = y_correlations[leading] @ np.linalg.lstsq(R[np.ix_(leading, leading)], y_correlations[leading], rcond=None)[0]  # fmt: skip
+    s = max(found.s, WARNED)
+    explained = _explained(spectrum, y_correlations, s)
+    # chance alone makes p variants explain about p/n
+    by_chance = (explained - alone) * rows / len(scores)
+    if alone >= 1 or by_chance > MOST_BY_CHANCE or not can_be_known:
+        return found._replace(s=max(found.s, least), for_n=least > REFUSED >= found.s)
+    return found._replace(s=s, explained=1.0001 * explained)
 
 
 def _check_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) -> None:
@@ -395,8 +418,8 @@ def _judge(found: Consistency, labels: list[str], check: str) -> None:
     elif found.for_n:
         message = (
             "R and n contradict each other: with this R, all variants together would explain more than all of the variance of n people. Is n right? If it "
-            "is, the panel is too small for so many variants: take a larger one, leave out variants that are nearly copies of others, or leave out n, so "
-            "that the noise variance counts as known"
+            "is, the panel is too small for so many variants: take a larger one, leave out variants that are nearly copies of others, or use "
+            "slab=IndependentNormal(g), for which the noise variance can count as known"
         )
     elif found.s > REFUSED:
         message = (
@@ -407,6 +430,14 @@ def _judge(found: Consistency, labels: list[str], check: str) -> None:
         raise DataError(f"{message}. If you have made sure that all is right, use check='warn'")
     if message and check == "warn":
         warnings.warn(message, DataWarning, stacklevel=3)
+    if found.explained > 1 and check != "none":
+        warnings.warn(
+            "with this R, all variants together would explain more than all of the variance of y, as often with LD of few other people. "
+            "Therefore the noise variance counts as known, and as large as the variance of y, as in susieR's susie_rss; multiply values of R² by "
+            f"{found.explained:.3g}",
+            DataWarning,
+            stacklevel=3,
+        )
     if found.s > WARNED and check != "none":
         warnings.warn(
             f"R was replaced by (1 - s) R + s I with s = {found.s:.3g}, as R and the z-scores do not agree entirely; this is usual for LD of other "

@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import COLUMNS, NEEDED, SCANNED, Chain
-from whichvars._kernels.count.averages import (
-    GROUP,
-    NEXT_SCAN,
-    SCANS,
-    Averages,
-    grow_averages,
-    new_averages,
-)
+from whichvars._kernels.count.averages import GROUP, NEXT_SCAN, SCANS, Averages, grow_averages, new_averages
 from whichvars._kernels.jit import by_reference
 from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes
 from whichvars._kernels.propose.informed import Informed, new_informed, set_estimate

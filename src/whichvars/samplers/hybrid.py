@@ -34,27 +34,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars._kernels.averaging import average_cost
-from whichvars._kernels.chain import (
-    ADDED,
-    COLUMNS,
-    DELETED,
-    PENDING,
-    SIZE,
-    accept,
-)
+from whichvars._kernels.chain import ADDED, COLUMNS, DELETED, PENDING, SIZE, accept
 from whichvars._kernels.count.averages import scan_cost
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
 from whichvars._kernels.fits import fit_cost, fit_if_room
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
-from whichvars._kernels.propose.informed import (
-    ZETA,
-    Informed,
-    new_informed,
-    propose_single,
-    set_estimate,
-)
+from whichvars._kernels.propose.informed import ZETA, Informed, new_informed, propose_single, set_estimate
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS

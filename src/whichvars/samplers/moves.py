@@ -115,11 +115,7 @@ def move_state_of_rung(stack: MoveState, k: int) -> MoveState:
         Adaptation(
             adaptation.values[k],
             Buckets(
-                buckets.bucket[k],
-                buckets.place[k],
-                buckets.members[k],
-                buckets.start[k],
-                buckets.segment[k],
+                buckets.bucket[k], buckets.place[k], buckets.members[k], buckets.start[k], buckets.segment[k]
             ),
             adaptation.touched[k],
             adaptation.is_touched[k],

@@ -23,15 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from whichvars._kernels.chain import (
-    BREAKDOWNS,
-    LOG_MARGINAL,
-    NEEDED,
-    SIZE,
-    SURROGATE,
-    change,
-    clear,
-)
+from whichvars._kernels.chain import BREAKDOWNS, LOG_MARGINAL, NEEDED, SIZE, SURROGATE, change, clear
 from whichvars._kernels.count.averages import NEXT_SCAN, SCAN_INTERVAL, add_scan
 from whichvars._kernels.count.tally import COUNTING, end_iteration
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, accept_and_count

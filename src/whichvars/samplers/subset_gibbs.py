@@ -41,7 +41,6 @@ import numpy as np
 from whichvars._kernels.chain import ADDED, NEEDED, PENDING, SCANNED, SIZE, accept, change, clear
 from whichvars._kernels.count.tally import COUNTING, NOW, count_draws
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING, make_flip
-from whichvars._kernels.evaluate import evaluate, second_stage
 from whichvars._kernels.fits import fit_if_room
 from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.scan.subset_scan import (
@@ -54,7 +53,7 @@ from whichvars._kernels.scan.subset_scan import (
     set_anchors,
     sum_of,
 )
-from whichvars._kernels.scan.thinning import probability_of_flipped
+from whichvars._kernels.scan.thinning import probability_of_flipped, second_stage_of_flip
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between
@@ -314,12 +313,8 @@ def attempt_subset_flip(target, chain, memo, rng, sums, c, subset, has_time):
     """Attempt the flip that is proposed where there is a surrogate, as ``attempt_flip`` in ``thinning.py`` does. There is no table:
     what is learnt from attempts is remembered as long as the chain stays where it is. Where the flip is refused, S stays."""
     ints = chain.ints
-    ratio = -np.inf
-    possible = evaluate(target, chain, memo) > -np.inf
-    if possible:
-        ratio = second_stage(target, chain, memo)
-    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
-    if ints[NEEDED] != 0:
+    ratio = second_stage_of_flip(target, chain, memo)
+    if ints[PENDING] != 0:
         return WAITING
     adds = ints[ADDED] == 1
     j = np.int64(chain.added[0]) if adds else chain.deleted[0]

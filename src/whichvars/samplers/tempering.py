@@ -271,9 +271,7 @@ class ParallelTempering:
         self, problem: Problem, seed: np.random.SeedSequence, starts: list[np.ndarray]
     ) -> Run[LadderUnit, SharedLadder]:
         units = [self._new_unit(problem, seed, index, start) for index, start in enumerate(starts)]
-        shared = SharedLadder(
-            [new_shared(self._rung(units[0], k).adaptation) for k in range(self.rungs)],
-        )
+        shared = SharedLadder([new_shared(self._rung(units[0], k).adaptation) for k in range(self.rungs)])
         return Run(units, shared, barrier=self._next_barrier(0))
 
     def _new_unit(

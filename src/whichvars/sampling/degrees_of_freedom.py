@@ -31,7 +31,7 @@ from whichvars.sampling.sample import sample
 
 VALUES = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0, 100.0)
 SHAPE, RATE, LEAST = 2.0, 0.1, 2.0
-# posterior probability of a value below which its posterior does not take part in predictions
+# posterior probability of a value below which its posterior takes no part in predictions and in the verdict
 NEGLIGIBLE = 1e-6
 
 
@@ -62,6 +62,11 @@ class EstimatedDf:
         own = np.array([p.mcse for p in self.posteriors])
         away = (pips - self._average(pips)) * self._evidence_errors()[:, None]
         return pd.Series(np.sqrt((w**2 * (own**2 + away**2)).sum(axis=0)), self._names, name="inclusion_mcse")
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing speaks against trusting the posteriors given the values that matter."""
+        return not self._doubted()
 
     @property
     def best(self) -> Posterior:
@@ -126,8 +131,15 @@ class EstimatedDf:
         return average, np.sqrt(share @ (std**2 + (mean - average) ** 2))
 
     def __repr__(self) -> str:
-        best = self.table["posterior"].idxmax()
-        return f"EstimatedDf(df = {best:g} with probability {self.table['posterior'].max():.2f}, of {len(self.table)} values)"
+        best, doubted = self.table["posterior"].idxmax(), self._doubted()
+        first = f"not converged for df = {', '.join(f'{df:g}' for df in doubted)}; " if doubted else ""
+        return f"EstimatedDf({first}df = {best:g} with probability {self.table['posterior'].max():.2f}, of {len(self.table)} values)"
+
+    def _doubted(self) -> list[float]:
+        """The values that matter whose posteriors should not be trusted."""
+        matters = self.table["posterior"].to_numpy() > NEGLIGIBLE
+        rows = zip(self.table.index.tolist(), self.posteriors, matters)
+        return [df for df, posterior, counts in rows if counts and not posterior.converged]
 
     @property
     def _names(self) -> list[str]:

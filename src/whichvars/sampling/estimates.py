@@ -259,7 +259,7 @@ def _with_own_priors(problem: Problem, models: Models) -> Models:
     """The models, with what kernels take for a part of the marginal likelihood of a diluted prior in its place."""
     if not isinstance(problem.model_prior, Dilution):
         return models
-    listed = KeptModels.listed(models.members)
+    listed = models.listed
     extra = log_dilutions_of(problem, listed.members, listed.start)
     return replace(models, log_marginal=models.log_marginal - extra, log_prior=models.log_prior + extra)
 

@@ -119,7 +119,7 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
     assert first["mean"] > 0
     settings = json.loads(Path("cohort-run/settings.json").read_text())
     # wider than g = 0.01, as the effect is large
-    assert settings["problem"]["slab"] == "IndependentNormal(g=0.85)"
+    assert settings["problem"]["slab"] == "IndependentNormal(g=3.4)"
     assert settings["problem"]["always_included"] == ["age", "site=west"]
 
 
@@ -238,7 +238,7 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
         (["cohort.bed", "-y", "height"], "--response phenotype"),
         (["cohort.bed", "-y", "phenotype", "--stream"], "--stream is for tables"),
         (["cohort.bed", "-y", "phenotype", "--maf", "0.9"], "--maf must lie between 0 and 0.5"),
-        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for genotypes (.bed, .pgen, .vcf)"),
+        (["people.csv", "-y", "age", "--maf", "0.1"], "--maf is for genotypes (.bed, .pgen, .raw, .vcf)"),
         (["cohort.bed", "-y", "phenotype", "--log"], "--log is for tables, not for genotypes"),
         (["cohort.bed", "-y", "phenotype", "--spline", "rs1"], "--spline is for tables, not for genotypes"),
         (["people.csv", "-y", "age", "--indicators"], "--indicators is for --missing impute"),
@@ -326,4 +326,29 @@ def test_dosages_that_are_whole_numbers_give_the_run_of_counts(call: Call, file:
     assert means[0] == pytest.approx(means[1], abs=1e-5)
     for command in (("fit", "cohort.bed", *options, "--dosages"), ("predict", "ours", "cohort.bed", "--covariates", "people.csv")):  # fmt: skip
         said = " ".join(call(*command, code=2).output.split())
-        assert "cohort.bed has counts of alleles only; dosages are in .pgen and .vcf files" in said
+        assert "cohort.bed has counts of alleles only; dosages are in .pgen, .raw and .vcf files" in said
+
+
+@pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
+def test_a_raw_file_gives_the_run_of_the_bed_file_without_positions(call: Call) -> None:
+    cells = np.where(COUNTS == -127, "NA", COUNTS.astype(str))
+    phenotype = [*map(str, HEIGHT[:-1]), "-9"]
+    lines = [" ".join([FID[i], IID[i], "0", "0", "0", phenotype[i], *cells[i]]) for i in range(N)]
+    names = " ".join(f"rs{j}_A" for j in range(P))
+    Path("cohort.raw").write_text("\n".join([f"FID IID PAT MAT SEX PHENOTYPE {names}", *lines]) + "\n")
+    options = ("-y", "phenotype", "--covariates", "people.csv", "--geno", 0.1, "--maf", 0.02)
+    for kind in ("bed", "raw"):
+        result = call("fit", f"cohort.{kind}", *options, "--out", kind)
+        said = " ".join(result.stderr.split())
+        assert "--maf leaves out 1 of 5 variants." in said
+        assert "59 of 60 people and 4 of 6 variants are used." in said
+        call("predict", kind, f"cohort.{kind}", "--covariates", "people.csv", "--out", f"{kind}.csv")
+    first, second = (pd.read_csv(f"{kind}/summary.csv") for kind in ("bed", "raw"))
+    pd.testing.assert_frame_equal(first[second.columns.drop("allele2")], second.drop(columns="allele2"))
+    assert set(first.columns) - set(second.columns) == {"chromosome", "position"}
+    assert Path("bed.csv").read_bytes() == Path("raw.csv").read_bytes()
+    said = " ".join(call("fit", "cohort.raw", *options, "--region", "6", code=2).stderr.split())
+    assert "--region: a .raw file has no positions; use --extract" in said
+    Path("cohort.raw").write_text(Path("cohort.raw").read_text().replace(phenotype[1], "tall"))
+    said = " ".join(call("fit", "cohort.raw", *options, "--overwrite", code=2).stderr.split())
+    assert "the phenotype in line 3 of the .raw file is 'tall', not a number" in said

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import whichvars as wv
+from support.kinds import by_kind
 from whichvars.cli import main, serving, watching
 from whichvars.cli.serving import Server, Watched, serve
 from whichvars.report.watching import content, headline
@@ -232,7 +233,7 @@ SAMPLERS = [
 ]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+@pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_every_moment_of_a_run_can_be_looked_at(
     sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

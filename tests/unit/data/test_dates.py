@@ -51,7 +51,9 @@ def test_the_columns_are_those_of_the_calendar() -> None:
     assert (first**2).sum() == pytest.approx(1)
     posterior = wv.exact(made)
     assert sorted(posterior.select()) == ["when days", "when weekday"]
-    assert posterior.predict(frame.iloc[:5]).tobytes() == posterior.predict(frame).copy()[:5].tobytes()
+    # what is predicted for a row depends on no other row, up to rounding: how BLAS adds depends on their number
+    some, everything = posterior.predict(frame.iloc[:5]), posterior.predict(frame)
+    np.testing.assert_allclose(some, everything[:5], rtol=1e-12, atol=1e-12)
 
 
 def test_few_months_have_no_season_and_one_weekday_is_no_category() -> None:

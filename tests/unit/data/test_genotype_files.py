@@ -1,6 +1,7 @@
-"""VCF and .pgen files: the same genotypes as the .bed file, to the bit, and errors that name what is wrong."""
+"""VCF, .pgen and .raw files: the same genotypes as the .bed file, to the bit, and errors that name what is wrong."""
 
 import gzip
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -282,3 +283,68 @@ def test_files_that_are_cut_short_or_missing_are_refused(folder: Path) -> None:
     pgen.with_suffix(".pvar").rename(folder / "small.pvar.zst")
     with pytest.raises(wv.DataError, match=r"there is no file .*small\.pvar; unpack small\.pvar\.zst with zstd -d"):  # fmt: skip
         wv.read_pgen(pgen)
+
+
+# --- .raw
+
+
+def raw_lines(names: list[str] | None = None) -> list[str]:
+    head = ["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE"]
+    names = [f"snp_{j}_A" for j in range(P)] if names is None else names
+    cells = np.where(COUNTS == -127, "NA", COUNTS.astype(str))
+    return [
+        " ".join([*head, *names]),
+        *(" ".join(["fam", IID[i], "0", "0", "1", f"{i / 10}", *cells[i]]) for i in range(N)),
+    ]
+
+
+@pytest.mark.parametrize("mark", [" ", "\t"])
+def test_a_raw_file_has_the_genotypes_and_alleles(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "small.raw"
+    path.write_text("\n".join(raw_lines()).replace(" ", mark) + "\n")
+    ours = wv.read_raw(path)
+    assert ours.values.dtype == np.int8
+    np.testing.assert_array_equal(ours.values, COUNTS)
+    assert (ours.names[:2], ours.samples) == (["snp_0", "snp_1"], IID)
+    assert ours.variants.iloc[0].to_dict() == {"allele1": "A", "allele2": ""}
+    some = wv.read_raw(path, rows=[5, 2], variants=["snp_7", "snp_3"], dosages=True)
+    assert some.names == ["snp_3", "snp_7"]
+    assert some.values.dtype == np.float32
+    want = np.where(COUNTS == -127, np.nan, COUNTS)[[5, 2]][:, [3, 7]]
+    np.testing.assert_array_equal(some.values, want.astype(np.float32))
+    y = np.sin(np.arange(N))
+    with warnings.catch_warnings(action="ignore", category=wv.DataWarning):
+        problems = [wv.Problem(X, y).log_marginal(["snp_3"]) for X in (path, ours)]
+    assert problems[0] == problems[1]
+
+
+def test_a_raw_file_with_dosages_both_alleles_and_heterozygous_people(tmp_path: Path) -> None:
+    path = tmp_path / "small.raw"
+    path.write_text(
+        "FID IID PAT MAT SEX PHENOTYPE rs1_A(/G) rs1_HET rs1_T odd\nf a 0 0 1 1 0.25 0 1 2\n\nf b 0 0 2 -9 NA 1 0 1.5\n"
+    )
+    with pytest.warns(wv.DataWarning, match=r"left out 1 columns of small\.raw .* such as rs1_HET"):
+        ours = wv.read_raw(path)
+    np.testing.assert_array_equal(ours.values, np.array([[0.25, 1, 2], [np.nan, 0, 1.5]], np.float32))
+    assert ours.names == ["rs1_A(/G)", "rs1_T", "odd"]
+    assert ours.variants["allele1"].tolist() == ["A", "T", ""]
+    assert ours.variants["allele2"].tolist() == ["G", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("FID IID", "IID FID", "must begin with FID IID PAT MAT SEX PHENOTYPE"),
+        ("snp_7_A ", "", "line 2 has 306 fields, not 305"),
+        ("snp_7_A ", "snp_8_A ", "two variants are called 'snp_8_A'"),
+        ("fam p00 0 0 1 0.0 ", "fam p00 0 0 1 0.0 3 ", "line 2 has 307 fields"),
+        ("p01 0 0 1 0.1 ", "p01 0 0 1 0.1 x", "the genotype of p01 at 'snp_0' in line 3 is x"),
+        ("p01 0 0 1 0.1 ", "p01 0 0 1 0.1 7", "the genotype of p01 at 'snp_0' in line 3 is 7"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_raw_file_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = "\n".join(raw_lines())
+    assert old in text
+    (tmp_path / "small.raw").write_text(text.replace(old, new))
+    with pytest.raises(wv.DataError, match=message):
+        wv.read_raw(tmp_path / "small.raw")

@@ -9,6 +9,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import t
 
 import whichvars as wv
+from support.kinds import mainly
 from whichvars.posterior import fits as model_fits
 from whichvars.posterior import scores
 from whichvars.posterior.t_mixture import t_cdf_by_share
@@ -124,7 +125,7 @@ def make_data():
     return X, y, rng.normal(size=(3, P)) + 2, np.array([0.0, 3.0, 40.0])
 
 
-@pytest.mark.parametrize("kind", SLABS)
+@pytest.mark.parametrize("kind", mainly(SLABS, ("g-prior", "hyper-g")))
 def test_averages_equal_direct_sums(kind):
     X, y, new_x, new_y = make_data()
     direct = Direct(kind, X, y, new_x, new_y)

@@ -90,10 +90,13 @@ def test_the_default_of_genetics_takes_copies_in_turn_however_strong_they_are(ef
 
 
 def test_a_small_effect_leaves_the_default_of_genetics_as_it_is():
-    small = _problem(0.1, slab=default_slab())
+    X = _data(0.0)[0][:, 2:]
+    y = 0.05 * X[:, 0] + np.random.default_rng(4).normal(size=len(X))
+    small = wv.Problem(X, y, slab=default_slab())
+    assert 0.3 < distances(small).max() < 1
     assert wide_enough(small) is small
     large = wide_enough(_problem(20.0, slab=default_slab()))
-    assert distances(large).max() == pytest.approx(2.0, rel=0.02)
+    assert distances(large).max() == pytest.approx(1.0, rel=0.02)
     assert wide_enough(_problem(20.0, slab=wv.HyperG())).slab == wv.HyperG()
 
 
@@ -114,12 +117,12 @@ def test_summary_statistics_have_the_same_default(n):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # nothing but the first variant has an effect
-        shares = np.array([10.0, 2000.0]) / np.sqrt(10**7)
+        shares = np.array([7.0, 2000.0]) / np.sqrt(10**7)
         r = R[0] * (shares / np.sqrt(1 + shares**2))[:, None]
-        scores = np.sqrt(10**7 - 2) * r / np.sqrt(1 - r**2) if n else R[0] * [[10.0], [2000.0]]
+        scores = np.sqrt(10**7 - 2) * r / np.sqrt(1 - r**2) if n else R[0] * [[7.0], [2000.0]]
         weak, strong = (wv.from_summary(z=z, R=R, n=n, regularise=0, check="none") for z in scores)
         assert weak.slab == wv.IndependentNormal(50 if n is None else 0.01)
-        assert distances(strong).max() == pytest.approx(2.0, rel=0.02)
+        assert distances(strong).max() == pytest.approx(1.0, rel=0.02)
         assert wv.exact(strong).pip[:2] == pytest.approx(0.54, abs=0.03)
 
 

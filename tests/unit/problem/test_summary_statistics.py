@@ -276,12 +276,46 @@ def test_scores_that_explain_too_much_are_refused_too() -> None:
         wv.from_summary(z=[400, 400], R=np.eye(2), n=1000)
 
 
-@pytest.mark.filterwarnings("ignore:R was replaced:whichvars.DataWarning")
-def test_a_small_panel_for_more_variants_than_people_can_be_used_without_n() -> None:
+def small_panel() -> tuple[np.ndarray, np.ndarray]:
+    """z-scores of 200 variants in 100 people, and LD of 120 others."""
     rng = np.random.default_rng(5)
     G = people(100, ar(200, 0.8), rng)
     beta, se = simple_regressions(G, 0.5 * G[:, 40] + rng.normal(size=100))
-    panel = np.corrcoef(people(120, ar(200, 0.8), rng).T)
-    with pytest.raises(DataError, match=r"R and n contradict each other.*leave out n"):
-        wv.from_summary(z=beta / se, R=panel, n=100)
-    assert wv.from_summary(z=beta / se, R=panel).p == 200
+    return beta / se, np.corrcoef(people(120, ar(200, 0.8), rng).T)
+
+
+@pytest.mark.filterwarnings("ignore:R was replaced:whichvars.DataWarning")
+@pytest.mark.parametrize("y_sd", [None, 3.0])
+def test_with_a_small_panel_for_many_variants_the_noise_variance_counts_as_known(y_sd: float | None) -> None:
+    """All variants together would explain more than all of the variance. The posterior is that of z ~ N(Rb, R)."""
+    z, panel = small_panel()
+    with pytest.warns(DataWarning, match=r"counts as known, .* multiply values of R² by [1-9]"):
+        problem = wv.from_summary(z=z, R=panel, n=100, y_sd=y_sd, max_size=1)
+    assert problem.noise == wv.KnownVariance(1.0 if y_sd is None else y_sd**2)
+    s = wv.check_summary(z=z, R=panel, n=100).s
+    assert 0.01 < s < 0.4
+    mixed = (1 - s) * panel + s * np.eye(200)
+    scores = z / np.sqrt(z**2 + 98) * np.sqrt(99)
+    assert isinstance(problem.slab, wv.IndependentNormal)
+    assert isinstance(problem.slab.g, float)
+    slab = wv.IndependentNormal(problem.slab.g * 99)
+    same = wv.from_summary(z=scores, R=mixed, slab=slab, regularise=0, max_size=1)
+    ours, theirs = wv.exact(problem), wv.exact(same)
+    assert ours.pip == pytest.approx(theirs.pip, abs=1e-7)
+    effects = ours.coefficients()["mean"].drop("(Intercept)", errors="ignore") / (y_sd or 1.0)
+    assert effects.to_numpy()[-200:] == pytest.approx(theirs.coefficients()["mean"].to_numpy()[-200:] / np.sqrt(99), rel=1e-5, abs=1e-9)  # fmt: skip
+    # R² of all variants is R² as it is stated, times the factor that the warning names
+    assert wv.from_summary(z=z, R=panel).p == 200
+
+
+def test_slabs_for_an_unknown_noise_variance_still_need_a_larger_panel() -> None:
+    z, panel = small_panel()
+    with pytest.raises(DataError, match=r"R and n contradict each other.*use slab=IndependentNormal\(g\)"):
+        wv.from_summary(z=z, R=panel, n=100, slab=wv.HyperG())
+
+
+def test_a_wrong_n_is_not_taken_for_a_small_panel() -> None:
+    """Eight variants without LD explain a fifth each if n is 30, and nothing much if n is 3000."""
+    with pytest.raises(DataError, match=r"R and n contradict each other.*Is n right\?"):
+        wv.from_summary(z=np.full(8, 2.7), R=np.eye(8), n=30)
+    assert wv.from_summary(z=np.full(8, 2.7), R=np.eye(8), n=3000).noise == wv.Jeffreys()

@@ -11,6 +11,7 @@ import pytest
 
 import whichvars as wv
 from support.cases import Case, problem
+from support.kinds import mainly
 from whichvars._kernels.chain import LOG_MARGINAL, NEEDED
 from whichvars._kernels.count.tally import count_up_to_now
 from whichvars.errors import ArgumentTypeError, DataError
@@ -212,7 +213,7 @@ def test_learned_probabilities_of_a_lamnisos_ladder_are_shared() -> None:
         np.testing.assert_array_equal(unit.moves.logit, run.units[0].moves.logit)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", mainly(MOVES, ("ads", "ia")))
 @pytest.mark.parametrize("case", [PLAIN, Case("growing", "g", "per-variable")])
 def test_one_rung_is_the_move_alone(move: str, case: Case) -> None:
     """Bit by bit, what it learns too: impossible moves teach Lamnisos here as there."""
@@ -357,7 +358,7 @@ def same(a: wv.Posterior, b: wv.Posterior) -> None:
         assert one["round_trips"] == other["round_trips"]
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", mainly(MOVES, ("ads", "ia")))
 def test_threads_and_chunks_do_not_matter(move: str) -> None:
     target = problem(Case("growing", "g", "per-variable"))
     sampler = wv.ParallelTempering(MOVES[move], rungs=3, chains=3, merge_every=50)

@@ -25,6 +25,7 @@ from numba.core import event
 
 import whichvars as wv
 from support.cases import eight_variables
+from support.kinds import mainly
 from whichvars.data import archives, storage
 from whichvars.errors import CheckpointWarning, ConvergenceWarning, DataError, OutputError
 from whichvars.posterior.posterior import Posterior
@@ -49,6 +50,8 @@ SAMPLERS: dict[str, Any] = {
     "tempering": wv.ParallelTempering(rungs=3, chains=2, **FEW),
     "smc": wv.SequentialMonteCarlo(particles=200, steps=4, groups=4, **FEW),
 }
+# samplers whose runs have different parts; the others have the same parts as one of these
+ONE_OF_A_KIND = ("add-delete-swap", "individual", "asi", "hybrid", "tempering", "smc")
 TIMES = ("cpu_seconds", "settings")
 
 
@@ -132,7 +135,7 @@ def die_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
 # --- going on
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", mainly(SAMPLERS, ONE_OF_A_KIND))
 def test_a_run_that_died_goes_on_as_if_nothing_had_happened(
     problem: wv.Problem, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +339,7 @@ def test_replicates_can_be_added_to_a_run_that_its_budget_ended(problem: wv.Prob
 # --- extending
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "smc"])
+@pytest.mark.parametrize("name", mainly([name for name in SAMPLERS if name != "smc"], ONE_OF_A_KIND))
 def test_an_extended_run_is_a_longer_run(problem: wv.Problem, name: str, tmp_path: Path) -> None:
     short = run(problem, SAMPLERS[name], draws=1000, checkpoint=tmp_path)
     longer = extend(short, draws=1400)

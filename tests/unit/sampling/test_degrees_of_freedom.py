@@ -107,6 +107,17 @@ def test_runs_have_errors(found):
     assert (np.abs(run.table["posterior"] - found.table["posterior"]) < 4.5 * both + 1e-9).all()
 
 
+@pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
+def test_a_run_that_cannot_be_trusted_says_so_first(found):
+    assert found.converged
+    assert "converged" not in repr(found)
+    alone = wv.estimate_df(
+        X, Y, GRID, problem={"model_prior": PRIOR}, sampler=wv.AddDeleteSwap(), draws=500, replicates=1, progress=False
+    )  # fmt: skip
+    assert not alone.converged
+    assert repr(alone).startswith("EstimatedDf(not converged for df = ")
+
+
 @pytest.mark.parametrize(("df", "heavy"), [(3, True), (None, False)])
 def test_simulated_noise_is_recognised(df, heavy):
     rng = np.random.default_rng(8)

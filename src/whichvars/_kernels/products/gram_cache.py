@@ -58,19 +58,21 @@ def dot_product(design, a, b):
 @inlined
 def product(design, cache, entering, present):
     """x_enteringᵀ x_present, where `present` is the one more likely to be asked for again."""
-    # this function is small enough to be inlined; products with all present columns are in one row of the Gram matrix
+    # this function is small enough to be inlined; products with all present columns are in one row of the Gram matrix, or of `values`
     if design.gram.shape[0] > 0:
         return design.gram[entering, present]
+    if cache.kept.shape[0] > 0:
+        place = cache.place[present]
+        if place >= 0:
+            return cache.values[entering, place]
     return _product_of_columns(design, cache, entering, present)
 
 
 @routine
 def _product_of_columns(design, cache, entering, present):
+    """The same where `present` is not kept."""
     if cache.kept.shape[0] == 0:
         return dot_product(design, entering, present)
-    place = cache.place[present]
-    if place >= 0:
-        return cache.values[entering, place]
     place = cache.place[entering]
     if place >= 0:
         return cache.values[present, place]

@@ -82,21 +82,28 @@ def draw_successes(members, start, segment, values, position, rng, out):
         if rng.random() < values[j, 0] and position[j] < 0:
             out[count] = j
             count += 1
+    return draw_by_process(members, start, segment, 1, 1.0, 1.0, values, position, rng, out, count)
+
+
+@inlined
+def draw_by_process(members, start, segment, first, largest, scale, values, position, rng, out, count):
+    """The Poisson process over the buckets from number `first` on. Bucket b has segments for the probability `largest`·2^−b, and a
+    variable has the probability `scale`·values[j, 0]. `count` successes are in `out` already; returns how many there are then."""
     ahead = -math.log(1.0 - rng.random())  # distance to the next point of the process
-    for b in range(1, BUCKETS):
+    for b in range(first, BUCKETS):
         size = start[b + 1] - start[b]
         length = segment[b] * size
         if ahead < length:
             at = 0.0
             last = -1
-            rate = math.ldexp(1.0, -b)
+            rate = math.ldexp(largest, -b)
             while at + ahead < length:
                 at += ahead
                 i = min(int(at / segment[b]), size - 1)
                 if i > last:  # a second point in one segment counts once
                     last = i
                     j = members[start[b] + i]
-                    if rng.random() * rate < values[j, 0] and position[j] < 0:
+                    if rng.random() * rate < scale * values[j, 0] and position[j] < 0:
                         out[count] = j
                         count += 1
                 ahead = -math.log(1.0 - rng.random())

@@ -12,11 +12,11 @@ import numpy as np
 
 from whichvars._kernels.chain import LOG_PROPOSAL, SIZE, change, clear
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.propose.bernoulli import BUCKETS, Buckets, new_buckets
+from whichvars._kernels.propose.bernoulli import BUCKETS, Buckets, draw_by_process, new_buckets
 from whichvars._kernels.propose.moves import draw_included
 
 # places in Informed.values
-ADD = 0  # min{1, odds}
+ADD = 0  # min{1, odds}: the first, where ``draw_by_process`` looks for it
 DELETE = 1  # min{1, 1/odds}
 LOG_ODDS = 2  # of π̂
 ENTER = 3  # probability of being drawn by ``draw_entering``
@@ -92,32 +92,20 @@ def set_zeta(informed, zeta):
 @kernel
 def draw_additions(informed, position, rng, out):
     """Draw all variables with position < 0 with probabilities A_j into `out`; returns their number."""
-    buckets, values, floats = informed.buckets, informed.values, informed.floats
-    members, start, segment = buckets.members, buckets.start, buckets.segment
-    zeta = floats[ZETA]
-    count = 0
-    ahead = -math.log(1.0 - rng.random())  # distance to the next point of the process
-    for b in range(BUCKETS):
-        size = start[b + 1] - start[b]
-        length = segment[b] * size
-        if ahead < length:
-            at = 0.0
-            last = -1
-            rate = math.ldexp(floats[PROCESS], -b)
-            while at + ahead < length:
-                at += ahead
-                i = min(int(at / segment[b]), size - 1)
-                if i > last:  # a second point in one segment counts once
-                    last = i
-                    j = members[start[b] + i]
-                    if rng.random() * rate < zeta * values[j, ADD] and position[j] < 0:
-                        out[count] = j
-                        count += 1
-                ahead = -math.log(1.0 - rng.random())
-            ahead -= length - at
-        else:
-            ahead -= length
-    return count
+    buckets, floats = informed.buckets, informed.floats
+    return draw_by_process(
+        buckets.members,
+        buckets.start,
+        buckets.segment,
+        0,
+        floats[PROCESS],
+        floats[ZETA],
+        informed.values,
+        position,
+        rng,
+        out,
+        0,
+    )
 
 
 @entry

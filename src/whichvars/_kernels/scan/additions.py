@@ -49,8 +49,7 @@ def additions(target, chain, work, t, as_odds):
     together = start + log_fit(slab, residual)
     log_common = together + prior.log_size[size + 1] - prior.log_size[size]
     to_odds, as_odds = as_odds, as_odds and abs(log_common) < LARGEST_LOG_ODDS / 3
-    # a pivot above this leaves the determinant, hence every tolerance, above the smallest
-    safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
+    safe = safe_pivot(log_determinant)
     whole = work.z.shape[1] >= offsets[p]
     current_rows = chain.row[chain.ints[SCANNED]] if whole else 0
     claim_rows(work.rows, chain.column, current_rows, k)
@@ -92,9 +91,7 @@ def additions(target, chain, work, t, as_odds):
                     if by_product and pivot * powers[i] > 1e-280:
                         difference = together - half_log_g[column] - 0.5 * math.log(pivot * powers[i])
                     else:
-                        difference = (
-                            start - half_log_g[column] - 0.5 * math.log(pivot) + log_fit(slab, residuals[i])
-                        )
+                        difference = one_column_more(slab, start, column, pivot, residuals[i])
             elif pivot_is_sound(slab, column, pivots[i]):
                 full_rank = True
                 if many_in_doubt:
@@ -110,6 +107,19 @@ def additions(target, chain, work, t, as_odds):
                 if LARGEST_LOG_ODDS < log_odds[v] < np.inf:
                     work.steep[0] = 1
         j = end
+
+
+@inlined
+def safe_pivot(log_determinant):
+    """A pivot above this leaves the determinant, hence every tolerance, above the smallest."""
+    return SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
+
+
+@inlined
+def one_column_more(slab, start, column, pivot, residual):
+    """What a column adds to the log marginal likelihood under the independent slab. `start` is what the model's terms make, less its log
+    marginal likelihood; `residual` is S/S₀ with the column."""
+    return start - slab.half_log_g[column] - 0.5 * math.log(pivot) + log_fit(slab, residual)
 
 
 @inlined

@@ -15,14 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import AVAILABLE, COLUMNS, SCANNED, SIZE, scanned_value
-from whichvars._kernels.evidence import INDEPENDENT, SMALLEST_TOLERANCE, log_fit, log_marginal_at
+from whichvars._kernels.evidence import INDEPENDENT, log_marginal_at
 from whichvars._kernels.factor import pivot_is_sound
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
 from whichvars._kernels.prior import add_heredity_of
 from whichvars._kernels.products.gram_cache import product
 from whichvars._kernels.scan.additions import (
     has_full_rank,
+    one_column_more,
     residuals_left,
+    safe_pivot,
     scan_group,
     solve_rows,
 )
@@ -296,8 +298,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
     explained, half, log_determinant = sums_of_model(slab, chain)
     current = scanned_value(target, chain)
     start = -half - log_determinant - current
-    # a pivot above this leaves the determinant, hence every tolerance, above the smallest
-    safe = SMALLEST_TOLERANCE * math.exp(min(-2.0 * log_determinant, 700.0))
+    safe = safe_pivot(log_determinant)
     m = begin
     while m < end:
         # 1. a block of variables: all their columns, those in the model too, which have no pivot
@@ -327,12 +328,7 @@ def _additions_of(target, chain, work, subset, z, begin, end, known, keeps):
                     difference = value - current
             elif pivot_is_sound(slab, column, pivots[i]):
                 if slab.code == INDEPENDENT:
-                    difference = (
-                        start
-                        - slab.half_log_g[column]
-                        - 0.5 * math.log(pivots[i])
-                        + log_fit(slab, residuals[i])
-                    )
+                    difference = one_column_more(slab, start, column, pivots[i], residuals[i])
                 elif pivots[i] >= safe or _stays_full_rank(work, z, k, at + i, pivots[i], keeps):
                     difference = log_marginal_at(slab, k + 1, residuals[i], 0.0, 0.0) - current
             work.log_odds[j] = flip_log_odds(prior, j, size, 1.0, difference)

@@ -38,7 +38,7 @@ from whichvars._kernels.chain import (
 )
 from whichvars._kernels.decide import ACCEPTED, REJECTED, WAITING
 from whichvars._kernels.evaluate import evaluate, second_stage
-from whichvars._kernels.jit import kernel
+from whichvars._kernels.jit import inlined, kernel
 from whichvars._kernels.scan.rate_table import (
     ATTEMPTED,
     CHAINS,
@@ -89,6 +89,19 @@ def probability_of_flipped(chain, adds, ratio):
     return probability(log_odds if adds else -log_odds)
 
 
+@inlined
+def second_stage_of_flip(target, chain, memo):
+    """log w'/w of the flip that is proposed, −inf where the other model has no mass. ``PENDING`` says whether it must wait, for room or
+    for a fit."""
+    ints = chain.ints
+    ratio = -np.inf
+    possible = evaluate(target, chain, memo) > -np.inf
+    if possible:
+        ratio = second_stage(target, chain, memo)
+    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
+    return ratio
+
+
 @kernel
 def attempt_flip(target, chain, memo, rng, table, sums, c, has_time):
     """Attempt the flip that is proposed, and note what is learnt from it: WAITING, REJECTED or ACCEPTED, and made.
@@ -96,12 +109,8 @@ def attempt_flip(target, chain, memo, rng, table, sums, c, has_time):
     has_time: whether time was counted for the event, and sums must be corrected.
     """
     ints = chain.ints
-    ratio = -np.inf
-    possible = evaluate(target, chain, memo) > -np.inf
-    if possible:
-        ratio = second_stage(target, chain, memo)
-    ints[PENDING] = 1 if ints[NEEDED] != 0 else 0
-    if ints[NEEDED] != 0:
+    ratio = second_stage_of_flip(target, chain, memo)
+    if ints[PENDING] != 0:
         return WAITING
     adds = ints[ADDED] == 1
     j = np.int64(chain.added[0]) if adds else chain.deleted[0]

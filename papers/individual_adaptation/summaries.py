@@ -1,0 +1,133 @@
+"""What is kept of a long run: enough to make its figures and tables again, and small enough to be stored beside the program."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whichvars as wv
+
+SMALLEST = 1e-4  # inclusion probabilities below this are kept as 0
+MOST_MODELS = 2000  # the best ones
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run: inclusion probabilities, model sizes, its best models with their exact log posteriors, and what its ladders learned."""
+
+    pip: np.ndarray  # (p,)
+    mcse: np.ndarray  # (p,)
+    replicate_pips: np.ndarray  # (replicates, p)
+    sizes: np.ndarray  # probabilities of the model sizes 0, 1, …
+    iteration: np.ndarray  # of the trace
+    mean_sizes: np.ndarray  # of the trace, the mean over the chains at the target
+    log_posteriors: np.ndarray  # mean along the run of each chain at the target
+    members: list[tuple[int, ...]]  # of the best models
+    log_posterior: np.ndarray  # of the same models, without the constant that all models share
+    mean_size: float
+    cpu_seconds: float
+    iterations: int
+    round_trips: int | None
+    temperatures: np.ndarray
+    exchange_rates: np.ndarray
+    about: dict[str, Any] = field(default_factory=dict)  # date, commit, versions
+
+    @classmethod
+    def of(cls, posterior: wv.Posterior, about: dict[str, Any] | None = None) -> "Summary":
+        trace, models, learned = posterior.trace, posterior.models, posterior.adaptation[0]
+        assert trace is not None
+        along = trace.groupby("iteration")["size"].mean()
+        values = np.asarray(models.log_marginal, float) + np.asarray(models.log_prior, float)
+        best = np.argsort(-values, kind="stable")[:MOST_MODELS]
+        pip = np.asarray(posterior.pip, float)
+        replicates = (
+            posterior.replicate_pips if posterior.replicate_pips is not None else np.empty((0, len(pip)))
+        )
+        seen = pip >= SMALLEST
+        tempered = "round_trips" in learned
+        return cls(
+            pip=np.where(seen, pip, 0.0),
+            mcse=np.where(seen, posterior.mcse, 0.0),
+            replicate_pips=np.where(seen, replicates, 0.0),
+            sizes=np.asarray(posterior.sizes, float),
+            iteration=along.index.to_numpy(),
+            mean_sizes=along.to_numpy(),
+            log_posteriors=trace.groupby(["replicate", "chain"])["log_posterior"].mean().to_numpy(),
+            members=[tuple(int(j) for j in models.members[i]) for i in best],
+            log_posterior=values[best],
+            mean_size=float(posterior.mean_size),
+            cpu_seconds=float(posterior.cpu_seconds),
+            iterations=int(posterior.iterations),
+            round_trips=int(learned["round_trips"]) if tempered else None,
+            temperatures=np.asarray(learned["temperatures"] if tempered else [], float),
+            exchange_rates=np.asarray(learned["swap_rates"] if tempered else [], float),
+            about=dict(about or {}),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write an .npz file, in which zeros take no room."""
+        where = np.flatnonzero(self.pip)
+        numbers = {
+            "p": len(self.pip),
+            "mean_size": self.mean_size,
+            "cpu_seconds": self.cpu_seconds,
+            "iterations": self.iterations,
+            "round_trips": self.round_trips,
+            "about": self.about,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name("unfinished-" + path.name)
+        np.savez_compressed(
+            unfinished,
+            numbers=np.array(json.dumps(numbers)),
+            where=where.astype(np.int32),
+            pip=self.pip[where],
+            mcse=self.mcse[where],
+            replicate_pips=self.replicate_pips[:, where],
+            sizes=self.sizes,
+            iteration=self.iteration,
+            mean_sizes=self.mean_sizes,
+            log_posteriors=self.log_posteriors,
+            members=np.array([j for model in self.members for j in model], np.int32),
+            lengths=np.array([len(model) for model in self.members], np.int32),
+            log_posterior=self.log_posterior,
+            temperatures=self.temperatures,
+            exchange_rates=self.exchange_rates,
+        )
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Summary":
+        with np.load(path, allow_pickle=False) as stored:
+            numbers = json.loads(str(stored["numbers"]))
+            where, p = stored["where"], numbers.pop("p")
+
+            def spread(values: np.ndarray) -> np.ndarray:
+                whole = np.zeros((*values.shape[:-1], p))
+                whole[..., where] = values
+                return whole
+
+            ends = np.cumsum(stored["lengths"])
+            members = np.split(stored["members"], ends[:-1]) if len(ends) else []
+            same = ("sizes", "iteration", "mean_sizes", "log_posteriors", "log_posterior", "temperatures", "exchange_rates")  # fmt: skip
+            return cls(
+                pip=spread(stored["pip"]),
+                mcse=spread(stored["mcse"]),
+                replicate_pips=spread(stored["replicate_pips"]),
+                members=[tuple(int(j) for j in model) for model in members],
+                **{name: stored[name] for name in same},
+                **numbers,
+            )
+
+
+def exact_masses(runs: Sequence[Summary]) -> tuple[float, float]:
+    """Of all models that these runs kept, each counted once: the largest log posterior, without its constant, and the log of the sum
+    of all."""
+    found: dict[tuple[int, ...], float] = {}
+    for run in runs:
+        found.update(zip(run.members, run.log_posterior.tolist()))
+    values = np.array(list(found.values()))
+    return float(values.max()), float(np.logaddexp.reduce(values))
