@@ -339,7 +339,13 @@ def bucket_sampling(effort: Effort) -> list[dict[str, Any]]:
     values, ratios = in_turns(measures, "coins", effort.repeats)
     detail = ", ".join(f"{name}: {number(np.median(v))} iterations/s" for name, v in values.items())
     return [
-        row("buckets / one coin per variable, p = 22,576", ratios["buckets"], "≥ 20", lambda v: v >= 20, detail)
+        row(
+            "buckets / one coin per variable, p = 22,576",
+            ratios["buckets"],
+            "≥ 20",
+            lambda v: v >= 20,
+            detail,
+        )
     ]
 
 
@@ -357,7 +363,10 @@ def two_threads(effort: Effort) -> list[dict[str, Any]]:
 
         measures = {str(t): lambda r, t=t, measure=measure: measure(t, r) for t in (1, 2)}
         values, ratios = in_turns(measures, "1", effort.repeats)
-        detail = ", ".join(f"{t} thread{'s' if t > 1 else ''}: {number(np.median(v))} iterations/s" for t, v in values.items())
+        detail = ", ".join(
+            f"{t} thread{'' if str(t) == '1' else 's'}: {number(np.median(v))} iterations/s"
+            for t, v in values.items()
+        )
         out.append(row(f"2 threads / 1 thread by the clock, 8 chains, {name}", ratios["2"], "≥ 1.7", lambda v: v >= 1.7, detail))  # fmt: skip
     return out
 
