@@ -364,7 +364,7 @@ def two_threads(effort: Effort) -> list[dict[str, Any]]:
         measures = {str(t): lambda r, t=t, measure=measure: measure(t, r) for t in (1, 2)}
         values, ratios = in_turns(measures, "1", effort.repeats)
         detail = ", ".join(
-            f"{t} thread{'s' if t > 1 else ''}: {number(np.median(v))} iterations/s"
+            f"{t} thread{'' if str(t) == '1' else 's'}: {number(np.median(v))} iterations/s"
             for t, v in values.items()
         )
         out.append(row(f"2 threads / 1 thread by the clock, 8 chains, {name}", ratios["2"], "≥ 1.7", lambda v: v >= 1.7, detail))  # fmt: skip

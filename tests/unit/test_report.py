@@ -574,3 +574,19 @@ def test_credible_sets_have_a_table_if_some_have_several_members() -> None:
     assert "* marks those that do not reach it" in section
     alone = wv.exact(wv.Problem(X[:, 1:], y, slab=slab, model_prior=prior))
     assert 'id="sets"' not in report.render(alone)
+
+
+def test_the_top_names_the_response_the_file_and_rows_that_were_left_out():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+    X.loc[4, "a"] = np.nan
+    y = pd.Series(rng.normal(size=30), name="yield")
+    with pytest.warns(wv.DataWarning):
+        problem = wv.Problem(X, y, missing="drop")
+    assert words.about_data(problem) == "Response: yield; 1 of 30 rows left out because of missing values"
+    problem.record = dataclasses.replace(problem.record, file="data.csv", rows_dropped=0)
+    assert words.about_data(problem) == "Response: yield from data.csv"
+    page = report.render(wv.sample(problem))
+    assert '<p class="about">Response: yield from data.csv</p>' in page
+    assert "<dt>Seed</dt>" not in page
+    assert words.about_data(wv.Problem(X.dropna().to_numpy(), y.drop(index=4).to_numpy())) == ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say
+from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, shortened
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -222,10 +222,7 @@ def side_by_side(one: "SavedRun", other: "SavedRun") -> "pd.DataFrame":
     import numpy as np
     import pandas as pd
 
-    tables = [
-        run.posterior.summary()[["pip", "mcse"]].add_suffix(f"_{which}")
-        for run, which in ((one, "first"), (other, "second"))
-    ]
+    tables = [_with_errors(run).add_suffix(f"_{which}") for run, which in ((one, "first"), (other, "second"))]
     frame = pd.concat(tables, axis=1)
     frame["difference"] = frame["pip_second"] - frame["pip_first"]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,6 +230,16 @@ def side_by_side(one: "SavedRun", other: "SavedRun") -> "pd.DataFrame":
     frame.index.name = "variable"
     order = frame["difference"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
     return pd.DataFrame(frame.loc[order])
+
+
+def _with_errors(run: "SavedRun") -> "pd.DataFrame":
+    """Inclusion probabilities and their errors; that of the number of imputations is part of them."""
+    import numpy as np
+
+    table = run.posterior.summary()
+    if "imputation_error" in table:
+        table["mcse"] = np.hypot(table["mcse"].fillna(0.0), table["imputation_error"])
+    return table[["pip", "mcse"]]
 
 
 def _settings_that_differ(one: "SavedRun", other: "SavedRun") -> list[str]:
@@ -249,7 +256,9 @@ def _settings_that_differ(one: "SavedRun", other: "SavedRun") -> list[str]:
     pairs += [(name, one.settings.get(name), other.settings.get(name)) for name in ("offset", "exposure")]
     pairs.append(("response", one.settings["response"], other.settings["response"]))
     pairs.append(("sampler", one.posterior.sampler.split("(")[0], other.posterior.sampler.split("(")[0]))
-    return messages + [f"Different {name}: {a} and {b}." for name, a, b in pairs if a != b]
+    return messages + [
+        f"Different {name}: {shortened(a)} and {shortened(b)}." for name, a, b in pairs if a != b
+    ]
 
 
 def _share(value: float) -> str:
@@ -257,7 +266,8 @@ def _share(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return "–" if math.isnan(value) else f"{100 * value:+.1f}"
+    # 0.0 is added so that no zero has a minus sign
+    return "–" if math.isnan(value) else f"{round(100 * value, 1) + 0.0:+.1f}"
 
 
 def _errors(value: float) -> str:

@@ -32,6 +32,7 @@ from whichvars.cli.show import (
     plain,
     print_json,
     say,
+    shortened,
 )
 from whichvars.cli.watching import page_beside
 from whichvars.errors import DataError, WhichvarsError
@@ -462,7 +463,7 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     for line in stand_ins(posterior):
         console.print(plain(line))
     problem = posterior.problem
-    priors = f"Under {problem.slab} for coefficients and {problem.model_prior} for models; --slab and --prior-size choose others."
+    priors = f"Under {shortened(problem.slab)} for coefficients and {shortened(problem.model_prior)} for models; --slab and --prior-size choose others."
     console.print(plain(priors), style="dim")
     console.print()
     console.print(best_models(console, posterior, 3))

@@ -401,15 +401,17 @@ def _show(pooled: "PooledPosterior", out: Path) -> None:
     for name, row in pooled.summary().head(SHOWN).iterrows():
         number = row["mean"] if ratios is None else ratios[name]
         mean = "–" if number != number else f"{number:.3g}"
-        error = (
-            "–"
-            if row["imputation_error"] != row["imputation_error"]
-            else f"{100 * row['imputation_error']:.1f}"
+        sampling, imputation = (
+            "–" if row[error] != row[error] else f"{100 * row[error]:.{digits}f}"
+            for error, digits in (("mcse", 2), ("imputation_error", 1))
         )
-        table.add_row(plain(str(name)), f"{row['pip']:.1%}", f"{100 * row['mcse']:.2f}", error, mean)
+        table.add_row(plain(str(name)), f"{row['pip']:.1%}", sampling, imputation, mean)
     console.print()
     console.print(table)
-    console.print("[dim]Errors are one standard error, in percentage points.[/]")
+    unknown = "; – for variables that were in all draws or in none" * bool(
+        pooled.summary()["mcse"].isna().any()
+    )
+    console.print(f"[dim]Errors are one standard error, in percentage points{unknown}.[/]")
     console.print()
     for line in pooled.explain().splitlines()[:3]:
         console.print(plain(line))

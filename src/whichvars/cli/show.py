@@ -91,6 +91,15 @@ def plain(text: str) -> "Text":
     return Text(printable(text))
 
 
+def shortened(prior: object) -> str:
+    """A prior as it is written, with at most four digits of each number.
+
+    >>> shortened("BetaBinomial(a=1.0, b=0.9362291495737205)")
+    'BetaBinomial(a=1.0, b=0.9362)'
+    """
+    return re.sub(r"\d+\.\d{5,}", lambda match: f"{float(match[0]):.4g}", str(prior))
+
+
 def in_time(seconds: float) -> str:
     """A duration in readable units.
 

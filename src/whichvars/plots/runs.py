@@ -93,7 +93,9 @@ def plot_trace(
     words = {"size": "number of variables in the model", "log_posterior": "log posterior, up to a constant"}
     ax.set_ylabel(words[show])
     if show == "size":
-        ax.yaxis.get_major_locator().set_params(integer=True)
+        from matplotlib.ticker import MaxNLocator
+
+        ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     ax.margins(x=0.01)
     thousands(ax, "x")
     tidy(ax)

@@ -376,3 +376,28 @@ def test_estimators_and_command_line_say_the_same(tmp_path: Path, monkeypatch: p
         wv.VariableSelector(missing="mean").fit(holed, y)
     dropped = wv.VariableSelector(missing="drop").fit(holed, y)
     assert dropped.posterior_.problem.n == len(holed.dropna())
+
+
+def test_two_runs_with_imputed_values_are_compared_with_the_errors_of_imputation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(11)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    table = X.mask(rng.random(X.shape) < 0.15).assign(y=3 * X["a"] + rng.normal(size=60))
+    table.to_csv("data.csv", index=False)
+    run = ["fit", "data.csv", "-y", "y", "--missing", "impute", "--imputations", "3", "--no-report", "--budget", "4000"]  # fmt: skip
+    for seed in ("1", "2"):
+        result = CliRunner().invoke(main, [*run, "--seed", seed, "--out", f"run{seed}"])
+        assert result.exit_code in (0, 3), result.output
+        assert "nan" not in result.output
+    runs = [json.loads(Path(f"run{seed}/settings.json").read_text()) for seed in (1, 2)]
+    assert all(found["problem"]["rows"] == 60 for found in runs)
+    result = CliRunner().invoke(main, ["compare", "run1", "run2", "--json"])
+    for row in json.loads(result.output)["variables"]:
+        if row["errors"] is not None and abs(row["difference"]) > 1e-3:
+            assert abs(row["errors"]) < 6, (
+                row
+            )  # by the errors of sampling alone, which are 0, they would be infinite
+    shown = CliRunner().invoke(main, ["compare", "run1", "run2"]).output
+    assert "-0.0 " not in shown
