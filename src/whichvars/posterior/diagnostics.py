@@ -239,9 +239,8 @@ def r_hat_of_means(means: np.ndarray | None) -> np.ndarray | None:
 def renormalised_pips(models: "Models", p: int) -> np.ndarray:
     """Inclusion probabilities from the exact ratios of the best models visited, (p,)."""
     weight = np.exp(models.log_posterior - logsumexp(models.log_posterior))
-    sizes = [len(m) for m in models.members]
-    members = np.fromiter((j for m in models.members for j in m), np.int64, sum(sizes))
-    return np.minimum(np.bincount(members, np.repeat(weight, sizes), p), 1.0)
+    listed = models.listed
+    return np.minimum(np.bincount(listed.members, np.repeat(weight, np.diff(listed.start)), p), 1.0)
 
 
 def record_statistics(trace: pd.DataFrame, column: str) -> tuple[float, float, float]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,9 @@ class KeptModels:
     @classmethod
     def listed(cls, models: list[tuple[int, ...]]) -> "KeptModels":
         """Models in the order given, all with the same weight."""
-        start = np.concatenate([[0], np.cumsum([len(m) for m in models], dtype=np.int64)])
-        members = np.array([j for m in models for j in m], np.int32)
+        sizes = np.fromiter(map(len, models), np.int64, len(models))
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        members = np.fromiter(chain.from_iterable(models), np.int32, int(start[-1]))
         return cls(members, start, np.full(len(models), 1 / max(len(models), 1)))
 
     @classmethod
