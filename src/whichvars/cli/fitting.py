@@ -25,7 +25,6 @@ from whichvars.cli.options import (
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, family_options
 from whichvars.cli.show import (
     best_models,
-    in_options,
     inclusion_table,
     new_console,
     notes,
@@ -446,7 +445,7 @@ def _for_machines(out: Path, posterior: "Posterior", settings: dict[str, Any]) -
 
 
 def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
-    from whichvars.cli.runs import is_accurate
+    from whichvars.cli.runs import is_accurate, verdict
     from whichvars.posterior.explaining import stand_ins
 
     console = new_console()
@@ -480,23 +479,3 @@ def add_report(out: Path, posterior: "Posterior", quiet: bool, title: str | None
     path = write_report(out, posterior, out / REPORT, title)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")
-
-
-def verdict(posterior: "Posterior", target: float | None = None) -> str:
-    """A sentence about the accuracy of the results."""
-    from whichvars.cli.runs import largest_error
-    from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
-
-    reasons = doubts(posterior, ACCEPTABLE if target is None else target)
-    if reasons:
-        return (
-            f"DO NOT TRUST THESE NUMBERS YET: {in_options('; moreover, '.join(reasons))}. Use a larger --budget or more --draws; "
-            "if that does not help, --sampler tempering crosses between modes."
-        )
-    if posterior.models.exact:
-        noise = posterior.kept.noise is not None
-        return (
-            f"The probabilities are exact{', except for the noise of importance sampling' if noise else ''}."
-        )
-    error = largest_error(posterior)
-    return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whichvars.cli.show import included_ratios, say, without_nan
+from whichvars.cli.show import in_options, included_ratios, say, without_nan
 from whichvars.errors import DataError
 
 if TYPE_CHECKING:
@@ -405,3 +405,22 @@ def read_run(directory: str | os.PathLike[str]) -> SavedRun:
     if "missing" in settings and settings["missing"]["how"] == "impute":
         return SavedRun(place, settings, PooledPosterior.load(place / POSTERIOR))
     return SavedRun(place, settings, Posterior.load(place / POSTERIOR))
+
+
+def verdict(posterior: "Posterior", target: float | None = None) -> str:
+    """A sentence about the accuracy of the results."""
+    from whichvars.posterior.diagnostics import ACCEPTABLE, doubts
+
+    reasons = doubts(posterior, ACCEPTABLE if target is None else target)
+    if reasons:
+        return (
+            f"DO NOT TRUST THESE NUMBERS YET: {in_options('; moreover, '.join(reasons))}. Use a larger --budget or more --draws; "
+            "if that does not help, --sampler tempering crosses between modes."
+        )
+    if posterior.models.exact:
+        noise = posterior.kept.noise is not None
+        return (
+            f"The probabilities are exact{', except for the noise of importance sampling' if noise else ''}."
+        )
+    error = largest_error(posterior)
+    return f"Every probability is accurate to within {max(100 * error, 0.01):.2f} percentage points (one standard error)."

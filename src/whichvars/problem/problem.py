@@ -96,9 +96,8 @@ class Problem(NamedModels):
     ----------
     X : array, DataFrame (pandas or polars), pyarrow table or dict of columns, shape (n, P)
         Candidate columns; those named in `always_include` become Z. Columns of words and pandas Categoricals are categories
-        (see `categories`). Some forms are not copied to float64: scipy sparse
-        matrices, ``Genotypes``, arrays mapped from .npy files (``numpy.memmap``), and the path of a .npy,
-        .bed, .pgen, .raw or .vcf file. ``SufficientStatistics`` can replace rows that do not fit into memory.
+        (see `categories`). Some forms are not copied to float64: scipy sparse matrices, ``Genotypes``, arrays mapped from .npy files
+        (``numpy.memmap``), and the path of a .npy, .bed, .pgen, .raw or .vcf file. ``SufficientStatistics`` can replace rows that do not fit into memory.
     y : array or Series, shape (n,)
         Response; or its name, if X are statistics of several responses. Rows are matched by position. If two of X, y and
         weights have pandas row labels other than the default 0, 1, 2, …, these must be the same in the same order;
