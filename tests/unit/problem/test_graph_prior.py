@@ -144,7 +144,7 @@ def test_files_conditions_and_words(tmp_path):
     assert again.given(include=[0]).log_evidence is None
     text = posterior.methods()
     assert (
-        "graph of 5 edges: a variable had prior probability 0.2, and each of its neighbours in the model multiplied its prior odds by 2.72"
+        "graph with 5 edges: a variable had prior probability 0.2, and each of its neighbours in the model multiplied its prior odds by 2.72"
         in text
     )
     assert "Li, F. and Zhang, N. R. (2010)" in text
