@@ -76,7 +76,7 @@ wheel: $(VENV)/.installed
 test-wheel: wheel
 	$(BIN)/pytest -m wheel tests/wheel
 
-# every page, without running the scripts of the gallery, which take minutes; CI runs `make docs`
+# every page, without running the scripts of the gallery, which take minutes; CI runs this
 test-docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -q -W -D plot_gallery=0 -b html docs docs/_build/checked
 	$(BIN)/python docs/check.py docs/_build/checked
