@@ -18,13 +18,14 @@ Otherwise columns without an effect would be given a little of one by their impu
 Its prior probability is that of a column in ``Problem``, min(5, p/2)/p, and its Bayes factor is approximated by BIC.
 
 Sums and cross-products of all columns are kept from column to column, and brought up to date where cells were drawn: a linear regression then
-costs as much as the column has missing cells, not as much as the table has rows.
+costs as much as the column has missing cells, not as much as the table has rows. Logistic regressions begin at the mode that the last sweep
+found, with its Hessian.
 
 Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,9 @@ MOST_PREDICTORS = 200
 # precision of the normal prior on standardised coefficients of logistic regressions
 LOGISTIC_PRECISION = 0.5
 NEWTON_STEPS = 12
+# Steps towards a mode end when they change no log odds by more than this. Steps with a Hessian of another place go on as long as each is that
+# much shorter than the one before.
+SHORT_STEP, SHRINKING = 1e-4, 0.3
 # rows whose products are summed at once
 BLOCK = 8192
 # standard deviations, as shares of the largest value, that are due to rounding
@@ -76,6 +80,17 @@ def kind_of(values: np.ndarray) -> str:
     return COUNT if whole and len(seen) and seen.max() < 1e6 else NUMBER
 
 
+class Mode(NamedTuple):
+    """Of a logistic regression."""
+
+    beta: np.ndarray  # the intercept and the coefficients, (1 + C,)
+    factor: np.ndarray  # of a Hessian nearby, (1 + C, 1 + C)
+
+
+# modes of the regressions of one column that the last sweep found, by the level, the number of rows and the number of coefficients
+Modes = dict[tuple[Any, int, int], Mode]
+
+
 class Chain:
     """One completed table, improved by sweeps.
 
@@ -106,6 +121,7 @@ class Chain:
             int(j) for j in np.argsort(self.gaps.sum(axis=0), kind="stable") if self.gaps[:, j].any()
         ]
         self.tau2 = dict.fromkeys(self.order, 1.0)
+        self.modes: dict[int, Modes] = {j: {} for j in self.order}
         count = len(kinds.names)
         expected = min(5.0, count / 2) / count
         self.log_odds = float(np.log(expected / (1 - expected)))
@@ -140,12 +156,12 @@ class Chain:
             fit = self._regression(j, seen, x, sums, products)
             q = self.beside.shape[1]
             if q:
-                gain = fit.gain(q, self.tau2[j]) - 0.5 * q * np.log(len(x))
+                gain = fit.gain(q, self.tau2[j], self.modes[j]) - 0.5 * q * np.log(len(x))
                 if np.log(1 / max(self.rng.random(), 1e-300) - 1) > gain + self.log_odds:
                     fit = fit.without(q)
             new = fit.rows(self.columns[gaps])
             if kind in (BINARY, CATEGORY):
-                drawn = draw_category(fit.Z, x, new, self.rng)
+                drawn = draw_category(fit.Z, x, new, self.rng, self.modes[j])
             elif kind == COUNT:
                 drawn, self.tau2[j] = draw_count(fit, x, new, self.tau2[j], self.rng)
             else:
@@ -250,14 +266,19 @@ class Regression:
             self, chosen=self.chosen[q:], mean=self.mean[q:], unit=self.unit[q:], Z=self.Z[:, q:], found=found
         )
 
-    def gain(self, q: int, tau2: float) -> float:
+    def gain(self, q: int, tau2: float, modes: Modes) -> float:
         """By how much the first q columns improve the log likelihood."""
         if self.found is None:
             # the level that most rows do not have, against the others
             levels, counts = np.unique(self.x, return_counts=True)
-            hit = (self.x == levels[np.argsort(-counts, kind="stable")[:2][-1]]).astype(float)
-            with_all, without = (_logistic_mode(part, hit)[1] for part in (self.Z, self.Z[:, q:]))
-            return float(with_all - without)
+            level = levels[np.argsort(-counts, kind="stable")[:2][-1]]
+            hit = (self.x == level).astype(float)
+            values = []
+            for part in (self.Z, self.Z[:, q:]):
+                key = level, len(hit), part.shape[1]
+                modes[key] = mode = logistic_mode(part, hit, modes.get(key))
+                values.append(_log_density(part, hit, mode.beta))
+            return values[0] - values[1]
         left = []
         for first in (0, q):
             gram, cross = self.found.gram[first:, first:].copy(), self.found.cross[first:]
@@ -313,14 +334,20 @@ def draw_count(
     return x[order][places[np.arange(len(new)), chosen]], tau2
 
 
-def draw_category(Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_category(
+    Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.Generator, modes: Modes
+) -> np.ndarray:
     """Missing levels in the rows `new`, (m,): the log odds of each level against the most frequent one are linear."""
     levels, counts = np.unique(x, return_counts=True)
     levels = levels[np.argsort(-counts, kind="stable")]
     logits = np.zeros((len(new), len(levels)))
     for k, level in enumerate(levels[1:], start=1):
         two = (x == level) | (x == levels[0])
-        beta = draw_logistic(Z[two], (x[two] == level).astype(float), rng)
+        rows, known = (Z, x) if two.all() else (Z[two], x[two])
+        key = level, len(rows), Z.shape[1]
+        mode = logistic_mode(rows, (known == level).astype(float), modes.get(key))
+        modes[key] = mode = mode._replace(factor=_logistic_factor(rows, mode.beta))
+        beta = mode.beta + np.linalg.solve(mode.factor.T, rng.normal(size=len(mode.beta)))
         logits[:, k] = beta[0] + new @ beta[1:]
     weight = np.exp(logits - logits.max(axis=1, keepdims=True))
     below = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
@@ -328,35 +355,60 @@ def draw_category(Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.
     return drawn
 
 
-def draw_logistic(Z: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A draw of the intercept and the coefficients of a logistic regression, from its Laplace approximation, (1 + C,)."""
-    beta, _, factor = _logistic_mode(Z, x)
-    drawn: np.ndarray = beta + np.linalg.solve(factor.T, rng.normal(size=len(beta)))
-    return drawn
+def logistic_mode(Z: np.ndarray, x: np.ndarray, before: Mode | None = None) -> Mode:
+    """The mode of a logistic regression with a normal prior, and the factor of a Hessian nearby.
 
-
-def _logistic_mode(Z: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-    """The mode of a logistic regression with a normal prior, its log posterior density up to a constant, and the factor of its Hessian."""
-    precision = np.full(1 + Z.shape[1], LOGISTIC_PRECISION)
-    precision[0] = 1e-2
-    share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
-    beta = np.zeros(len(precision))
-    beta[0] = np.log(share / (1 - share))
-    factor = np.eye(len(beta))
+    If the mode of a similar regression is known from `before`, steps begin there and are made with its Hessian, so that they only
+    take products with Z. If they do not shrink fast enough, Newton steps take over, each with a Hessian of its own.
+    """
+    precision = _precision(Z)
+    if before is None:
+        share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
+        before = Mode(np.zeros(len(precision)), np.eye(len(precision)))
+        before.beta[0] = np.log(share / (1 - share))
+        newton = True
+    else:
+        newton = False
+    (beta, factor), last = before, np.inf
     for _ in range(NEWTON_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(beta[0] + Z @ beta[1:], -30, 30)))
-        hessian = _weighted_products(Z, p * (1 - p))
-        hessian[np.diag_indices(len(beta))] += precision
-        factor = np.linalg.cholesky(hessian)
-        slope = np.concatenate([[(x - p).sum()], Z.T @ (x - p)]) - precision * beta
+        if newton:
+            factor = _logistic_factor(Z, beta)
+        rest = x - _probabilities(Z, beta)
+        slope = np.concatenate([[rest.sum()], Z.T @ rest]) - precision * beta
         step = np.linalg.solve(factor.T, np.linalg.solve(factor, slope))
         length = np.abs(step[0] + Z @ step[1:]).max()
         beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
-        if length < 1e-6:
+        if length < SHORT_STEP:
             break
+        newton = newton or length > SHRINKING * last
+        last = length
+    return Mode(beta, factor)
+
+
+def _log_density(Z: np.ndarray, x: np.ndarray, beta: np.ndarray) -> float:
+    """The log posterior density of β in a logistic regression, up to a constant."""
     eta = beta[0] + Z @ beta[1:]
-    value = x @ eta - np.logaddexp(0, eta).sum() - 0.5 * precision @ beta**2
-    return beta, float(value), factor
+    return float(x @ eta - np.logaddexp(0, eta).sum() - 0.5 * _precision(Z) @ beta**2)
+
+
+def _logistic_factor(Z: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """The factor of the Hessian at β."""
+    p = _probabilities(Z, beta)
+    hessian = _weighted_products(Z, p * (1 - p))
+    hessian[np.diag_indices(len(beta))] += _precision(Z)
+    return np.linalg.cholesky(hessian)
+
+
+def _probabilities(Z: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    p: np.ndarray = 1 / (1 + np.exp(-np.clip(beta[0] + Z @ beta[1:], -30, 30)))
+    return p
+
+
+def _precision(Z: np.ndarray) -> np.ndarray:
+    """Of the normal prior of the intercept and the coefficients, (1 + C,)."""
+    precision = np.full(1 + Z.shape[1], LOGISTIC_PRECISION)
+    precision[0] = 1e-2
+    return precision
 
 
 def _weighted_products(Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
