@@ -16,6 +16,7 @@ from whichvars.posterior.diagnostics import (
     lost_arithmetic,
     never_in,
     renormalised_pips,
+    rough,
 )
 from whichvars.posterior.family_words import about_fits, about_noise, effects, overdispersion
 from whichvars.problem.prior_width import narrow_prior
@@ -134,12 +135,12 @@ def _how(posterior: "Posterior") -> list[str]:
         lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
     if posterior.reweighting_ess is not None and posterior.condition is not None:
         lines.append(
-            f"Of the draws, {posterior.reweighting_ess:,.0f} effective ones satisfy the condition{_how_probable(posterior.condition)}."
+            f"Of the draws, {rough(posterior.reweighting_ess):,.0f} effective ones satisfy the condition{_how_probable(posterior.condition)}."
         )
     elif posterior.reweighting_ess is not None:
         lines.append(
             "The draws were made under other priors and given new weights; "
-            f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
+            f"{rough(posterior.reweighting_ess):,.0f} effective draws are left of them."
         )
     return lines
 
@@ -194,7 +195,7 @@ def _unseen(posterior: "Posterior") -> list[str]:
         ]
     return [
         f"{count(unseen, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
-        f"(the run is worth about {draws:,.0f} independent draws)."
+        f"(the run is worth about {rough(draws):,.0f} independent draws)."
     ]
 
 

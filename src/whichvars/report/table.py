@@ -154,7 +154,8 @@ def three_digits(value: float) -> str:
 
 
 def _counts(values: np.ndarray) -> list[int | None]:
-    return [round(v) if np.isfinite(v) else None for v in values.tolist()]
+    """Effective draws, which are estimates: with three significant digits."""
+    return [None if v is None else round(v) for v in significant(values, 3)]
 
 
 def probabilities(values: np.ndarray) -> list[float | None]:
