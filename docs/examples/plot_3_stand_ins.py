@@ -2,7 +2,7 @@
 Variables that stand in for one another
 =======================================
 
-There are one hundred columns, in blocks of ten that are almost copies of one another, and two of the columns have effects. No single
+One hundred columns form blocks of ten that are almost copies of one another, and two of the columns have effects. No single
 column is certain to be in the model, but it is certain that each of the two blocks has a column in it.
 """
 

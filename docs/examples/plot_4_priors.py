@@ -2,7 +2,7 @@
 How much the prior decides
 ==========================
 
-The models that were found are given new weights under other priors, without another run.
+Would another prior have given another answer? The models that were found are given new weights under other priors, without another run.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Predictions with all their uncertainty
 ======================================
 
-There are two hundred columns, ten of which matter, and only a hundred rows to learn from. A hundred other rows are then predicted.
+Of two hundred columns ten matter, and there are only a hundred rows to learn from. A hundred other rows are then predicted.
 Their intervals include the uncertainty about the model, its coefficients and the noise.
 """
 
