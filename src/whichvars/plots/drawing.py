@@ -36,7 +36,8 @@ MARGIN = 1 / 24
 # possible distances from a mark to its name in points, nearest first
 REACHES = (7, 15, 26, 40, 56)
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
-_off_screen = ContextVar("off_screen", default=False)
+# inches that a new figure may be wide, if figures do not belong to pyplot; None if they do
+_off_screen: ContextVar[float | None] = ContextVar("off_screen", default=None)
 
 
 class NothingToDrawError(DataError):
@@ -54,9 +55,10 @@ def require(package: str, users: str) -> None:
 
 
 @contextmanager
-def off_screen() -> Iterator[None]:
-    """Inside this context new figures do not belong to pyplot: they open no window and need not be closed."""
-    token = _off_screen.set(True)
+def off_screen(widest: float = np.inf) -> Iterator[None]:
+    """Inside this context new figures do not belong to pyplot: they open no window and need not be closed. None is wider than this
+    many inches."""
+    token = _off_screen.set(widest)
     try:
         yield
     finally:
@@ -69,10 +71,11 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     import matplotlib.axes
     import matplotlib.figure
 
-    if ax is None and _off_screen.get():
+    widest = _off_screen.get()
+    if ax is None and widest is not None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+        figure = matplotlib.figure.Figure(figsize=(min(width, widest), height), layout="constrained")
         FigureCanvasAgg(figure)  # needed to measure text
         return figure.subplots()
     if ax is None:
@@ -234,7 +237,7 @@ def name_points(
     written."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    if _off_screen.get():
+    if _off_screen.get() is not None:
         fix_layout(figure)
     else:
         figure.draw_without_rendering()  # gives the axes their final position

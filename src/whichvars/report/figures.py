@@ -40,6 +40,8 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
+# inches of a picture at most, so that its text can be read on a phone, where pictures are 390 pixels wide; and CSS pixels for an inch where there is room
+WIDEST, SHOWN = 5.6, 115
 MOST_CURVES = 6
 # priors on coefficients that a report compares with the posterior's own
 OTHER_SLABS: tuple[Slab, ...] = (
@@ -359,7 +361,7 @@ def _own_style() -> Iterator[None]:
     default: dict[Any, Any] = {
         name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")
     }
-    with off_screen(), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
+    with off_screen(WIDEST), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
         # characters that are missing in this machine's font are drawn by the reader's machine
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
@@ -380,7 +382,7 @@ def picture(
     FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})
     # as a setting, matplotlib would search for every font at every word
     code = base64.b64encode(out.getvalue().replace(*FONTS)).decode("ascii")
-    return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
+    return f"data:image/svg+xml;base64,{code}", round(SHOWN * float(figure.get_size_inches()[0]))
 
 
 def _best(posterior: Posterior) -> str:
