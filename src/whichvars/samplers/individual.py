@@ -73,7 +73,7 @@ class IndividualAdaptation:
     phi0, decay : float
         Learning rate :math:`\phi_i = \phi_0 i^{-\lambda}`, λ = decay in (½, 1]. With φ₀ = 10, proposals
         that change many variables are learned sooner (the paper's figures are reproduced with it), but the levels of A and D
-        drift, and a few variables may hardly ever move; with φ₀ = 1 they do not.
+        drift, and a few variables may hardly ever move; φ₀ = 1 learns in smaller steps.
     epsilon : float
         A and D stay inside (ε, 1 − ε). Must be well below 1/p, or the floor alone proposes εp additions at
         each step; 0.1/p if not given.
