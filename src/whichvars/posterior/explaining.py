@@ -203,16 +203,16 @@ def _agree(posterior: "Posterior") -> list[str]:
     """How far the other estimates are from the one reported."""
     if posterior.frequencies is None:
         return []
-    others = {"the best models' exact ratios": renormalised_pips(posterior.models, posterior.problem.p)}
+    others = {
+        "those by exact ratios of the best models": renormalised_pips(posterior.models, posterior.problem.p)
+    }
     if posterior.rao_blackwell is not None:
-        others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
+        others["averages of conditional probabilities (Rao–Blackwell)"] = posterior.rao_blackwell
     away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = "; ".join(
-        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
-    )
+    text = ", and ".join(f"by up to {max(value, 0.001):.3f} from {name}" for name, value in away.items())
     caution = (
         " The exact ratios are biased where many models were not visited."
         if max(away.values()) > 0.05
         else ""
     )
-    return [f"Probabilities counted from the draws, and calculated otherwise: {text}.{caution}"]
+    return [f"The same probabilities, counted as shares of the draws, differ {text}.{caution}"]

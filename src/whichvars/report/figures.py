@@ -93,7 +93,7 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Coefficients",
-            f"The black spike is the probability that the coefficient is 0, and the curve shows where the coefficient lies otherwise. {_scale_words(posterior)}",
+            f"The spike is the probability that the coefficient is 0, and the curve shows where the coefficient lies otherwise. {_scale_words(posterior)}",
             "Densities of the standardised coefficients of the most probable variables, with a spike at 0.",
             plots.plot_coefficients,
             {},
@@ -220,8 +220,8 @@ def _predictions(posterior: Posterior) -> Wanted:
             (
                 "Are whole predictive distributions right?",
                 f"The predictive probability of a smaller response, randomised between whole numbers. {honest} Bars of equal height are right; high ends say that responses "
-                f"vary more than the family allows. {inside:.0%} of the responses are within their 90 % intervals.",
-                f"Histogram of probability integral transforms; {inside:.0%} of the responses are within their 90 % intervals.",
+                f"vary more than the family allows. {100 * inside:.0f} % of the responses are within their 90 % intervals.",
+                f"Histogram of probability integral transforms; {100 * inside:.0f} % of the responses are within their 90 % intervals.",
                 plots.plot_pit,
                 {},
             )
