@@ -209,7 +209,7 @@ def plot_pit(
         align="edge",
         color=BLUE,
         edgecolor="white",
-        label="each row predicted from the others",
+        label="predicted from the others",
     )
     if band is not None:
         low, high = n * band["lower"].iloc[0], n * band["upper"].iloc[0]
@@ -273,4 +273,4 @@ def plot_predictive_check(
 
 
 def _which(X: Any) -> str:
-    return "each row predicted from the others" if X is None else "new rows"
+    return "predicted from the others" if X is None else "new rows"
