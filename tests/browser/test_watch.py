@@ -23,7 +23,8 @@ EACH, TOGETHER = (
     150,
     420,
 )  # seconds, of one wait and of all; kernels may have to be compiled, and the machine may be busy
-# checkpoints every half second, whatever that costs; the budget of time is used up when there is a file of the name that comes first
+# checkpoints every half second, whatever that costs; there are two more seconds until there is a file of the name that comes first, then
+# the time is up
 OFTEN = """
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ from whichvars.sampling.loop import Loop
 checkpoint.SHARE = float("inf")
 checkpoint.parse_every = lambda every: 0.5
 enough = Path(sys.argv[1])
-Loop._time_left = lambda self: -1.0 if enough.exists() else self.plan.seconds
+Loop._time_left = lambda self: -1.0 if enough.exists() else 2.0
 from whichvars.cli import main
 main(sys.argv[2:])
 """
@@ -105,7 +106,7 @@ def test_a_run_that_is_killed_and_resumed(browser, patience, tmp_path):
     table.assign(y=table["x3"] + rng.normal(size=100)).to_csv(tmp_path / "d.csv", index=False)
     out, enough, printed = tmp_path / "out", tmp_path / "enough", tmp_path / "printed"
     fit = ["fit", tmp_path / "d.csv", "-y", "y", "--out", out, "--quiet", "--no-report", "--threads", "1"]
-    length = ["--sampler", "add-delete-swap", "--budget", "20s"]
+    length = ["--sampler", "add-delete-swap", "--budget", "1h"]
     first = patience.start("fit", "-c", OFTEN, enough, *fit, *length)
     patience.until(
         lambda: list((out / "checkpoint").glob("replicate-*.npz")), "a first checkpoint", needs=["fit"]
