@@ -217,13 +217,14 @@ def in_lines(ax: "Axes", *parts: str) -> str:
 
 
 def log_ticks(ax: "Axes", axis: Literal["x", "y"], plain: bool = False) -> None:
-    """Label a logarithmic axis, whose limits are known, at 1, 2 and 5 of each power of ten, or at the powers alone if there are many, so that
-    labels do not overlap; with `plain` as decimal numbers."""
+    """Label a logarithmic axis, whose limits are known, at a few multiples of each power of ten, or at the powers alone if there are many, so
+    that labels do not overlap; with `plain` as decimal numbers."""
     from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
     low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
     of = ax.xaxis if axis == "x" else ax.yaxis
-    of.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
+    few = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 10 * low else (1.0, 2.0, 5.0)
+    of.set_major_locator(LogLocator(subs=few if high < 100 * low else (1.0,)))
     powers = LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf))
     of.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}") if plain else powers)
     of.set_minor_formatter(NullFormatter())
