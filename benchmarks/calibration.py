@@ -235,7 +235,7 @@ def picture(result: dict[str, Any], path: Path) -> None:
     axes[0].plot([0, 1], [0, 1], color="0.7", linewidth=1)
     error = 1.96 * np.sqrt(said * (1 - said) / n)
     axes[0].errorbar(said, true, error, fmt="o", markersize=4, color="#0072B2", capsize=2)
-    axes[0].set(xlabel="probability given", ylabel="share that is in", title="Are the probabilities kept?")
+    axes[0].set(xlabel="probability given", ylabel="share that is in", title="Are the probabilities right?")
     axes[0].set_ylim(-0.03, 1.03)
     expected = result["sets"] / BINS
     band = np.asarray(binom.ppf([0.025, 0.975], result["sets"], 1 / BINS))

@@ -33,6 +33,7 @@ sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in
     "write_computation_times": False,
     "min_reported_time": 10**6,  # times depend on what else the machine does
     "show_signature": False,
+    "image_srcset": ["2x"],  # so that pictures can be enlarged on a phone
     "capture_repr": ("_repr_html_",),  # tables, which phones can scroll
     "plot_gallery": "True",
 }

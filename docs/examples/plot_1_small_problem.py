@@ -2,8 +2,8 @@
 A small problem, exactly
 ========================
 
-There are crime rates of 47 US states in 1960, and 15 variables that may explain them. This makes 32,768 models, which are all
-enumerated.
+The data are the crime rates of 47 US states in 1960, and 15 variables that may explain them. There are 32,768 models, and all of them
+are enumerated.
 """
 
 import whichvars as wv

@@ -2,7 +2,7 @@
 Variables that stand in for one another
 =======================================
 
-There are one hundred columns, in blocks of ten that are almost copies of one another, and two of the columns have effects. No single
+One hundred columns form blocks of ten that are almost copies of one another, and two of the columns have effects. No single
 column is certain to be in the model, but it is certain that each of the two blocks has a column in it.
 """
 
@@ -18,7 +18,7 @@ names = [f"block{j // 10}_{j % 10}" for j in range(100)]
 
 problem = wv.Problem(X, y, names=names, model_prior=wv.BetaBinomial(size=3))
 posterior = wv.sample(problem, target_mcse=0.01, seed=1, progress=False)
-posterior.summary().head(6).round(3)
+posterior.summary().head(6).drop(columns="ess").round(3)
 
 # %%
 # ``clusters`` finds sets of columns of which at least one is in the model, with a probability of at least 95 %:

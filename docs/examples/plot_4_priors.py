@@ -2,7 +2,7 @@
 How much the prior decides
 ==========================
 
-The models that were found are given new weights under other priors, without another run.
+Would another prior have given another answer? The models that were found are given new weights under other priors, without another run.
 """
 
 import matplotlib.pyplot as plt
@@ -19,13 +19,14 @@ table.drop(columns=["mcse", "ess", "enough"]).round(2)
 # %%
 # ``Ineq`` is in the model under every prior; the probability of ``Time`` depends on the prior.
 
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.8), sharey=True, layout="constrained")
-for ax, name in zip(axes, ["Ineq", "Ed", "Po1", "Time"]):
+fig, axes = plt.subplots(2, 2, figsize=(6.4, 5), sharex=True, sharey=True, layout="constrained")
+for ax, name in zip(axes.flat, ["Ineq", "Ed", "Po1", "Time"]):
     for g, part in table[name].groupby(level="g"):
         ax.plot(part.index.get_level_values("prior_size"), part, "o-", label=f"g = {g:g}")
-    ax.set(title=name, xscale="log", ylim=(-0.02, 1.02), xlabel="prior size")
+    ax.set(title=name, xscale="log", ylim=(-0.02, 1.02))
     ax.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     ax.minorticks_off()
-axes[0].set_ylabel("inclusion probability")
-axes[-1].legend(frameon=False, fontsize=8)
+fig.supxlabel("number of variables that the prior expects")
+fig.supylabel("inclusion probability")
+axes[1, 1].legend(frameon=False)
 plt.show()

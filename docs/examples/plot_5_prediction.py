@@ -2,7 +2,7 @@
 Predictions with all their uncertainty
 ======================================
 
-There are two hundred columns, ten of which matter, and only a hundred rows to learn from. A hundred other rows are then predicted.
+Of two hundred columns ten matter, and there are only a hundred rows to learn from. A hundred other rows are then predicted.
 Their intervals include the uncertainty about the model, its coefficients and the noise.
 """
 
@@ -17,11 +17,11 @@ posterior = wv.sample(wv.Problem(data.X[train], data.y[train]), draws=100_000, s
 mean, interval = posterior.predict(data.X[test], interval=0.9)
 truth = data.y[test].to_numpy()
 inside = (interval[:, 0] < truth) & (truth < interval[:, 1])
-print(f"{inside.mean():.0%} of {len(truth)} new rows lie in their 90 % interval")
+print(f"{100 * inside.mean():.0f} % of {len(truth)} new rows lie in their 90 % interval")
 
 # %%
 order = np.argsort(mean)
-fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+fig, ax = plt.subplots(figsize=(6.4, 3.5), layout="constrained")
 error = np.abs(interval[order].T - mean[order])
 ax.errorbar(
     np.arange(len(order)), mean[order], error, fmt="o", color="#0072B2", markersize=4, label="predicted, 90 %"

@@ -11,7 +11,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 
 import whichvars as wv
@@ -38,7 +37,7 @@ print(posterior.explain())
 
 # %%
 # It is certain that the texture is in the model. Radius, perimeter and area are nearly the same measurement: at least one of them is needed, and none
-# is certain to be the one.
+# of them is certain to be in.
 
 wv.plot_inclusion(posterior)
 
@@ -57,13 +56,14 @@ posterior.coefficients(scale="odds_ratio").loc[units, columns].round(3)
 # %%
 # Are the probabilities right?
 # ----------------------------
-# Every row is predicted from all others. The picture on the left shows how well the two diagnoses are told apart. The one on the right
-# shows whether masses that are malignant with a predicted probability of 30 % are malignant in 30 % of the cases.
+# Every row is predicted from all others. This picture shows how well the two diagnoses are told apart.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-wv.plot_roc(posterior, left)
-wv.plot_calibration(posterior, right)
-plt.show()
+wv.plot_roc(posterior)
+
+# %%
+# And this one shows whether masses that are malignant with a predicted probability of 30 % are malignant in 30 % of the cases.
+
+wv.plot_calibration(posterior)
 
 # %%
 # These are the scores of the rows that were kept for the end. They are about as good as the scores from leaving rows out promised.

@@ -4,7 +4,7 @@ A scientist's analysis: from a raw file to the methods section
 
 What explains how much crime there is? The file has 47 states of the USA in 1960, with a response that is skewed, a column of
 words, an identifier, and cells that are missing. The data are the classic ones of Ehrlich, as they come with the package; the
-words, the identifier and three missing cells were put in here, as files from the field have them.
+words, the identifier and three missing cells were added here, because such files usually have them.
 """
 
 import tempfile
@@ -35,7 +35,7 @@ print(table.dtypes.value_counts().to_string())
 print(table.isna().sum().loc[lambda missing: missing > 0].to_string())
 
 # %%
-fig, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(6.4, 2.8), layout="constrained")
 axes[0].hist(table["crime"], bins=12, color="#0072b2")
 axes[0].set(xlabel="crime rate", ylabel="states")
 axes[1].hist(np.log(table["crime"]), bins=12, color="#0072b2")

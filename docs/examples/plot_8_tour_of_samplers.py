@@ -67,14 +67,14 @@ print(f"learned: ω = {np.mean([learned['omega'] for learned in lamnisos.adaptat
 # %%
 # Two parameters for each variable
 # --------------------------------
-# Individual adaptation has, for each variable j, a probability A_j of proposing to add it when it is out, and a probability D_j
-# of proposing to delete it when it is in. All variables are decided upon at once, each by its own coin. A good choice is
-# A_j/D_j = PIP_j/(1 − PIP_j): then variables come and go as often as they do in the posterior. Nobody knows the PIPs
-# beforehand, so A and D are learned: after each proposal those that took part are raised if it was accepted more often
-# than the target τ, and lowered otherwise, by steps that shrink as the run goes on.
+# Individual adaptation has, for each variable j, a probability :math:`A_j` of proposing to add it when it is out, and a probability
+# :math:`D_j` of proposing to delete it when it is in. All variables are decided upon at once, each by its own coin. With the inclusion
+# probabilities (PIPs) :math:`\pi_j`, a good choice is :math:`A_j/D_j = \pi_j/(1 - \pi_j)`: then variables come and go as often as they
+# do in the posterior. Nobody knows the PIPs beforehand, so A and D are learned: after each proposal those that took part are raised if
+# it was accepted with a probability above the target τ, and lowered otherwise, by steps that shrink as the run goes on.
 #
-# RAPA, the reverse acceptance probability, learns from the reverse move too: when adding j was proposed, one also knows how
-# well deleting j would have done from the other side. It is the default here (w = ½).
+# RAPA learns from *reverse acceptance probabilities* too: when adding j was proposed, one also knows with which probability deleting it
+# would have been accepted on the way back. It is the default here (w = ½).
 
 adaptive = run(wv.IndividualAdaptation(tau=0.45))
 print(f"the model changes in {mutation_rate(adaptive):.0%} of the iterations")
@@ -106,8 +106,8 @@ wv.plot_adaptation(adaptive, show="mutation_rate")
 wv.plot_changes(adaptive)
 
 # %%
-# The larger the learning rate φ₀, the bolder it becomes: with φ₀ = 10, the value with which the paper's figures are met, ten or
-# more variables are changed at once.
+# The larger the learning rate φ₀, the more variables are changed at once: ten or more with φ₀ = 10, the value with which the paper's
+# figures are reproduced.
 
 bold = run(wv.IndividualAdaptation(tau=0.35, phi0=10.0))
 wv.plot_changes(bold)
@@ -119,7 +119,7 @@ wv.plot_changes(bold)
 # moves on its own.
 
 together = run(wv.IndividualAdaptation(chains=5))
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
+fig, axes = plt.subplots(2, 1, figsize=(6.4, 6), sharey=True, layout="constrained")
 for ax, posterior, title in zip(axes, (adaptive, together), ("one chain", "five chains")):
     wv.plot_trace(posterior, ax)
     ax.text(0.98, 0.95, title, transform=ax.transAxes, ha="right", va="top", fontweight="bold")
@@ -173,7 +173,7 @@ wv.plot_samplers(table)
 pips = pd.DataFrame(
     {"add, delete, swap": simple.pip, "individual adaptation": adaptive.pip, "hybrid": truth.pip}
 )
-fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
+fig, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 for (name, values), style in zip(pips.items(), ("-", "--", ":")):
     ax.plot(values, style, label=name)
 ax.set(xlabel="wavelength, from the shortest", ylabel="inclusion probability")

@@ -95,7 +95,7 @@ def readings(rows: list[Row], one_draw: float) -> list[str]:
     return [
         f"One draw from the posterior itself would have a WMSE of {number(one_draw, 2)}; a run whose WMSE is m times smaller is worth m "
         "independent draws. That is the scale on which methods are compared here.",
-        f"The paper's formula adds up {WMSE_RUNS} runs. Read so, its simple MH is worth {number(as_sum, 2)} independent draws a run, and ours {simple} ({flips} if it "
+        f"The paper's formula adds up {WMSE_RUNS} runs. Read in this way, its simple MH is worth {number(as_sum, 2)} independent draws a run, and ours {simple} ({flips} if it "
         "only adds and deletes and never swaps): they agree within the factor that so skewed a quantity allows. IA-PT would then have to be worth more than twice as much. Ours is worth "
         f"{usual}, and {second} in a second program that shares no code with it. If the numbers in the paper's figure were means over runs instead, its simple MH "
         f"would be worth {number(as_mean, 2)} draws, and our IA-PT would be well below it, as in the paper; but the simple MH of neither program "

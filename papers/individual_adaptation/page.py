@@ -91,9 +91,9 @@ def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
     return [
         "## Summary\n",
         f"Of the paper's {len(own)} claims {count(own, True)} agree, {count(own, False)} differ, and {count(own, None)} cannot be compared. "
-        "Why a claim differs is said in its section.\n",
+        "If a claim differs, its section says why.\n",
         table(["figure or table", "claim", "the paper", "here", "verdict"], rows),
-        f"We asked {len(asked)} questions besides. {count(asked, True)} come out in favour of the paper's method or of this program, "
+        f"Besides these claims, we asked {len(asked)} questions of our own. {count(asked, True)} come out in favour of the paper's method or of this program, "
         f"{count(asked, False)} do not, and {count(asked, None)} are left open.\n",
     ]
 

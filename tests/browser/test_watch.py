@@ -1,4 +1,8 @@
-"""``whichvars watch`` in a real browser: a run of ``whichvars fit`` that is killed and resumed while its page is open."""
+"""``whichvars watch`` in a real browser: a run of ``whichvars fit`` that is killed and resumed while its page is open.
+
+The run ends only when the test says so, so that nothing depends on how quick the machine is. Waits have an end, and fail at once if a
+process that is needed has ended.
+"""
 
 import json
 import os
@@ -15,41 +19,69 @@ import pytest
 from support.browser import screenshot
 
 pytestmark = pytest.mark.browser
-PATIENCE = 150  # seconds, as kernels may have to be compiled
-# checkpoints every half second, whatever that costs
+EACH, TOGETHER = (
+    150,
+    420,
+)  # seconds, of one wait and of all; kernels may have to be compiled, and the machine may be busy
+# checkpoints every half second, whatever that costs; there are two more seconds until there is a file of the name that comes first, then
+# the time is up
 OFTEN = """
 import sys
-from whichvars.sampling import checkpoint, plan
+from pathlib import Path
+from whichvars.sampling import checkpoint
+from whichvars.sampling.loop import Loop
 checkpoint.SHARE = float("inf")
 checkpoint.parse_every = lambda every: 0.5
+enough = Path(sys.argv[1])
+Loop._time_left = lambda self: -1.0 if enough.exists() else 2.0
 from whichvars.cli import main
-main(sys.argv[1:])
+main(sys.argv[2:])
 """
 
 
+class Patience:
+    """Starts processes, waits for what they should bring about, and says what there was instead if it does not come."""
+
+    def __init__(self, browser):
+        self.browser, self.processes = browser, {}
+        self.end = time.monotonic() + TOGETHER
+
+    def start(self, name, *command, **options):
+        self.processes[name] = subprocess.Popen([sys.executable, *map(str, command)], **options)
+        return self.processes[name]
+
+    def until(self, condition, what, needs=()):
+        """What `condition` returns once it is true; an AssertionError if time is up, or if one of the processes it needs has ended."""
+        begun = time.monotonic()
+        while True:
+            ended = [name for name in needs if self.processes[name].poll() is not None]
+            found = condition()
+            if found:
+                return found
+            waited = time.monotonic() - begun
+            if ended or waited > EACH or time.monotonic() > self.end:
+                raise AssertionError(
+                    f"waited {waited:.0f} s in vain for {what}; {self._processes()}; {self._page()}"
+                )
+            time.sleep(0.2)
+
+    def _processes(self):
+        codes = {name: process.poll() for name, process in self.processes.items()}
+        return "; ".join(f"{n} {'is running' if c is None else f'ended with {c}'}" for n, c in codes.items())
+
+    def _page(self):
+        return f"the page says {state(self.browser)!r}, {iterations(self.browser):,} iterations, {events(self.browser)}"
+
+
 @pytest.fixture
-def started():
-    """Starts processes, and ends those that are left."""
-    processes = []
-
-    def start(*command, **options):
-        processes.append(subprocess.Popen([sys.executable, *map(str, command)], **options))
-        return processes[-1]
-
-    yield start
-    for process in processes:
+def patience(browser):
+    browser.set_page_load_timeout(EACH)
+    browser.set_script_timeout(EACH)
+    made = Patience(browser)
+    yield made
+    for process in made.processes.values():
         process.kill()
-        process.communicate()
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"waited in vain for {what}")
+        process.wait()
 
 
 def state(browser):
@@ -68,18 +100,22 @@ def events(browser):
     )
 
 
-def test_a_run_that_is_killed_and_resumed(browser, started, tmp_path):
+def test_a_run_that_is_killed_and_resumed(browser, patience, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(100, 40)), columns=[f"x{j}" for j in range(40)])
     table.assign(y=table["x3"] + rng.normal(size=100)).to_csv(tmp_path / "d.csv", index=False)
-    out = tmp_path / "out"
+    out, enough, printed = tmp_path / "out", tmp_path / "enough", tmp_path / "printed"
     fit = ["fit", tmp_path / "d.csv", "-y", "y", "--out", out, "--quiet", "--no-report", "--threads", "1"]
-    length = ["--sampler", "add-delete-swap", "--budget", "60s"]
-    first = started("-c", OFTEN, *fit, *length)
-    wait_for(lambda: list((out / "checkpoint").glob("replicate-*.npz")), "a first checkpoint")
-    watch = started("-m", "whichvars", "watch", out, stdout=subprocess.PIPE, text=True)
-    address = watch.stdout.readline().strip()
-    assert address.startswith("http://127.0.0.1:")
+    length = ["--sampler", "add-delete-swap", "--budget", "1h"]
+    first = patience.start("fit", "-c", OFTEN, enough, *fit, *length)
+    patience.until(
+        lambda: list((out / "checkpoint").glob("replicate-*.npz")), "a first checkpoint", needs=["fit"]
+    )
+    with printed.open("w") as file:
+        watch = patience.start("watch", "-m", "whichvars", "watch", out, stdout=file)
+    address = patience.until(
+        lambda: re.match(r"http://127\.0\.0\.1:\S+(?=\n)", printed.read_text()), "an address", needs=["watch"]
+    )[0]
 
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -88,10 +124,12 @@ def test_a_run_that_is_killed_and_resumed(browser, started, tmp_path):
     browser.get_log("browser")
     browser.get_log("performance")
     browser.get(address)
-    wait_for(lambda: state(browser) == "running", "the run on the page")
-    wait_for(lambda: browser.find_elements("css selector", ".chart .mark"), "probabilities")
+    both = ["fit", "watch"]
+    patience.until(lambda: state(browser) == "running", "the run on the page", needs=both)
+    marks = ".chart .mark"
+    patience.until(lambda: browser.find_elements("css selector", marks), "probabilities", needs=both)
     before = iterations(browser)
-    wait_for(lambda: iterations(browser) > before, "more iterations")
+    patience.until(lambda: iterations(browser) > before, "more iterations", needs=both)
     names = browser.execute_script("return document.querySelector('.chart .names li').textContent")
     assert names == "x3"
     assert browser.execute_script("return document.documentElement.scrollWidth") == 1200
@@ -99,15 +137,20 @@ def test_a_run_that_is_killed_and_resumed(browser, started, tmp_path):
 
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    wait_for(lambda: state(browser) == "stopped", "the end of the process")
+    patience.until(lambda: state(browser) == "stopped", "the end of the process", needs=["watch"])
     assert "whichvars resume" in browser.find_element("id", "state").text
     screenshot(browser, "watch-killed")
 
-    second = started("-c", OFTEN, "resume", out, "--quiet", "--no-report", "--threads", "1")
-    wait_for(lambda: state(browser) == "running", "the resumed run")
+    resume = ["resume", out, "--quiet", "--no-report", "--threads", "1"]
+    second = patience.start("resume", "-c", OFTEN, enough, *resume)
+    patience.until(lambda: state(browser) == "running", "the resumed run", needs=["resume", "watch"])
     assert any("resumed" in event for event in events(browser))
-    wait_for(lambda: state(browser) == "done", "the results")
-    assert second.wait() in (0, 3)
+    before = iterations(browser)
+    patience.until(lambda: iterations(browser) > before, "more iterations of it", needs=["resume", "watch"])
+    enough.touch()
+    patience.until(lambda: state(browser) == "done", "the results", needs=["watch"])
+    patience.until(lambda: second.poll() is not None, "the end of resume")
+    assert second.returncode in (0, 3)
     told = events(browser)
     assert [any(word in event for event in told) for word in ("sampled", "killed", "resumed", "done")] == [
         True
@@ -123,6 +166,9 @@ def test_a_run_that_is_killed_and_resumed(browser, started, tmp_path):
     assert all(url.startswith((address, "data:")) for url in asked), "nothing leaves the machine"
 
     watch.send_signal(signal.SIGINT)
-    assert watch.wait() == 0
-    wait_for(lambda: browser.find_element("id", "gone").is_displayed(), "the page to say that nobody answers")
+    patience.until(lambda: watch.poll() is not None, "the end of watch")
+    assert watch.returncode == 0
+    patience.until(
+        lambda: browser.find_element("id", "gone").is_displayed(), "the page to say that nobody answers"
+    )
     browser.get("about:blank")

@@ -390,7 +390,7 @@ def test_the_page_begins_with_a_table_of_all_claims() -> None:
     sections = {"a": {"title": "Here", "claims": [vars(c) for c in claims[:2]]}, "b": {"title": "There", "claims": [vars(c) for c in claims[2:]]}}  # fmt: skip
     text = "\n".join(page.summary(sections))
     assert "3 claims 1 agree, 1 differ, and 1 cannot" in text
-    assert "We asked 2 questions besides. 1 come out in favour" in text
+    assert "Besides these claims, we asked 2 questions of our own. 1 come out in favour" in text
     assert "| Here | one | 1 | 1 | agrees |\n|  | two | 1 | 2 | **differs** |\n| There | three |" in text
     assert "four" not in text
 

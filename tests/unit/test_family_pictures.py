@@ -138,7 +138,7 @@ def test_the_report_of_counts_shows_whether_predictive_distributions_are_right(t
     counts = wv.exact(wv.Problem(X, rng.poisson(np.exp(0.5 * X[:, 0])), family="poisson"))
     inside = counts.interval_calibration(levels=0.9)["observed"].iloc[0]
     page = counts.report(tmp_path / "counts.html").read_text(encoding="utf-8")
-    assert f"{inside:.0%} of the responses are within their 90 % intervals" in page
+    assert f"{100 * inside:.0f} % of the responses are within their 90 % intervals" in page
     classes = wv.exact(wv.Problem(X, rng.random(80) < 0.5, family="logistic"))
     assert "within their 90 % intervals" not in classes.report(tmp_path / "classes.html").read_text(
         encoding="utf-8"

@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -14,7 +15,7 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import whichvars as wv
-from whichvars.plots.drawing import MARGIN, fix_layout, name_points, new_axes, off_screen
+from whichvars.plots.drawing import MARGIN, fix_layout, log_ticks, name_points, new_axes, off_screen
 from whichvars.plots.effects import _standardised_components, _t_density, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
@@ -571,6 +572,41 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch, exact):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(wv.MissingPackageError, match=r"whichvars\[report\]"):
         wv.plot_inclusion(exact)
+
+
+@pytest.mark.parametrize("plot", [wv.plot_models, wv.plot_coefficients, wv.plot_correlation])
+def test_a_narrow_figure_with_long_names_cuts_nothing(plot):
+    """As a report for a phone has them."""
+    data = wv.datasets.load_uscrime()
+    names = [f"{name}, a name as long as they get" for name in data.X]
+    high = data.y > data.y.median()
+    problem = wv.Problem(data.X.set_axis(names, axis=1).iloc[:, :6], high, family="logistic")
+    with off_screen(5.6):
+        figure = plot(wv.exact(problem)).figure
+        fix_layout(figure)
+        figure.canvas.draw()
+    assert figure.get_figwidth() <= 5.6
+    seen, whole = figure.get_tightbbox().extents, np.array([0, 0, *figure.get_size_inches()])
+    assert ((seen - whole) * [1, 1, -1, -1]).min() > 0
+
+
+@pytest.mark.parametrize(("low", "high"), [(3e-7, 9e-7), (1.5e-6, 6e-5), (1e-6, 1e-1), (0.011, 0.7)])
+@pytest.mark.parametrize("plain", [False, True])
+def test_labels_of_a_logarithmic_axis_do_not_overlap(low, high, plain):
+    ax = new_axes(None, 5.6, 2)
+    ax.set(xscale="log", xlim=(low, high))
+    log_ticks(ax, "x", plain)
+    render(ax)
+    boxes = [
+        label.get_window_extent()
+        for label, at in zip(
+            ax.get_xticklabels(which="both"), ax.get_xticks().tolist() + ax.get_xticks(minor=True).tolist()
+        )
+        if low <= at <= high and label.get_text()
+    ]
+    assert len(boxes) >= 1
+    boxes.sort(key=lambda box: box.x0)
+    assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
 
 
 def test_importing_the_plots_does_not_import_matplotlib():

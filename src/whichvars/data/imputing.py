@@ -138,8 +138,8 @@ def impute(
 
     Every column with missing cells is regressed on all others and on y, the parameters are drawn once per sweep, and then its
     missing cells. The module ``chained`` has the models. Draws of m independent chains differ as much as the missing cells are unknown, so
-    that posteriors of the completed tables, mixed by ``pool``, contain this uncertainty. Without y in these models the effects
-    of the columns would be found too small.
+    that posteriors of the completed tables, mixed by ``pool``, contain this uncertainty. Without y in these models, estimates of the
+    effects of the columns would be too small.
 
     Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
 

@@ -16,6 +16,7 @@ from whichvars.plots.drawing import (
     SERIES,
     NothingToDrawError,
     legend_above,
+    log_ticks,
     name_rows,
     new_axes,
     tidy,
@@ -85,6 +86,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
             "-",
             color=SERIES[priors.index(prior) % len(SERIES)],
             linewidth=5,
+            solid_capstyle="butt",
             label=with_few_digits(prior),
         )
     for slab in slabs:
@@ -104,7 +106,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         markerfacecolor="none",
         markersize=9,
         linestyle="",
-        label="the priors compared with",
+        label="the posterior's own priors",
     )
     if not table["reliable"].all():
         ax.plot([], [], "o", color=BLUE, markerfacecolor="white", linestyle="", label="not reliable")
@@ -161,9 +163,11 @@ def plot_samplers(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
             ax.barh(rows[some], work[some] - least, 0.7, least, color=colour, label=label)
     for row, speed, value in zip(rows, table["speed"], work):
         if value > 0:
-            ax.annotate(f" {speed:.3g}×", (value, row), va="center", fontsize=LABEL_SIZE, color=INK)
+            words = f" {speed:.2g} × as fast" if row else " 1"
+            ax.annotate(words, (value, row), va="center", fontsize=LABEL_SIZE, color=INK)
     ax.set_xscale("log")
-    ax.set(xlim=(least, 4 * work.max()), ylim=(len(table) - 0.5, -0.5))
+    ax.set(xlim=(least, 4 * np.nanmax(work)), ylim=(len(table) - 0.5, -0.5))
+    log_ticks(ax, "x")
     ax.set_xlabel("squared error of inclusion probabilities × CPU seconds")
     tidy(ax, "x")
     name_rows(ax, [str(name) for name in table.index], fontsize=LABEL_SIZE)

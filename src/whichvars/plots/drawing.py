@@ -31,12 +31,15 @@ WIDEST_LEGEND = 1.2
 SHORTEST_BAR = 0.006
 ERROR_BAR: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, "capthick": 0.9}
 ERRORS = "± 2 Monte Carlo standard errors"
+# inches of a figure in which long labels have several lines
+NARROW = 6.0
 # inches between the drawing and the edge of its figure
 MARGIN = 1 / 24
 # possible distances from a mark to its name in points, nearest first
 REACHES = (7, 15, 26, 40, 56)
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.6), (-0.8, 0.6), (0.8, -0.6), (-0.8, -0.6))
-_off_screen = ContextVar("off_screen", default=False)
+# inches that a new figure may be wide, if figures do not belong to pyplot; None if they do
+_off_screen: ContextVar[float | None] = ContextVar("off_screen", default=None)
 
 
 class NothingToDrawError(DataError):
@@ -54,25 +57,30 @@ def require(package: str, users: str) -> None:
 
 
 @contextmanager
-def off_screen() -> Iterator[None]:
-    """Inside this context new figures do not belong to pyplot: they open no window and need not be closed."""
-    token = _off_screen.set(True)
+def off_screen(widest: float = np.inf) -> Iterator[None]:
+    """Inside this context new figures do not belong to pyplot: they open no window and need not be closed. None is wider than this
+    many inches."""
+    token = _off_screen.set(widest)
     try:
         yield
     finally:
         _off_screen.reset(token)
 
 
-def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
-    """`ax`, or the axes of a new figure of this many inches."""
+def new_axes(ax: "Axes | None", width: float, height: float, keep_shape: bool = False) -> "Axes":
+    """`ax`, or the axes of a new figure of this many inches. If it would be too wide for a report, it is less wide, and also less high if
+    its shape is to be kept."""
     require("matplotlib", "plots")
     import matplotlib.axes
     import matplotlib.figure
 
-    if ax is None and _off_screen.get():
+    widest = _off_screen.get()
+    if ax is None and widest is not None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+        share = min(widest / width, 1.0)
+        size = share * width, (share if keep_shape else 1.0) * height
+        figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)  # needed to measure text
         return figure.subplots()
     if ax is None:
@@ -177,7 +185,7 @@ def legend_above(
     options: dict[str, Any] = {
         "ncols": 3,
         "fontsize": 9,
-        "handletextpad": 0.5,
+        "handletextpad": 0.7,
         "columnspacing": 1.4,
     } | settings
     columns = min(options.pop("ncols"), max(len(labels), 1))
@@ -199,6 +207,27 @@ def legend_above(
         legend.get_title().set_color(WARNING)
         if legend.get_window_extent().width <= room:
             return
+
+
+def in_lines(ax: "Axes", *parts: str) -> str:
+    """The parts of a label in one line, or below one another in a figure that has not enough room for long names beside it."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return (" " if figure.get_figwidth() > NARROW else "\n").join(parts)
+
+
+def log_ticks(ax: "Axes", axis: Literal["x", "y"], plain: bool = False) -> None:
+    """Label a logarithmic axis, whose limits are known, at a few multiples of each power of ten, or at the powers alone if there are many, so
+    that labels do not overlap; with `plain` as decimal numbers."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+
+    low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
+    of = ax.xaxis if axis == "x" else ax.yaxis
+    few = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 10 * low else (1.0, 2.0, 5.0)
+    of.set_major_locator(LogLocator(subs=few if high < 100 * low else (1.0,)))
+    powers = LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf))
+    of.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}") if plain else powers)
+    of.set_minor_formatter(NullFormatter())
 
 
 def long_enough(length: np.ndarray, whole: float) -> np.ndarray:
@@ -234,7 +263,7 @@ def name_points(
     written."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    if _off_screen.get():
+    if _off_screen.get() is not None:
         fix_layout(figure)
     else:
         figure.draw_without_rendering()  # gives the axes their final position

@@ -16,6 +16,7 @@ from whichvars.plots.drawing import (
     LABEL_SIZE,
     PALE,
     NothingToDrawError,
+    in_lines,
     legend_above,
     long_enough,
     name_rows,
@@ -119,7 +120,7 @@ def plot_coefficients(
     ax.set_xlabel(
         "standardised coefficient"
         if isinstance(family, Gaussian)
-        else f"change of the {family.link} for one standard deviation"
+        else in_lines(ax, f"change of the {family.link}", "for one standard deviation")
     )
     legend_above(ax, "right", ncols=2, doubt=doubt(posterior))
     return ax
@@ -284,7 +285,8 @@ def draw_matrix(
     """A symmetric matrix as coloured cells between −`limit` and `limit`, or 0 and `limit` if it is not `signed`. The diagonal has no
     information and is grey."""
     n = len(values)
-    ax = new_axes(ax, 2.8 + 0.3 * n, 1.6 + 0.3 * n)
+    width = 2.8 + 0.3 * n
+    ax = new_axes(ax, width, width - 1.2, keep_shape=True)
     ax.set_facecolor(PALE)
     image = ax.imshow(
         np.ma.masked_array(values, np.eye(n, dtype=bool) | ~np.isfinite(values)),
@@ -292,13 +294,13 @@ def draw_matrix(
         vmin=-limit if signed else 0.0,
         vmax=limit,
     )
-    _write_numbers(ax, values, limit)
+    figure = ax.get_figure(root=False)
+    assert figure is not None
+    _write_numbers(ax, values, limit, 7 * min(figure.bbox.width / figure.dpi / width, 1.0))
     name_rows(ax, labels, fontsize=LABEL_SIZE)
     name_rows(ax, labels, "x", fontsize=LABEL_SIZE, rotation=90)
     ax.set(xlim=(-0.55, n - 0.45), ylim=(n - 0.45, -0.55))
     ax.spines[:].set_visible(False)
-    figure = ax.get_figure(root=False)
-    assert figure is not None
     bar = figure.colorbar(image, cax=ax.inset_axes((1.02, 0.15, 0.045, 0.7)))
     bar.outline.set_visible(False)
     bar.set_label(meaning)
@@ -322,7 +324,7 @@ def side_by_side(correlation: np.ndarray, clusters: list[list[int]]) -> np.ndarr
     return np.argsort(place)
 
 
-def _write_numbers(ax: "Axes", values: np.ndarray, limit: float) -> None:
+def _write_numbers(ax: "Axes", values: np.ndarray, limit: float, size: float) -> None:
     """Write numbers in the cells; only the larger ones if there are many."""
     n = len(values)
     for i in range(n):
@@ -333,7 +335,7 @@ def _write_numbers(ax: "Axes", values: np.ndarray, limit: float) -> None:
                     f"{value:.2f}".replace("0.", ".").replace("1.00", "1") if limit <= 1 else f"{value:.1f}"
                 )
                 colour = "white" if abs(value) > 0.6 * limit else INK
-                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+                ax.text(j, i, text.replace("-", "−"), ha="center", va="center", fontsize=size, color=colour)
 
 
 def correlations(problem: Problem, chosen: np.ndarray) -> np.ndarray:

@@ -209,11 +209,11 @@ def plot_pit(
         align="edge",
         color=BLUE,
         edgecolor="white",
-        label="each row from the others",
+        label="predicted from the others",
     )
     if band is not None:
         low, high = n * band["lower"].iloc[0], n * band["upper"].iloc[0]
-        for end, label in ((low, "90 % of bars between if right"), (high, None)):
+        for end, label in ((low, "if right, 90 % of bars end between"), (high, None)):
             ax.axhline(end, color=ORANGE, linewidth=1.2, linestyle="--", label=label)
     ax.axhline(n / bins, color=INK, linewidth=0.8)
     ax.set(xlabel="probability of a smaller response", ylabel="rows", xlim=(0, 1))
@@ -273,4 +273,4 @@ def plot_predictive_check(
 
 
 def _which(X: Any) -> str:
-    return "each row from the others" if X is None else "new rows"
+    return "predicted from the others" if X is None else "new rows"

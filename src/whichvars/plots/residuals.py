@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # share of the rows that a running mean is taken over, and the fewest rows for one
 WINDOW, FEWEST = 0.2, 30
+# up to this many rows, points are drawn larger
+FEW_POINTS = 300
 
 
 def plot_residuals(
@@ -87,10 +89,10 @@ def plot_residuals(
 def _against_fitted(ax: "Axes", points: np.ndarray) -> None:
     fitted, residual, outlier = points
     far = outlier > 0
-    many = len(fitted) > MANY_POINTS
+    many, size = len(fitted) > MANY_POINTS, 3 if len(fitted) > FEW_POINTS else 5
     ax.axhline(0, color=GREY, linewidth=0.8, zorder=1)
     ax.plot(
-        fitted[~far], residual[~far], "o", color=BLUE, markersize=3, alpha=0.5, markeredgewidth=0, rasterized=many
+        fitted[~far], residual[~far], "o", color=BLUE, markersize=size, alpha=0.6, markeredgewidth=0, rasterized=many
     )  # fmt: skip
     if far.any():
         ax.plot(fitted[far], residual[far], "o", color=ORANGE, markersize=5, label="outliers")

@@ -15,6 +15,7 @@ from whichvars.plots.drawing import (
     SERIES,
     NothingToDrawError,
     legend_above,
+    log_ticks,
     new_axes,
     short,
     thousands,
@@ -136,6 +137,7 @@ def _learned_probabilities(
         ylabel="learned probability",
         xlim=(-0.02, 1.02),
     )
+    log_ticks(ax, "y", plain=True)
     tidy(ax, "both")
     legend_above(ax, doubt=doubt(posterior))
     return ax
@@ -180,6 +182,7 @@ def _along_run(posterior: Posterior, ax: "Axes | None", top: int) -> "Axes":
                 # iteration 0 has no place on a logarithmic axis
                 panel.plot(np.maximum(at, at[1] / 2), values, color=colour, linewidth=1, alpha=0.7)
         panel.set(xscale="log", yscale="log", xlim=(at[1] / 2, last), ylim=(low, high))
+        log_ticks(panel, "y", plain=True)
         name, pip = posterior.problem.names[kept[place]], posterior.pip[kept[place]]
         panel.set_title(f"{short(name, 16)}  {pip:.2f}", fontsize=LABEL_SIZE, pad=3, parse_math=False)
         tidy(panel, "both")

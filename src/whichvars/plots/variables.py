@@ -16,6 +16,7 @@ from whichvars.plots.drawing import (
     PALE,
     NothingToDrawError,
     add_boxes,
+    in_lines,
     legend_above,
     long_enough,
     name_points,
@@ -221,7 +222,9 @@ def plot_models(
     wide = np.flatnonzero(np.diff(edges) > LABEL_INCHES / inches)
     ax.set_xticks((edges[:-1] + edges[1:])[wide] / 2, [str(m + 1) for m in wide])
     held = percent(probability.sum())
-    ax.set_xlabel(f"the {len(members)} best models, {held} in all; the wider, the more probable")
+    ax.set_xlabel(
+        in_lines(ax, f"the {len(members)} best models, {held} in all;", "the wider, the more probable")
+    )
     foot = _draw_probabilities(ax, best, edges, len(rows) - 0.5)
     ax.set(xlim=(0, 1), ylim=(foot, -0.5))
     ax.hlines(np.arange(len(rows) - 1) + 0.5, 0, 1, color=PALE, linewidth=0.5, zorder=0)

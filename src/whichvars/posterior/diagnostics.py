@@ -400,5 +400,14 @@ def lost_arithmetic(posterior: "Posterior") -> list[str]:
     return found
 
 
+def rough(draws: float) -> float:
+    """A number of effective draws as people read it: it is an estimate, so that three significant digits are enough.
+
+    >>> [f"{rough(draws):,.0f}" for draws in (190_131.9, 84.4, 1_234_567.0)]
+    ['190,000', '84', '1,230,000']
+    """
+    return float(f"{draws:.3g}")
+
+
 def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

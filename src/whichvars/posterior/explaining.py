@@ -16,6 +16,7 @@ from whichvars.posterior.diagnostics import (
     lost_arithmetic,
     never_in,
     renormalised_pips,
+    rough,
 )
 from whichvars.posterior.family_words import about_fits, about_noise, effects, overdispersion
 from whichvars.problem.prior_width import narrow_prior
@@ -134,12 +135,12 @@ def _how(posterior: "Posterior") -> list[str]:
         lines.append(f"Why {name}: {posterior.chosen.rstrip('.')}.")
     if posterior.reweighting_ess is not None and posterior.condition is not None:
         lines.append(
-            f"Of the draws, {posterior.reweighting_ess:,.0f} effective ones satisfy the condition{_how_probable(posterior.condition)}."
+            f"Of the draws, {rough(posterior.reweighting_ess):,.0f} effective ones satisfy the condition{_how_probable(posterior.condition)}."
         )
     elif posterior.reweighting_ess is not None:
         lines.append(
             "The draws were made under other priors and given new weights; "
-            f"{posterior.reweighting_ess:,.0f} effective draws are left of them."
+            f"{rough(posterior.reweighting_ess):,.0f} effective draws are left of them."
         )
     return lines
 
@@ -194,7 +195,7 @@ def _unseen(posterior: "Posterior") -> list[str]:
         ]
     return [
         f"{count(unseen, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
-        f"(the run is worth about {draws:,.0f} independent draws)."
+        f"(the run is worth about {rough(draws):,.0f} independent draws)."
     ]
 
 
@@ -202,16 +203,16 @@ def _agree(posterior: "Posterior") -> list[str]:
     """How far the other estimates are from the one reported."""
     if posterior.frequencies is None:
         return []
-    others = {"the best models' exact ratios": renormalised_pips(posterior.models, posterior.problem.p)}
+    others = {
+        "those by exact ratios of the best models": renormalised_pips(posterior.models, posterior.problem.p)
+    }
     if posterior.rao_blackwell is not None:
-        others["averaged conditional probabilities (Rao-Blackwell)"] = posterior.rao_blackwell
+        others["averages of conditional probabilities (Rao–Blackwell)"] = posterior.rao_blackwell
     away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = "; ".join(
-        f"{name} differ from them by up to {max(value, 0.001):.3f}" for name, value in away.items()
-    )
+    text = ", and ".join(f"by up to {max(value, 0.001):.3f} from {name}" for name, value in away.items())
     caution = (
         " The exact ratios are biased where many models were not visited."
         if max(away.values()) > 0.05
         else ""
     )
-    return [f"Probabilities counted from the draws, and calculated otherwise: {text}.{caution}"]
+    return [f"The same probabilities, counted as shares of the draws, differ {text}.{caution}"]

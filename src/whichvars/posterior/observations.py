@@ -196,8 +196,8 @@ class Observations:
 
         Each row is predicted from all others, averaging over models whose probabilities are those without the row. Priors stay those
         of the whole data. If the response is Gaussian, this is in closed form and nothing is fitted again (the module ``scores`` has
-        the formulas); under non-local slabs models are worked out again for each row (``moment_scores``). For the other families it is an approximation, but for rows that matter so much that it would be rough:
-        without them, all models are fitted again (``family_scores``).
+        the formulas); under non-local slabs models are evaluated again for each row (``moment_scores``). For the other families it is an approximation, except for
+        rows that matter so much that it would be rough: all models are fitted again without these (``family_scores``).
 
         Parameters
         ----------

@@ -336,7 +336,7 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
         -------
         DataFrame, rows for model size, log posterior and each variable, most probable first
             `estimate`, `mcse`, `ess`; `r_hat`, near 1 where replicates agree; `lowest` and `highest` of the
-            replicates; inclusion probabilities by three roads, `frequency` (share of the draws), `renormalised`
+            replicates; inclusion probabilities estimated in three ways, `frequency` (share of the draws), `renormalised`
             (exact ratios of the best models, biased where many were not visited) and `rao_blackwell` (mean of
             conditional probabilities), NaN where not available; `note`, which says where replicates disagree, and
             of a variable never visited how large its probability can be. Below the log posterior stand rates at which the sampler moved, as

@@ -369,10 +369,10 @@ class Questions:
     # --- stand-ins
 
     def clusters(self, level: float = 0.95, correlation: float = 0.5) -> pd.DataFrame:
-        """Sets of variables that stand in for one another: one of them is needed, the data cannot say which.
+        """Sets of variables that stand in for one another: one of them is needed, and the data cannot say which.
 
         They are correlated, rarely in the model together, and at least one of them is in with probability `level` or more.
-        ``credible_sets`` is the form that fine mapping needs: with signals that do not reach the level. The module ``clusters`` describes how they are found.
+        ``credible_sets`` is the form that fine mapping needs; it also lists signals that do not reach the level. The module ``clusters`` describes how they are found.
 
         Parameters
         ----------

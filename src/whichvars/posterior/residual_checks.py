@@ -253,7 +253,7 @@ def _remarks(
     if influential:
         one = "it" if len(influential) == 1 else "one of them"
         remarks.append(
-            f"{_rows(influential)} influential: without {one}, fitted values or the best models would be others."
+            f"{_rows(influential)} influential: without {one}, fitted values or the best models would be different."
         )
     return remarks
 

@@ -10,6 +10,7 @@ import pandas as pd
 from whichvars.errors import DataError
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.consistency import within_pips
+from whichvars.posterior.diagnostics import rough
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
 from whichvars.problem.columns import gram_of
 from whichvars.problem.problem import Problem
@@ -132,11 +133,11 @@ def formatted(table: pd.DataFrame, exact: bool, digits: int | None = None) -> pd
 
 
 def _written(column: str, form: str, value: float) -> str:
-    if (
-        column == "ess" and 1e7 <= value < np.inf
-    ):  # averages of conditional probabilities may be that accurate
-        return VERY_LARGE
-    return form.format(value) if np.isfinite(value) else "–"
+    if not np.isfinite(value):
+        return "–"
+    if column == "ess":  # averages of conditional probabilities may be very accurate
+        return VERY_LARGE if value >= 1e7 else form.format(rough(value))
+    return form.format(value)
 
 
 def terminal(posterior: "Posterior", table: pd.DataFrame, rows: int = 10) -> str:

@@ -178,7 +178,7 @@ class NamedModels(ForKernels):
         -------
         float
             Exact if the response is Gaussian; for the other families as accurate as `evidence` of the ``Problem`` makes it. It is −∞ for a
-            model with collinear columns, or with more columns than the rows can bear, if the slab needs full rank.
+            model with collinear columns, or with too many columns for the number of rows, if the slab needs full rank.
 
         Examples
         --------

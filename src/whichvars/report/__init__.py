@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from whichvars.errors import ArgumentTypeError, OutputError
+from whichvars.plots.comparisons import with_few_digits
 from whichvars.plots.drawing import require
 from whichvars.plots.questions import one_blas_thread
 from whichvars.posterior.diagnostics import count
@@ -41,6 +42,8 @@ OF_SAMPLING = {
     "start",
     "rao_blackwell",
 }
+# settings that are numbers of iterations
+OF_DRAWS = {"draws", "warmup", "thin"}
 
 
 def write_report(
@@ -127,11 +130,9 @@ def _fit(check: ResidualCheck | None, whose: str = "") -> dict[str, Any] | None:
     """Whether the model fits; None if the residuals are not known."""
     if check is None:
         return None
-    explained = (
-        f"{whose}{'the' if whose else 'The'} fitted values explain {check.r_squared:.0%} of the variance (R²)"
-    )
+    explained = f"{whose}{'the' if whose else 'The'} fitted values explain {100 * check.r_squared:.0f} % of the variance (R²)"
     if check.loo_r_squared is not None:
-        share = f"{check.loo_r_squared:.0%} of it" if check.loo_r_squared > 0 else "none of it"
+        share = f"{100 * check.loo_r_squared:.0f} % of it" if check.loo_r_squared > 0 else "none of it"
         explained += f"; when each row is predicted from all the others, predictions explain {share}"
     return {"explained": f"{explained}.", "remarks": check.remarks, "pictures": figures.residuals(check)}
 
@@ -292,11 +293,14 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ),
         ("Left out", "; ".join(f"{name} ({why})" for name, why in problem.excluded.items())),
         ("Copies of one another", "; ".join(" = ".join(names) for names in problem.duplicates)),
-        ("Sampler", posterior.sampler),
+        ("Sampler", with_few_digits(posterior.sampler)),
         ("Chosen because", posterior.chosen),
         ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
         *(
-            (name.replace("_", " ").capitalize(), value)
+            (
+                name.replace("_", " ").capitalize(),
+                f"{value:,}" if name in OF_DRAWS and value is not None else value,
+            )
             for name, value in posterior.settings.items()
             if not (posterior.models.exact and name in OF_SAMPLING)
         ),

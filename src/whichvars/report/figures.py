@@ -40,6 +40,8 @@ SETTINGS = {
 }
 FONTS = b"'DejaVu Sans', sans-serif", b"'DejaVu Sans', Verdana, sans-serif"  # of nearly equal widths
 CORRELATED = 15
+# inches of a picture at most, so that its text can be read on a phone, where pictures are 390 pixels wide; and CSS pixels for an inch where there is room
+WIDEST, SHOWN = 5.6, 115
 MOST_CURVES = 6
 # priors on coefficients that a report compares with the posterior's own
 OTHER_SLABS: tuple[Slab, ...] = (
@@ -91,7 +93,7 @@ def results(posterior: Posterior) -> list[Picture]:
         ),
         (
             "Coefficients",
-            f"The black spike is the probability that the coefficient is 0, and the curve shows where the coefficient lies otherwise. {_scale_words(posterior)}",
+            f"The spike is the probability that the coefficient is 0, and the curve shows where the coefficient lies otherwise. {_scale_words(posterior)}",
             "Densities of the standardised coefficients of the most probable variables, with a spike at 0.",
             plots.plot_coefficients,
             {},
@@ -218,8 +220,8 @@ def _predictions(posterior: Posterior) -> Wanted:
             (
                 "Are whole predictive distributions right?",
                 f"The predictive probability of a smaller response, randomised between whole numbers. {honest} Bars of equal height are right; high ends say that responses "
-                f"vary more than the family allows. {inside:.0%} of the responses are within their 90 % intervals.",
-                f"Histogram of probability integral transforms; {inside:.0%} of the responses are within their 90 % intervals.",
+                f"vary more than the family allows. {100 * inside:.0f} % of the responses are within their 90 % intervals.",
+                f"Histogram of probability integral transforms; {100 * inside:.0f} % of the responses are within their 90 % intervals.",
                 plots.plot_pit,
                 {},
             )
@@ -359,7 +361,7 @@ def _own_style() -> Iterator[None]:
     default: dict[Any, Any] = {
         name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")
     }
-    with off_screen(), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
+    with off_screen(WIDEST), matplotlib.rc_context(default | SETTINGS), warnings.catch_warnings():
         # characters that are missing in this machine's font are drawn by the reader's machine
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
@@ -380,7 +382,7 @@ def picture(
     FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})
     # as a setting, matplotlib would search for every font at every word
     code = base64.b64encode(out.getvalue().replace(*FONTS)).decode("ascii")
-    return f"data:image/svg+xml;base64,{code}", round(96 * float(figure.get_size_inches()[0]))
+    return f"data:image/svg+xml;base64,{code}", round(SHOWN * float(figure.get_size_inches()[0]))
 
 
 def _best(posterior: Posterior) -> str:

@@ -208,7 +208,7 @@ def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:
         {
             "name": short(names[j], words.LONGEST_NAME),
             "cells": f"{counts[j]:,}",
-            "share": f"{counts[j] / len(pooled.imputations.gaps):.1%}",
+            "share": f"{100 * counts[j] / len(pooled.imputations.gaps):.1f} %",
         }
         for j in order[:MOST_COLUMNS]
     ]

@@ -154,7 +154,8 @@ def three_digits(value: float) -> str:
 
 
 def _counts(values: np.ndarray) -> list[int | None]:
-    return [round(v) if np.isfinite(v) else None for v in values.tolist()]
+    """Effective draws, which are estimates: with three significant digits."""
+    return [None if v is None else round(v) for v in significant(values, 3)]
 
 
 def probabilities(values: np.ndarray) -> list[float | None]:
@@ -203,8 +204,10 @@ def with_error(value: str, error: float | None, least: float = 0.001) -> str:
 
     >>> with_error("0.997", 0.0011), with_error(">0.999", 1e-9), with_error("0.997", 0.0), with_error("0.5", float("nan"))
     ('0.997 ± 0.003', '>0.999 ± 0.001', '0.997', '0.5')
+    >>> with_error("1.000", 1e-16)  # an error of rounding
+    '1.000'
     """
-    if error is None or not np.isfinite(error) or error == 0:
+    if error is None or not np.isfinite(error) or error < 1e-12:
         return value
     places = round(-np.log10(least))
     return f"{value} ± {np.ceil(2 * error / least - 1e-9) * least:.{places}f}"

@@ -63,17 +63,17 @@ class IndividualAdaptation:
     Parameters
     ----------
     tau : float
-        Target τ of the acceptance probability of each kind of move: larger, fewer and safer changes at once;
-        smaller, bolder. The paper finds .35 to .55 about equally good and uses .45 (.35 inside tempering).
+        Target τ of the acceptance probability of each kind of move. The larger it is, the fewer variables are changed at
+        once. The paper finds .35 to .55 about equally good and uses .45 (.35 inside tempering).
     w : float
         Weight of the reverse acceptance probabilities: 0 is plain IA; the default ½ (RAPA) learns faster.
     nu : float
         Expected number of additions, and of deletions, in the first proposals; .25 to 4 make little
         difference.
     phi0, decay : float
-        Learning rate :math:`\phi_i = \phi_0 i^{-\lambda}`, λ = decay in (½, 1]. φ₀ = 10 learns bolder
-        proposals sooner (the paper's figures are met with it), but the 2p levels drift and a few variables
-        may freeze; φ₀ = 1 is calmer.
+        Learning rate :math:`\phi_i = \phi_0 i^{-\lambda}`, λ = decay in (½, 1]. With φ₀ = 10, proposals
+        that change many variables are learned sooner (the paper's figures are reproduced with it), but the levels of A and D
+        drift, and a few variables may hardly ever move; φ₀ = 1 learns in smaller steps.
     epsilon : float
         A and D stay inside (ε, 1 − ε). Must be well below 1/p, or the floor alone proposes εp additions at
         each step; 0.1/p if not given.
@@ -88,8 +88,8 @@ class IndividualAdaptation:
         Models whose marginal likelihood is remembered, per chain (16 bytes each); a power of two, or 0 for
         none.
     additions : "buckets" or "coins"
-        How additions are drawn: by buckets, at a cost independent of p, or by one random number a variable.
-        The law is the same.
+        How additions are drawn: by buckets, at a cost independent of p, or with one random number for each variable.
+        Their distribution is the same.
 
     Examples
     --------

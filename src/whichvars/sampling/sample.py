@@ -72,7 +72,7 @@ def sample(
     sampler : sampler object or "auto"
         "auto" enumerates all models, which gives exact results, if that takes about a second (up to 20 variables) and
         `draws` is not given. Otherwise it takes ``Hybrid()``. ``posterior.explain()`` says which it was. If the family is not
-        Gaussian, it fits all models if that takes about ten seconds (some 14 variables), and takes ``AddDeleteSwap()`` otherwise.
+        Gaussian, all models are fitted if that takes no more than about ten seconds (some 14 variables).
     draws : int
         Iterations counted per replicate, divided among its chains. The default is a million, or with `budget` as many
         as there is time for.

@@ -144,7 +144,7 @@ def test_rao_blackwell_is_no_sight(run):
     counts[2] = 0.0
     other = replace(run, frequencies=counts, rao_blackwell=run.pip)
     assert other.diagnostics().loc["x2", "note"].startswith("never visited")
-    assert "Rao-Blackwell" in other.explain()
+    assert "averages of conditional probabilities (Rao–Blackwell)" in other.explain()
 
 
 # --- verdict

@@ -64,7 +64,7 @@ def test_a_row_that_decides_which_models_are_good() -> None:
         y[7] += added
         found = check(X, y.to_numpy())
         assert found.influential == (7,)
-        words = "Row 7 is influential: without it, fitted values or the best models would be others."
+        words = "Row 7 is influential: without it, fitted values or the best models would be different."
         assert words in found.remarks
 
 

@@ -122,7 +122,7 @@ def test_the_report_has_what_residuals_say(tmp_path: Path) -> None:
     assert 'class="verdict doubtful"' in page
     assert "Row 5 is far from its fitted value." in page
     assert (
-        f"explain {check.r_squared:.0%} of the variance (R²); when each row is predicted from all the others"
+        f"explain {100 * check.r_squared:.0f} % of the variance (R²); when each row is predicted from all the others"
         in page
     )
     for title in (

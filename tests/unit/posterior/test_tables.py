@@ -18,6 +18,7 @@ from whichvars.posterior import methods
 from whichvars.posterior.bibliography import bibtex
 from whichvars.posterior.tables import escape
 from whichvars.problem.priors import Slab
+from whichvars.report.table import columns, first_rows
 from whichvars.sampling import choosing
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.errors.DataWarning")
@@ -96,6 +97,23 @@ def test_a_notebook_has_numbers_to_sort_by_and_says_what_is_left_out(run, monkey
     assert f".{name}:not([data-ready])" in html, "the script and the style are about this table alone"
     assert html == run._repr_html_()
     assert name not in dataclasses.replace(run, pip=run.pip * 0.5)._repr_html_()
+
+
+def test_effective_draws_have_three_digits_wherever_they_are_read(run, monkeypatch):
+    """They are estimates: 190,132 would look more exact than it is. Tables of numbers keep what was computed."""
+    known = dataclasses.replace(run, mcse=np.sqrt(run.pip * (1 - run.pip) / 190_131.9))
+    assert known.inclusion_ess.iloc[0] == pytest.approx(190_131.9)
+    html = re.sub(r"<(script|style)>.*?</\1>|<[^>]*>", " ", known._repr_html_(), flags=re.DOTALL)
+    rows = first_rows(columns(known))
+    report = " ".join(cell.text for row in rows for cell in row if cell.kind == "count")
+    for text in (repr(known), html, known.to_latex(), report):
+        assert "190,000" in text.replace("{,}", ",")
+        assert "190,13" not in text.replace("{,}", ",")
+    changed = dataclasses.replace(run.reweight(), reweighting_ess=1234.6)
+    assert "; 1,230 effective draws are left of them." in changed.explain()
+    monkeypatch.setattr("whichvars.posterior.explaining.never_in", lambda _: np.array([True]))
+    monkeypatch.setattr("whichvars.posterior.explaining.effective_draws", lambda *_: 190_131.9)
+    assert "(the run is worth about 190,000 independent draws)" in run.explain()
 
 
 def test_a_notebook_of_imputed_tables():
