@@ -1,9 +1,9 @@
 """The models that a posterior keeps, with their weights, and the products of their columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,11 @@ class KeptModels:
     def model(self, i: int) -> tuple[int, ...]:
         """The variables of one model."""
         return tuple(self.members[self.start[i] : self.start[i + 1]].tolist())
+
+    def models(self) -> list[tuple[int, ...]]:
+        """The variables of all of them. Asking for one after the other takes ten times as long."""
+        members, start = self.members.tolist(), self.start.tolist()
+        return [tuple(members[first:end]) for first, end in pairwise(start)]
 
     def some(self, index: np.ndarray) -> "KeptModels":
         """The models at these places, with their weights as they are."""
@@ -97,7 +102,7 @@ class KeptModels:
         """What the noise of importance sampling does to the probabilities of models, (models,); 0 for models that are not kept."""
         out = np.zeros(len(models))
         if self.noise is not None:
-            place = {self.model(i): i for i in range(len(self))}
+            place = {model: i for i, model in enumerate(self.models())}
             index = np.array([place.get(tuple(sorted(m)), -1) for m in models], np.int64)
             out[index >= 0] = self.noisy_weights[:, index[index >= 0]].std(axis=0)
         return out
@@ -130,14 +135,18 @@ class KeptModels:
         return cls._ordered({m: np.array([w], float) for m, w in weights.items()})._without_replicates()
 
     @classmethod
-    def of_replicates(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
+    def of_replicates(cls, weights: Mapping[tuple[int, ...], Sequence[float] | np.ndarray]) -> "KeptModels":
         """From a mapping of models to their weights in each replicate, (replicates,); sorted by descending mean weight."""
         return cls._ordered(weights)
 
     @classmethod
-    def _ordered(cls, weights: dict[tuple[int, ...], np.ndarray]) -> "KeptModels":
-        order = sorted(weights, key=lambda m: (-float(weights[m].sum()), m))
-        by_replicate = np.array([weights[m] for m in order], float).T
+    def _ordered(cls, weights: Mapping[tuple[int, ...], Sequence[float] | np.ndarray]) -> "KeptModels":
+        table = np.array(list(weights.values()), float)
+        # as lists: sums of small arrays, one by one, take as long as a short run
+        totals = dict(zip(weights, table.sum(axis=1).tolist()))
+        place = {m: i for i, m in enumerate(weights)}
+        order = sorted(weights, key=lambda m: (-totals[m], m))
+        by_replicate = table[[place[m] for m in order]].T
         by_replicate = by_replicate[by_replicate.sum(axis=1) > 0]  # leave out replicates without draws
         by_replicate /= by_replicate.sum(axis=1, keepdims=True)
         sizes = np.array([len(m) for m in order], np.int64)

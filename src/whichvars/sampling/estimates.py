@@ -143,10 +143,12 @@ def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, f
     models: dict[tuple[int, ...], tuple[float, float, float]] = {}
     for tally in tallies:
         weights = model_weights(tally).tolist()
-        for e, weight in enumerate(weights):
-            marginal, prior = tally.model_values[e].tolist()
+        n = len(weights)
+        starts, values = tally.model_start[: n + 1].tolist(), tally.model_values[:n].tolist()
+        pool = tally.pool[: starts[-1]].tolist()
+        for e, (weight, (marginal, prior)) in enumerate(zip(weights, values)):
             if marginal + prior > floor:
-                key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
+                key = tuple(sorted(pool[starts[e] : starts[e + 1]]))
                 before = models.get(key, (marginal, prior, 0.0))
                 models[key] = (*before[:2], before[2] + weight / total)
     return models, floor
@@ -228,26 +230,27 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
         if marginal + prior > floor
     }
     best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
-    weights = {m: np.zeros(replicates) for m in best}
+    # all of this as lists, whose items and slices cost little: those of arrays take as long as a short run
+    weights = {m: [0.0] * replicates for m in best}
     for r, estimate in enumerate(estimates):
         for key, (_, _, share) in estimate.models.items():
             if key in weights:
                 weights[key][r] += share
-    listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
+    listed_models = set(best)
+    listed = np.cumsum([[0.0] * replicates, *weights.values()], axis=0)[-1].tolist()  # one after the other
     for r, estimate in enumerate(estimates):
-        # as lists, whose slices cost little: those of arrays take as long as a short run
         variables = estimate.records.indices.tolist()
         bounds = [0, *estimate.records.indptr[1:-1].tolist(), len(variables)]
         rows = (tuple(variables[first:end]) for first, end in pairwise(bounds))
         others = [key for key in rows if key not in listed_models]
         for key in others:
-            weights.setdefault(key, np.zeros(replicates))[r] += max(1 - listed[r], 0.0) / len(others)
+            weights.setdefault(key, [0.0] * replicates)[r] += max(1 - listed[r], 0.0) / len(others)
     kept = KeptModels.of_replicates(weights)
-    place = {kept.model(i): i for i in range(len(kept))}
+    place = {model: i for i, model in enumerate(kept.models())}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
-    error = standard_error(kept.other_weights[:, index])
-    order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
+    error, weight = standard_error(kept.other_weights[:, index]), kept.weight[index].tolist()
+    order = sorted(range(len(best)), key=lambda i: (-weight[i], -sum(values[best[i]]), best[i]))
     columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
     models = Models(
         [best[i] for i in order], columns[:, 0], columns[:, 1], kept.weight[index][order], mcse=error[order]
@@ -386,6 +389,13 @@ def typical_at_least(pip: np.ndarray, mcse: np.ndarray) -> np.ndarray:
     return out
 
 
+def _lags(estimates: Sequence[Estimate]) -> np.ndarray | None:
+    """Those of all chains of all replicates; None unless every replicate has them."""
+    lags = [None if e.rao_blackwell is None else e.rao_blackwell.lags for e in estimates]
+    told = [x for x in lags if x is not None]
+    return np.concatenate(told) if told and len(told) == len(lags) else None
+
+
 def combine(
     problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
 ) -> Posterior:
@@ -410,6 +420,7 @@ def combine(
         shares,
         pips.degrees,
         sampler.chains * len(estimates),
+        _lags(estimates),
     )
     sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}
