@@ -27,15 +27,14 @@ and log posterior move slowest where models are large, and of a run with fewer t
 whether it has arrived. The same holds if its m chains are worth fewer than ten draws each. All of them come from the same small models,
 so that the spread between chains does not show how far they still are from where they belong. If a chain starts at a distance of δ standard
 deviations and is worth x draws, its mean is off by about δ/2x standard deviations. The error of the mean over all chains is √(1/mx), so that
-the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each.
-
-Where sizes are known chain by chain (see below), this is said only if the bias matters: with δ = 1 and N = mx, m/2√N of the largest claimed
-error must exceed .0145, or N be below 60.
+the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each. Where sizes are known chain by chain (see
+below), this is said only if the bias matters: with δ = 1 and N = mx, m/2√N of the largest claimed error must exceed .0145, or N be below 60.
 
 **A common trend of all chains** (`lagging`). The chains of the hybrid take turns in one record, whose batches have some chains and not
 others. So their sizes are also kept chain by chain, in stages that double in length. A line through the sizes of a chain against the
 logarithm of time says by how much its mean is behind where it ends. Each chain is compared with itself, so that twenty of them show a
-common trend that the record hides. It is told if it exceeds 2.86 of its errors, and a PIP would change by .03 with it and one error.
+common trend that the record hides. It is told if it exceeds 2.86 of its errors, and a PIP would change by .03 with it and one error;
+1.8 and .04 are enough if the record is worth fewer than 90 draws.
 
 **Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
 constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
@@ -85,10 +84,9 @@ FEWEST_OF_CHAIN = 10.0  # draws that the record of each chain is worth, on avera
 # of a shorter one
 FEWEST_WITH_TRENDS, LARGEST_BIAS = 60.0, 0.0145
 FEWEST_CHAINS = 8  # whose trends say something of their common trend
-LEAST_TREND = 2.86  # a trend in units of its error, below which there is none: one run of a hundred exceeds it by chance
-LARGEST_LAG = (
-    0.03  # by which an inclusion probability may fall behind, by the trend of the size and one error of it
-)
+# a trend in units of its error, below which there is none, and how far a PIP may be behind by it; the same for records of under 90 draws
+LEAST_TREND, LARGEST_LAG = 2.86, 0.03
+LEAST_TREND_IF_SHORT, LARGEST_LAG_IF_SHORT = 1.8, 0.04
 
 
 @dataclass(frozen=True)
@@ -279,7 +277,9 @@ class Lag(NamedTuple):
     size: float  # by how much the mean size falls behind
 
 
-def lagging(lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any) -> Lag | None:
+def lagging(
+    lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any, short: bool = False
+) -> Lag | None:
     """The variable whose inclusion probability falls behind most by the trend of the size, if that matters.
 
     `lags` are those of the mean size, by chain; `models` has a row for each record of the trace. What a change of the size by one means for a
@@ -291,12 +291,13 @@ def lagging(lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any) ->
     size = trace["size"].to_numpy(float)
     error, variance = float(told.std(ddof=1) / np.sqrt(len(told))), float(size.var())
     lag = float(told.mean())
-    if variance == 0 or abs(lag) <= LEAST_TREND * error:
+    least, largest = (LEAST_TREND_IF_SHORT, LARGEST_LAG_IF_SHORT) if short else (LEAST_TREND, LARGEST_LAG)
+    if variance == 0 or abs(lag) <= least * error:
         return None
     slopes = np.abs(models.T @ (size - size.mean())) / len(size) / variance
     j = int(np.argmax(slopes))
     moved = float(slopes[j]) * (abs(lag) + error)
-    return Lag(j, moved, lag) if moved > LARGEST_LAG else None
+    return Lag(j, moved, lag) if moved > largest else None
 
 
 def record_worth(
@@ -433,7 +434,7 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             "second half, further apart than errors allow. Use a longer warm-up and more draws"
         )
     trends = comparison.lags is not None and np.isfinite(comparison.lags).sum() >= FEWEST_CHAINS
-    behind = lagging(comparison.lags, trace, posterior.trace_models)
+    behind = lagging(comparison.lags, trace, posterior.trace_models, record_worth(trace) is not None)
     if behind is not None and moving is None:
         found.append(
             f"the run may still be on its way: by the trend of its chains, the mean model size is about {abs(behind.size):.2g} "
