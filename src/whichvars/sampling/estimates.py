@@ -1,6 +1,5 @@
 """What the counts of a run say: one replicate's estimates, and all replicates put together."""
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +27,7 @@ from whichvars._kernels.count.tally import (
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.marginals import noise_of_evidence, with_noise
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels, sorted_models, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.evaluating import log_dilutions_of
@@ -229,7 +228,9 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
         for key, (marginal, prior, _) in estimate.models.items()
         if marginal + prior > floor
     }
-    best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
+    visited = list(values)
+    worth = np.array(list(values.values())).reshape(-1, 2).sum(axis=1)
+    best = [visited[i] for i in sorted_models(visited, -worth)[:keep].tolist()]
     # all of this as lists, whose items and slices cost little: those of arrays take as long as a short run
     weights = {m: [0.0] * replicates for m in best}
     for r, estimate in enumerate(estimates):
@@ -249,11 +250,16 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
     place = {model: i for i, model in enumerate(kept.models())}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
-    error, weight = standard_error(kept.other_weights[:, index]), kept.weight[index].tolist()
-    order = sorted(range(len(best)), key=lambda i: (-weight[i], -sum(values[best[i]]), best[i]))
-    columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
+    error = standard_error(kept.other_weights[:, index])
+    columns = np.array([values[m] for m in best]).reshape(-1, 2)
+    order = sorted_models(best, -kept.weight[index], -columns.sum(axis=1))
+    columns = columns[order]
     models = Models(
-        [best[i] for i in order], columns[:, 0], columns[:, 1], kept.weight[index][order], mcse=error[order]
+        [best[i] for i in order.tolist()],
+        columns[:, 0],
+        columns[:, 1],
+        kept.weight[index][order],
+        mcse=error[order],
     )
     return models, kept
 
