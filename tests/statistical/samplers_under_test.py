@@ -35,6 +35,8 @@ class UnderTest:
     draws: counted iterations of each run (None: the tests' own numbers, one for ``make test`` and a larger one). With
         several chains, so many that batches are long beside the chains' memory: reported errors rest on it.
     quick_draws: the same in ``make test``, if not `draws`.
+    strong_draws: the same in cases of strong evidence that ``make test-slow`` has, if not those of ``make test``: for samplers that change one
+        stand-in for another so seldom that a short run cannot know its error.
     runs: how many of them each case has in ``make test-slow``; fewer where they must be long.
     rms: limit of the root mean square of all scores together. 1 is expected; more is allowed where adaptation goes
         on while draws are counted, which has a bias that falls with the length of the run: one that a user
@@ -61,6 +63,7 @@ class UnderTest:
     quick: Literal["full", "reduced", "few", "some"] = "full"
     draws: int | None = None
     quick_draws: int | None = None
+    strong_draws: int | None = None
     runs: int = RUNS
     rms: float = 1.3
     strong: Literal["all", "few", "one"] = "few"
@@ -169,6 +172,7 @@ SAMPLERS: dict[str, UnderTest] = {
         cases="few",
         draws=60_000,
         quick_draws=30_000,
+        strong_draws=150_000,
         rms=1.6,
         tempers=False,
         strong="one",
@@ -218,6 +222,7 @@ SAMPLERS: dict[str, UnderTest] = {
     "asi-1-always": UnderTest(
         wv.ASI(chains=1, adapt="always", memo_slots=0),
         cases="few",
+        strong_draws=50_000,
         rms=1.6,
         quick="some",
         strong="one",

@@ -236,9 +236,10 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def compute(sampler: str, case: Case, length: str) -> Scores:
     tested = SAMPLERS[sampler]
+    strong_draws = tested.strong_draws if is_strong(case.data) and length == "long" else None
     if is_strong(case.data):  # they are many, and short runs show what is wrong with them
         length = "quick"
-    own = (tested.quick_draws if length == "quick" else None) or tested.draws
+    own = strong_draws or (tested.quick_draws if length == "quick" else None) or tested.draws
     return scores(
         problem(case),
         tested.settings,

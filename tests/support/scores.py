@@ -15,6 +15,7 @@ from whichvars.posterior.consistency import sizes_of
 
 RUNS = 16
 RARE = 0.005  # sizes and models less probable than this are visited too seldom for a standard error
+SMALLEST = 1e-7  # the smallest error that a posterior claims: averages of conditional probabilities are kept in single precision
 
 
 class AtTemperature:
@@ -62,7 +63,7 @@ def _between(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Normal scores of the t-statistics of independent runs, shape (runs, quantities)."""
     runs = len(values)
     spread = values.std(axis=0, ddof=1) / np.sqrt(runs)
-    t = (values.mean(axis=0) - truth) / np.maximum(spread, 1e-9)
+    t = (values.mean(axis=0) - truth) / np.maximum(spread, SMALLEST)
     return _normal_score(t, runs - 1)
 
 

@@ -127,10 +127,10 @@ class Exports:
         r"""The adding and deleting probabilities of each variable along the run, as they were learned.
 
         ``IndividualAdaptation`` (IA and RAPA), ``ASI`` and ``ParallelTempering`` with the former propose to add variable j with
-        probability :math:`A_j` and to delete it with probability :math:`D_j`. Both are recorded after 0, 64, 76, 90, 107, 128, …
-        iterations of each chain, four times for every doubling, warm-up included, and at the end. Chains that learn together have the same
-        probabilities. Of more than 200 variables the most probable 200 are kept, and of more than 50,000 none. The record is rounded to seven
-        digits.
+        probability :math:`A_j` and to delete it with probability :math:`D_j`. Both are recorded after 0, 64, 90, 128, 181, 256, …
+        iterations, warm-up included, and at the end; if several chains learn together, they have the same probabilities, which are
+        recorded after 0, 64, 128, 256, … iterations of each. Of more than 200 variables the most probable 200 are kept, and of more
+        than 50,000 none. The record is rounded to seven digits.
 
         Returns
         -------

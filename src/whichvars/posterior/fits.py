@@ -333,7 +333,7 @@ class Refits:
 
 def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
     """``fits`` for repeated iteration: a list if that takes no more than HELD_BYTES."""
-    k = np.diff(kept.start) * int(np.diff(problem.offsets).max())
+    k = np.diff(kept.start) * problem.widest
     nodes = 60 if type(problem.slab) in MIXTURES else 1
     copies = len(problem.target(0).slab.grid) if problem.unknown_g else 1
     again = Refits(problem, kept)

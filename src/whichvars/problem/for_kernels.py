@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -115,9 +116,9 @@ class ForKernels:
 
     def formula(self, capacity: int) -> Target:
         """The target without a correction and without a surrogate, for models of up to `capacity` columns."""
-        widest = int(np.diff(self.offsets).max())  # a scan evaluates models with one variable more
+        columns = capacity + self.widest  # a scan evaluates models with one variable more
         with self._lock:
-            self._target = with_mixture_rows(self._target, self.slab, capacity + widest, self.n - self.nu)
+            self._target = with_mixture_rows(self._target, self.slab, columns, self.n - self.nu)
             return self._target
 
     def likelihood(self) -> Likelihood:
@@ -135,6 +136,11 @@ class ForKernels:
             self._null_log_marginal = null_answer(self, self.likelihood())
         return self._null_log_marginal
 
+    @cached_property
+    def widest(self) -> int:
+        """The most columns of one variable."""
+        return int(np.diff(self.offsets).max())
+
     @property
     def max_columns(self) -> int:
         """The most columns in a model: all, or if the slab needs full rank, ν − 1 (ν if no noise variance is learnt)."""
@@ -142,8 +148,7 @@ class ForKernels:
 
     def first_capacity(self) -> int:
         """The number of columns for which a chain has memory at first; it grows when needed."""
-        widest = int(np.diff(self.offsets).max())
-        return int(min(max(32, 2 * widest), max(self.max_columns, 1) + widest))
+        return int(min(max(32, 2 * self.widest), max(self.max_columns, 1) + self.widest))
 
     def __getstate__(self) -> dict[str, Any]:
         made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate", "_seen")

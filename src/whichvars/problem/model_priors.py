@@ -1,7 +1,7 @@
 """Priors on models, that is on which variables are in: p(γ)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -270,10 +270,12 @@ class SizeDistribution(BySize):
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        weights = numbers(self.weights, "weights", self)
-        if isinstance(weights, float):
-            raise ArgumentTypeError("SizeDistribution: weights must be a list with one number for each size")
-        object.__setattr__(self, "weights", weights)
+        given = self.weights
+        if not isinstance(given, Iterable) or isinstance(given, (Mapping, Set, str, bytes)):
+            raise ArgumentTypeError(
+                f"SizeDistribution: weights must be a list with one positive number for each of the sizes 0, 1, 2, …, not {given!r}"
+            )
+        object.__setattr__(self, "weights", numbers(given, "weights", self))
 
     def log_sizes(self, p: int) -> np.ndarray:
         """log π(k) of the sizes 0 … p, up to a constant, shape (p + 1,); −∞ for sizes that were not given."""

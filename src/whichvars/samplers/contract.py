@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 SHORTEST_ITERATION = 100.0  # nanoseconds: of add/delete/swap at models that the memo knows
 KEPT_RECORDS = 2048  # models kept in the thinned record of a run, shared among its chains
 KEPT_MODELS = 1 << 14  # best models kept per chain
+NEVER = np.iinfo(np.int64).max  # the iteration after which learning ends, if it never does
 
 
 # what a sampler's chains learn or count on their own, the units of its runs, and what these have in common

@@ -49,7 +49,7 @@ from whichvars._kernels.propose.changes import (
 )
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Entries, Run, Unit, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import NEVER, Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import GRIFFIN_2014
 
 # what a chain learned and what it counted; what chains that learn together have in common
@@ -181,7 +181,7 @@ class IndividualAdaptation:
 
     def advance(self, problem: Problem, run: IndividualRun, unit: int, iterations: int) -> None:
         adaptation, changes = run.units[unit].own
-        freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
+        freeze = NEVER if self.freeze_after is None else self.freeze_after
         advance_unit(
             problem, run.units[unit], ENTRIES, iterations,
             adaptation, changes, self.tau, self.w, self.first_rate, self.decay, freeze, self.additions == "buckets",

@@ -34,7 +34,7 @@ from whichvars._kernels.propose.changes import (
 from whichvars._kernels.propose.moves import draw_new_excluded, draw_new_included
 from whichvars.errors import DataError
 from whichvars.problem.problem import Problem
-from whichvars.samplers.contract import Entries, Run, Unit, advance_unit, check_between, new_unit
+from whichvars.samplers.contract import NEVER, Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import LAMNISOS_2013
 
 LARGEST_LOGIT_OMEGA = 12.0  # bound of |logit ω|
@@ -102,7 +102,7 @@ class Lamnisos:
         self, problem: Problem, run: Run[Unit[tuple[np.ndarray, Changes]], None], unit: int, iterations: int
     ) -> None:
         logit, changes = run.units[unit].own
-        freeze = np.iinfo(np.int64).max if self.freeze_after is None else self.freeze_after
+        freeze = NEVER if self.freeze_after is None else self.freeze_after
         advance_unit(
             problem, run.units[unit], ENTRIES, iterations,
             logit, changes, self.target, self.swap, self.max_changes, self.phi0, self.decay, freeze,

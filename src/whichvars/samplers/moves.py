@@ -18,10 +18,9 @@ from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes, 
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.problem.problem import Problem
 from whichvars.samplers import add_delete_swap, individual, lamnisos
-from whichvars.samplers.contract import Sampler
+from whichvars.samplers.contract import NEVER, Sampler
 
 INDIVIDUAL, ADD_DELETE_SWAP, LAMNISOS = range(3)
-NEVER = np.iinfo(np.int64).max
 
 
 @by_reference

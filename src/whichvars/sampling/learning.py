@@ -1,8 +1,9 @@
 """What a sampler has learned for each variable, recorded along the run.
 
-Adding and deleting probabilities are recorded after 0, 64, 76, 90, 107, 128, … iterations of each chain, four times for every
-doubling, as learning steps become smaller like a power of the iteration. The points depend on nothing but the number of iterations, so that
-records are the same for any number of threads or chunks, and after a run was continued.
+Adding and deleting probabilities of a single chain are recorded after 0, 64, 90, 128, 181, 256, … iterations, twice for every
+doubling, as learning steps become smaller like a power of the iteration. At every point all chains stop and begin again, which takes as long
+as a hundred iterations of each; chains that learn together therefore have one point for every doubling. The points depend on nothing but
+the numbers of iterations and of chains, so that records are the same for any number of threads or chunks, and after a run was continued.
 """
 
 import math
@@ -17,7 +18,7 @@ from whichvars.samplers.individual import IndividualAdaptation
 from whichvars.samplers.tempering import ParallelTempering
 
 FIRST_POINT = 64
-POINTS_PER_DOUBLING = 4
+POINTS_PER_DOUBLING = 2  # of a single chain
 # variables beyond which nothing is recorded, as every point would take 8 bytes for each of them
 MOST_VARIABLES = 50_000
 # variables whose records a posterior keeps: the most probable ones
@@ -27,24 +28,27 @@ KEPT_VARIABLES = 200
 Point = tuple[int, np.ndarray]
 
 
-def next_point(iteration: int) -> int:
+def next_point(iteration: int, chains: int = 1) -> int:
     """The first point after `iteration` at which to record.
 
     >>> [next_point(i) for i in (0, 64, 100, 1000)]
-    [64, 76, 107, 1024]
+    [64, 90, 128, 1024]
+    >>> [next_point(i, chains=5) for i in (0, 64, 100, 1000)]
+    [64, 128, 128, 1024]
     """
     if iteration < FIRST_POINT:
         return FIRST_POINT
-    power = int(POINTS_PER_DOUBLING * math.log2(iteration / FIRST_POINT)) - 1
-    while _point(power) <= iteration:
+    each = POINTS_PER_DOUBLING if chains == 1 else 1
+    power = int(each * math.log2(iteration / FIRST_POINT)) - 1
+    while _point(power, each) <= iteration:
         power += 1
-    return _point(power)
+    return _point(power, each)
 
 
-def _point(power: int) -> int:
-    """FIRST_POINT times 2^(power/POINTS_PER_DOUBLING), rounded down."""
-    doublings, part = divmod(power, POINTS_PER_DOUBLING)
-    return int(FIRST_POINT * 2 ** (part / POINTS_PER_DOUBLING) * 2.0**doublings)
+def _point(power: int, each: int) -> int:
+    """FIRST_POINT times 2^(power/each), rounded down."""
+    doublings, part = divmod(power, each)
+    return int(FIRST_POINT * 2 ** (part / each) * 2.0**doublings)
 
 
 def learns_by_variable(problem: Problem, sampler: Sampler | None) -> bool:

@@ -219,7 +219,7 @@ class Loop:
         end, seconds = self._next(index)
         if self.records:
             self._record(index)
-            end = min(end, next_point(run.iterations))
+            end = min(end, next_point(run.iterations, len(run.units)))
         if end > run.iterations:
             self.late[index] |= seconds is None and self._time_left() <= 0
             spent = self.pool.advance(index, run, end, seconds)
@@ -243,6 +243,6 @@ class Loop:
     def _record(self, index: int) -> None:
         """Record what a replicate has learned, if it is at a point at which that is due."""
         run, learned = self.runs[index], self.learned[index]
-        due = next_point(learned[-1][0]) if learned else 0
+        due = next_point(learned[-1][0], len(run.units)) if learned else 0
         if run.iterations == due:
             learned.append(look(self.problem, self.sampler, run))

@@ -115,8 +115,9 @@ def test_bad_arguments():
         wv.PoissonSize(size=-1)
     with pytest.raises(DataError, match="Complexity: a must be positive"):
         wv.Complexity(a=0)
-    with pytest.raises(ArgumentTypeError, match="one number for each size"):
-        wv.SizeDistribution(2.0)
+    for not_a_list in (2.0, {1: 0.5, 3: 0.5}, "1, 2"):
+        with pytest.raises(ArgumentTypeError, match="a list with one positive number for each of the sizes"):
+            wv.SizeDistribution(not_a_list)
     with pytest.raises(DataError, match="there are 8 weights, but 6 variables"):
         case.problem(model_prior=wv.SizeDistribution([1] * 8))
     with pytest.raises(DataError, match="give max_size=2 too"):

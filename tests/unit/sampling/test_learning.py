@@ -31,14 +31,15 @@ def run(sampler, iterations, **options):
     return wv.sample(eight_variables(), sampler, draws=draws, **options)
 
 
-def test_points_are_four_for_every_doubling():
+@pytest.mark.parametrize(("chains", "first", "each"), [(1, [0, 64, 90, 128], 2), (5, [0, 64, 128, 256], 1)])
+def test_points_for_every_doubling(chains, first, each):
     points = [0]
     while points[-1] < 1 << 40:
-        points.append(next_point(points[-1]))
-    assert points[:6] == [0, 64, 76, 90, 107, 128]
+        points.append(next_point(points[-1], chains))
+    assert points[:4] == first
     assert set(points) > {64 << k for k in range(30)}
-    assert len(points) == 2 + 4 * 34
-    assert all(next_point(later - 1) == later for later in points[1:])
+    assert len(points) == 2 + each * 34
+    assert all(next_point(later - 1, chains) == later for later in points[1:])
 
 
 @pytest.mark.parametrize(
