@@ -27,14 +27,12 @@ and log posterior move slowest where models are large, and of a run with fewer t
 whether it has arrived. The same holds if its m chains are worth fewer than ten draws each. All of them come from the same small models,
 so that the spread between chains does not show how far they still are from where they belong. If a chain starts at a distance of δ standard
 deviations and is worth x draws, its mean is off by about δ/2x standard deviations. The error of the mean over all chains is √(1/mx), so that
-the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each. Where sizes are known chain by chain (see
-below), this is said only if the bias matters: with δ = 1 and N = mx, m/2√N of the largest claimed error must exceed .0145, or N be below 60.
+the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each.
 
 **A common trend of all chains** (`lagging`). The chains of the hybrid take turns in one record, whose batches have some chains and not
 others. So their sizes are also kept chain by chain, in stages that double in length. A line through the sizes of a chain against the
 logarithm of time says by how much its mean is behind where it ends. Each chain is compared with itself, so that twenty of them show a
-common trend that the record hides. It is told if it exceeds 2.86 of its errors, and a PIP would change by .03 with it and one error;
-1.8 and .04 are enough if the record is worth fewer than 90 draws.
+common trend that the record hides. It is told if it exceeds 2.86 of its errors, and a PIP would change by .03 with it and one error.
 
 **Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
 constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
@@ -80,13 +78,9 @@ MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 300.0, 90.0
 FEWEST_OF_CHAIN = 10.0  # draws that the record of each chain is worth, on average
-# where trends of the size are known by chain: draws that the record is worth at least, whatever the errors are, and a bias that is accepted
-# of a shorter one
-FEWEST_WITH_TRENDS, LARGEST_BIAS = 60.0, 0.0145
 FEWEST_CHAINS = 8  # whose trends say something of their common trend
-# a trend in units of its error, below which there is none, and how far a PIP may be behind by it; the same for records of under 90 draws
+# a trend in units of its error, below which there is none, and how far a PIP may be behind by it
 LEAST_TREND, LARGEST_LAG = 2.86, 0.03
-LEAST_TREND_IF_SHORT, LARGEST_LAG_IF_SHORT = 1.8, 0.04
 
 
 @dataclass(frozen=True)
@@ -277,9 +271,7 @@ class Lag(NamedTuple):
     size: float  # by how much the mean size falls behind
 
 
-def lagging(
-    lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any, short: bool = False
-) -> Lag | None:
+def lagging(lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any) -> Lag | None:
     """The variable whose inclusion probability falls behind most by the trend of the size, if that matters.
 
     `lags` are those of the mean size, by chain; `models` has a row for each record of the trace. What a change of the size by one means for a
@@ -291,22 +283,18 @@ def lagging(
     size = trace["size"].to_numpy(float)
     error, variance = float(told.std(ddof=1) / np.sqrt(len(told))), float(size.var())
     lag = float(told.mean())
-    least, largest = (LEAST_TREND_IF_SHORT, LARGEST_LAG_IF_SHORT) if short else (LEAST_TREND, LARGEST_LAG)
-    if variance == 0 or abs(lag) <= least * error:
+    if variance == 0 or abs(lag) <= LEAST_TREND * error:
         return None
     slopes = np.abs(models.T @ (size - size.mean())) / len(size) / variance
     j = int(np.argmax(slopes))
     moved = float(slopes[j]) * (abs(lag) + error)
-    return Lag(j, moved, lag) if moved > largest else None
+    return Lag(j, moved, lag) if moved > LARGEST_LAG else None
 
 
-def record_worth(
-    trace: pd.DataFrame | None, chains: int = 0, trends: bool = False, worst: float = np.inf
-) -> float | None:
+def record_worth(trace: pd.DataFrame | None, chains: int = 0) -> float | None:
     """How many independent draws the record of model size or log posterior is worth, by batches, if too few.
 
-    `chains` are those that the run has in all; those of a replicate may share one record, in which they take turns. `trends`: whether trends
-    of the size are known by chain, so that fewer draws are enough if the largest claimed error, `worst`, is small.
+    `chains` are those that the run has in all; those of a replicate may share one record, in which they take turns.
     Batches of chains that hardly move look independent and are as many draws. So there are about 32 of them, whatever the number
     of chains, which is well below what a run must be worth.
     """
@@ -319,8 +307,6 @@ def record_worth(
             if means.size > 1 and means.var() > 0:
                 found.append(float(np.concatenate(records).var() * means.size / means.var(ddof=1)))
     worth = min(found, default=np.inf)
-    if trends and worst * chains < 2 * np.sqrt(worth) * LARGEST_BIAS:
-        return worth if worth < FEWEST_WITH_TRENDS else None
     return worth if worth < max(FEWEST_OF_RECORD, FEWEST_OF_CHAIN * chains) else None
 
 
@@ -433,16 +419,15 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             f"the run is still on its way: the {what} was {moving.first:.4g} in its first quarter and {moving.second:.4g} in its "
             "second half, further apart than errors allow. Use a longer warm-up and more draws"
         )
-    trends = comparison.lags is not None and np.isfinite(comparison.lags).sum() >= FEWEST_CHAINS
-    behind = lagging(comparison.lags, trace, posterior.trace_models, record_worth(trace) is not None)
+    behind = lagging(comparison.lags, trace, posterior.trace_models)
     if behind is not None and moving is None:
         found.append(
             f"the run may still be on its way: by the trend of its chains, the mean model size is about {abs(behind.size):.2g} "
             f"{'below' if behind.size > 0 else 'above'} where they end, so that the inclusion probability of "
             f"{posterior.problem.names[behind.variable]!r} may be off by {behind.pip:.2g}. Use more draws"
         )
-    by_record = record_worth(trace, comparison.chains, trends, float(np.nanmax(posterior.mcse, initial=0.0)))
-    few = [draws for draws in (draws_worth(posterior.pip, posterior.mcse), by_record) if draws]
+    worths = draws_worth(posterior.pip, posterior.mcse), record_worth(trace, comparison.chains)
+    few = [draws for draws in worths if draws]
     if few and not found and trace is not None and not (posterior.mcse > acceptable).any():
         worth = max(min(few), 3.0)
         found.append(
