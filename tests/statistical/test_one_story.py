@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -270,6 +270,29 @@ def test_estimates_that_contradict_one_another_are_seen() -> None:
     # where errors are as large, nothing is said
     vague = replace(good, frequencies=off, frequency_mcse=np.full(len(off), 0.045))
     assert doubts(vague) == []
+
+
+def test_exact_ratios_are_held_against_the_claimed_error_alone() -> None:
+    """A run that has met all models, but some of them far too seldom: shares of draws have the same error as the inclusion probabilities
+    that were made from them, and must not count as a second one."""
+    small = partial(correlated, 40, 6)
+    good = sampled("ads", draws=20_000, make=small)
+    exact = wv.exact(small()).pip
+    errors = np.full(len(exact), 0.004)
+
+    def off_by(difference: float) -> list[str]:
+        pip = exact.copy()
+        pip[0] -= difference
+        alike = replace(good, pip=pip, mcse=errors, frequencies=pip, frequency_mcse=errors, rao_blackwell=None, rao_blackwell_mcse=None)  # fmt: skip
+        return [reason for reason in doubts(alike) if "contradict" in reason]
+
+    assert off_by(0.0) == off_by(0.011) == []  # 2.8 errors
+    (reason,) = off_by(0.019)  # 4.8 errors, and 3.3 if they are counted twice
+    assert "by the exact ratios of the best models" in reason
+    errors[:] = 0.001
+    assert off_by(0.0095) != []  # 9.5 errors
+    errors[:] = 0.0025
+    assert off_by(0.0095) == []  # 3.8 errors, but nobody minds a difference of less than .01
 
 
 def test_replicates_that_are_missing_are_seen() -> None:

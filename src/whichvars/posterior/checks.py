@@ -29,6 +29,11 @@ so that the spread between chains does not show how far they still are from wher
 deviations and is worth x draws, its mean is off by about δ/2x standard deviations. The error of the mean over all chains is √(1/mx), so that
 the bias is δ√(m/4x) of these errors: about .7 δ with twenty chains that are worth ten draws each.
 
+**A common trend of all chains** (`lagging`). The chains of the hybrid take turns in one record, whose batches have some chains and not
+others. So their sizes are also kept chain by chain, in stages that double in length. A line through the sizes of a chain against the
+logarithm of time says by how much its mean is behind where it ends. Each chain is compared with itself, so that twenty of them show a
+common trend that the record hides. It is told if it exceeds 2.86 of its errors, and a PIP would change by .03 with it and one error.
+
 **Exact masses** (`unequal_masses`, `too_much_mass`). The posterior mass of a set of visited models is known exactly, up to one
 constant. Replicates that have run long enough visited sets of nearly equal mass. And no replicate may claim to have seen nearly
 everything where the others found more: with share s_r of its draws on models K_r that were known before, it estimates
@@ -47,7 +52,7 @@ Where so many models share the mass that those met have little of it, the eviden
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -73,6 +78,9 @@ MANY = 1e7  # models of one size, of which a run sees few
 # draws that a run is worth: by its inclusion probabilities, and by its record, whose number is itself uncertain by a quarter
 FEWEST_DRAWS, FEWEST_OF_RECORD = 300.0, 90.0
 FEWEST_OF_CHAIN = 10.0  # draws that the record of each chain is worth, on average
+FEWEST_CHAINS = 8  # whose trends say something of their common trend
+# a trend in units of its error, below which there is none, and how far a PIP may be behind by it
+LEAST_TREND, LARGEST_LAG = 2.86, 0.03
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,8 @@ class Comparison:
     known: np.ndarray  # share of its draws on models that it had known before
     degrees: int = 0  # of freedom of the variances of its inclusion probabilities
     chains: int = 0  # of all replicates together
+    # by how much the mean size of each chain's draws falls behind where a trend of it ends, (chains,); None where it is not known
+    lags: np.ndarray | None = None
 
 
 def compare_models(
@@ -95,6 +105,7 @@ def compare_models(
     known: Sequence[float],
     degrees: int,
     chains: int,
+    lags: np.ndarray | None = None,
 ) -> Comparison:
     """Compare the models that replicates visited, each with its log marginal and log prior, as far as they lie above the
     highest of the replicates' floors: of the others some may have been forgotten."""
@@ -111,6 +122,7 @@ def compare_models(
         np.array(known, float),
         degrees,
         chains,
+        lags,
     )
 
 
@@ -251,6 +263,34 @@ def draws_worth(pip: np.ndarray, mcse: np.ndarray) -> float | None:
     return worth if worth < FEWEST_DRAWS else None
 
 
+class Lag(NamedTuple):
+    """A variable whose inclusion probability falls behind, because the size has a trend."""
+
+    variable: int
+    pip: float  # by how much, with one error of the trend
+    size: float  # by how much the mean size falls behind
+
+
+def lagging(lags: np.ndarray | None, trace: pd.DataFrame | None, models: Any) -> Lag | None:
+    """The variable whose inclusion probability falls behind most by the trend of the size, if that matters.
+
+    `lags` are those of the mean size, by chain; `models` has a row for each record of the trace. What a change of the size by one means for a
+    variable is the slope of its indicator against the size.
+    """
+    told = np.zeros(0) if lags is None else lags[np.isfinite(lags)]
+    if len(told) < FEWEST_CHAINS or trace is None or models is None:
+        return None
+    size = trace["size"].to_numpy(float)
+    error, variance = float(told.std(ddof=1) / np.sqrt(len(told))), float(size.var())
+    lag = float(told.mean())
+    if variance == 0 or abs(lag) <= LEAST_TREND * error:
+        return None
+    slopes = np.abs(models.T @ (size - size.mean())) / len(size) / variance
+    j = int(np.argmax(slopes))
+    moved = float(slopes[j]) * (abs(lag) + error)
+    return Lag(j, moved, lag) if moved > LARGEST_LAG else None
+
+
 def record_worth(trace: pd.DataFrame | None, chains: int = 0) -> float | None:
     """How many independent draws the record of model size or log posterior is worth, by batches, if too few.
 
@@ -379,11 +419,15 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
             f"the run is still on its way: the {what} was {moving.first:.4g} in its first quarter and {moving.second:.4g} in its "
             "second half, further apart than errors allow. Use a longer warm-up and more draws"
         )
-    few = [
-        draws
-        for draws in (draws_worth(posterior.pip, posterior.mcse), record_worth(trace, comparison.chains))
-        if draws
-    ]
+    behind = lagging(comparison.lags, trace, posterior.trace_models)
+    if behind is not None and moving is None:
+        found.append(
+            f"the run may still be on its way: by the trend of its chains, the mean model size is about {abs(behind.size):.2g} "
+            f"{'below' if behind.size > 0 else 'above'} where they end, so that the inclusion probability of "
+            f"{posterior.problem.names[behind.variable]!r} may be off by {behind.pip:.2g}. Use more draws"
+        )
+    worths = draws_worth(posterior.pip, posterior.mcse), record_worth(trace, comparison.chains)
+    few = [draws for draws in worths if draws]
     if few and not found and trace is not None and not (posterior.mcse > acceptable).any():
         worth = max(min(few), 3.0)
         found.append(
@@ -436,7 +480,6 @@ def _missed(posterior: "Posterior", comparison: Comparison) -> Unvisited | None:
     totals = comparison.log_total
     if not np.isfinite(totals).all():
         return None
-    kept = posterior.kept
-    visited = {*map(tuple, posterior.models.members), *(kept.model(i) for i in range(len(kept)))}
+    visited = {*map(tuple, posterior.models.members), *posterior.kept.models()}
     total = float(logsumexp(totals) - np.log(len(totals)))
     return unvisited(posterior.found, visited, total, float(comparison.known.mean()))

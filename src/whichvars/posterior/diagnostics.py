@@ -20,7 +20,9 @@ models alone. They share the draws, but not the arithmetic. Where two of them di
 something is wrong that no Monte Carlo error shows. "Allow" means 3 combined standard errors, or more where there are so many
 variables that 3 would be exceeded by chance in one run of a hundred; the exact ratios say nothing of models that were never
 met, whose mass is the estimated total less that of the best models. So a run that has met nearly all models, but
-visited them in other proportions than their exact probabilities, is found out.
+visited them in other proportions than their exact probabilities, is found out. The exact ratios have no Monte Carlo error of their
+own: where they differ from an inclusion probability by more than .01, which matters, only the error that the run claims for it is
+allowed, and nothing for the shares of draws.
 
 ``checks`` has the checks of replicates against one another.
 """
@@ -43,6 +45,7 @@ APART = 1.1  # R-hat from which on replicates are said to disagree
 ALONE = 10_000  # iterations of a run with a single replicate, below which nothing can tell whether its errors are right
 ENOUGH = 100.0  # effective draws, below which a reweighted posterior is called too thin
 NEGLIGIBLE = 0.002  # difference between two estimates of an inclusion probability that nobody minds
+MATTERS = 0.01  # and one that must not exceed what the run claims, if one of the two estimates is exact
 SIZE, LOG_POSTERIOR = "(model size)", "(log posterior)"
 
 
@@ -159,10 +162,12 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     # beside the best models, the weighted models are a thinned sample
     others, recorded = max(1 - float(posterior.models.frequency.sum()), 0.0), max(len(posterior.trace), 1)
     models_error = np.hypot(models_error, np.sqrt(pip * (1 - pip) * others / recorded))
+    both = most * np.hypot(error, draws_error)
+    claimed = np.maximum(most * error, MATTERS)
     allowed = {
-        "shares of the draws": most * np.hypot(error, draws_error),
+        "shares of the draws": both,
         "the weighted models": most * np.hypot(error, np.fmax(models_error, draws_error)),
-        "the exact ratios of the best models": most * np.hypot(error, draws_error) + _new_share(posterior),
+        "the exact ratios of the best models": np.fmin(both, claimed) + _new_share(posterior),
     }
     estimates = {
         "shares of the draws": posterior.frequencies,

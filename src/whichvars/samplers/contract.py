@@ -15,7 +15,7 @@ stream, memo and counts. Units share nothing that changes between two barriers, 
 the number of threads.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -145,6 +145,29 @@ def ratio_of_sums(sums: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np
     return mean, (errors**2).sum(axis=0) * rows / (rows - 1)
 
 
+def lags_of_size(warmup: int, ends: Sequence[np.ndarray]) -> np.ndarray:
+    """By how much the mean size of each chain's draws falls behind where a trend of it ends, (chains,): the slope of its size against the
+    logarithm of time, stage by stage, times how far its mean draw lies before the end on that scale. NaN of a chain that has no two stages
+    with draws.
+
+    `ends` has one array for each stage, as it was at its end, (3, chains): iterations since the start, warm-up included; draws; and the sum of
+    their sizes, both since counting began.
+    """
+    first = np.zeros_like(ends[0])
+    first[0] = warmup
+    times, draws, sums = np.array([first, *ends]).transpose(1, 0, 2)
+    weights = np.diff(draws, axis=0)  # (stages, chains)
+    told = (weights > 0) & (np.diff(times, axis=0) > 0)
+    weights = np.where(told, weights, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sizes = np.where(told, np.diff(sums, axis=0) / weights, 0.0)
+        when = np.where(told, np.log((times[1:] + times[:-1]) / 2), 0.0)
+        middle = (weights * when).sum(axis=0) / weights.sum(axis=0)
+        apart = np.where(told, when - middle, 0.0)
+        slopes = (weights * apart * sizes).sum(axis=0) / (weights * apart**2).sum(axis=0)
+        return slopes * (np.log(times[-1]) - middle)
+
+
 @dataclass(frozen=True)
 class RaoBlackwell:
     """PIPs of one replicate as means of conditional inclusion probabilities."""
@@ -164,6 +187,8 @@ class RaoBlackwell:
     surrogate: bool = False
     # models whose conditional probabilities the sums are of, as often as chains came there
     scans: float = np.inf
+    # by how much the mean size of each chain's draws falls behind where a trend of it ends, (chains,); NaN where that cannot be told
+    lags: np.ndarray | None = None
 
     @classmethod
     def of_chains(
@@ -174,11 +199,12 @@ class RaoBlackwell:
         visited: np.ndarray | None = None,
         surrogate: bool = False,
         scans: float = np.inf,
+        lags: np.ndarray | None = None,
     ) -> "RaoBlackwell":
         """From the sums and weights of independent chains, (chains, p) and (chains,)."""
         return cls(
-            *ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, surrogate, scans
-        )
+            *ratio_of_sums(sums, weights), len(weights) - 1, sums, weights, visits, visited, surrogate, scans, lags
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

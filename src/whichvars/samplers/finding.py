@@ -75,6 +75,9 @@ REBUILT = 150  # models that a search in such a part rebuilds
 SCANS_TO_REBUILD = 2000
 # where the best mode's log posterior is not that far above the null model's, the search in parts is made again and again
 FAINT, MOST_PARTS = 12.0, 3
+# but not where the neighbours of that mode have so much more mass than it has itself (on the log scale) that chains leave it at once: the
+# mass is then spread over many larger models, and modes matter little
+SPREAD_OUT = 1.5
 KEPT_BACK = 0.4  # of the scans then, for climbs among all variables afterwards
 SCANS_IN_PART, KICKS_IN_PART = 4000, 50
 LONGEST = 512  # variables of a mode that can be noted
@@ -119,13 +122,11 @@ def without_second_stage(target: Target) -> Target:
 class _Searcher:
     """A chain that goes from model to model, with all that scans need."""
 
-    def __init__(self, problem: Problem, variables: np.ndarray | None = None, seed: int = SEED) -> None:
-        """With `variables`, all others stay out, and variables are numbered by their places in that array."""
+    def __init__(self, problem: Problem, part: Target | None = None, seed: int = SEED) -> None:
+        """With a `part` of the posterior (``part_of``), variables are numbered by their places in it."""
         self.problem, self.seed = problem, seed
         capacity = problem.first_capacity()
-        self.target = without_second_stage(problem.target(capacity))
-        if variables is not None:
-            self.target = part_of(self.target, variables)
+        self.target = without_second_stage(problem.target(capacity)) if part is None else part
         self.chain = new_chain(self.target, capacity, CACHE_BYTES)
         self.work = new_scan(self.target, capacity, Z_BYTES, ROW_BYTES)
         self.memo = new_memo(0)
@@ -241,7 +242,7 @@ def _search(problem: Problem) -> list[Mode]:
     else:
         for number in range(MOST_PARTS):
             met = _search_part(problem, one, modes, met, largest, SEED + number)
-            if _best_value(modes) > FAINT + null_value:
+            if _best_value(modes) > FAINT + null_value or _is_left_at_once(one, modes):
                 break
             modes.ints[SCANS_LEFT] = max(int(modes.ints[SCANS_LEFT]), scans // 3)
     found = _read(one, modes)
@@ -293,6 +294,13 @@ def _best_value(modes: Found) -> float:
     return float(modes.values[: modes.ints[N_FOUND]].max(initial=-np.inf))
 
 
+def _is_left_at_once(one: _Searcher, modes: Found) -> bool:
+    """Whether the neighbours of the best mode have several times its mass."""
+    n = int(modes.ints[N_FOUND])
+    best = int(np.argmax(modes.values[:n])) if n else 0
+    return n > 0 and one.go_to(modes.members[best, : modes.sizes[best]]) and one.log_mass() > SPREAD_OUT
+
+
 def _search_part(
     problem: Problem, one: _Searcher, modes: Found, path: list[np.ndarray], largest: int, seed: int
 ) -> list[np.ndarray]:
@@ -307,10 +315,11 @@ def _search_part(
     variables = np.unique(np.concatenate([np.zeros(0, np.int64), *met]))
     candidates = np.union1d(_strongest(one.target.design), _alike(one, variables))
     kept_back = int(KEPT_BACK * modes.ints[SCANS_LEFT])
-    best = _rebuilt(problem, candidates, met, largest, seed)
+    best = _rebuilt(problem, part_of(one.target, candidates), candidates, met, largest, seed)
     candidates = np.unique(np.concatenate([_fitting(one, modes, best, kept_back), *met, *best]))
-    best = _rebuilt(problem, candidates, [*met, *best], largest, seed)
-    inner = _Searcher(problem, candidates, seed)
+    part = part_of(one.target, candidates)
+    best = _rebuilt(problem, part, candidates, [*met, *best], largest, seed)
+    inner = _Searcher(problem, part, seed)
     found = nothing_found(MOST_MODES, min(len(candidates), LONGEST))
     found.ints[SCANS_LEFT] = SCANS_IN_PART
     for model in [*met, *best]:
@@ -324,11 +333,11 @@ def _search_part(
 
 
 def _rebuilt(
-    problem: Problem, candidates: np.ndarray, met: list[np.ndarray], largest: int, seed: int
+    problem: Problem, part: Target, candidates: np.ndarray, met: list[np.ndarray], largest: int, seed: int
 ) -> list[np.ndarray]:
     """The best models of each size up to `largest` that sequential replacement finds among the candidates, from the null model and
     from variables of the best models so far, of which `met` are the first."""
-    inner = _Searcher(problem, candidates, seed)
+    inner = _Searcher(problem, part, seed)
     largest = min(largest, len(candidates))
     path = nothing_found(largest, largest)
     path.ints[SCANS_LEFT], path.ints[KICKS_LEFT] = SCANS_TO_REBUILD, REBUILT

@@ -28,7 +28,7 @@ Two of the chains warm up, with all of the steps. When counting begins, the othe
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ from whichvars.problem.evaluating import WORTH_COST
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
-from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between
+from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between, lags_of_size
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
 from whichvars.samplers.finding import jumps_between_modes
 from whichvars.samplers.tempered_gibbs import (
@@ -119,6 +119,8 @@ class Stage:
     events: int = 0
     lookups: int = 0
     hits: int = 0
+    # at the ends of stages after warm-up, by chain, (3, chains): iterations since the start, draws, and the sum of their sizes
+    sizes: list[np.ndarray] = field(default_factory=list)
 
 
 HybridRun = Run[JumpUnit[HybridState], Stage]
@@ -221,6 +223,7 @@ class Hybrid:
         unit.own.held[:] = 0
         end_stage_of_draws(unit.own.known, unit.own.means)
         if not run.shared.learning:
+            run.shared.sizes.append(sizes_so_far(run))
             unit.end_stage()
             self._choose_anew(problem, run)
             return
@@ -303,7 +306,7 @@ class Hybrid:
     def begin_counting(self, problem: Problem, run: HybridRun) -> None:
         if run.iterations > 0:
             self.merge(problem, run)
-        run.warmup, run.shared.learning = run.iterations, False
+        run.warmup, run.shared.learning, run.shared.sizes = run.iterations, False, []
         run.barrier = max(FIRST_STAGE_OF_LEARNING, 2 * run.iterations)
         unit = run.units[0]
         if run.warmup > 0:
@@ -320,7 +323,8 @@ class Hybrid:
     def averages(self, run: HybridRun) -> RaoBlackwell:
         unit = run.units[0]
         visits, visited = visits_with_known(unit.own), unit.own.visited.copy()
-        return RaoBlackwell.of_chains(*unit.totals(), visits, visited, unit.has_surrogate, unit.events)
+        lags = lags_of_size(run.warmup, [*run.shared.sizes, sizes_so_far(run)])
+        return RaoBlackwell.of_chains(*unit.totals(), visits, visited, unit.has_surrogate, unit.events, lags)
 
     def learned(self, problem: Problem, run: HybridRun) -> dict[str, Any]:
         unit = run.units[0]
@@ -343,6 +347,13 @@ def visits_with_known(own: HybridState) -> np.ndarray:
     for row, held in zip(visits, own.held):
         row += held * own.means
     return visits
+
+
+def sizes_so_far(run: HybridRun) -> np.ndarray:
+    """Iterations since the start, draws, and the sum of their sizes, by chain, (3, chains)."""
+    own = run.units[0].own
+    iterations = np.full(len(own.visited), float(run.iterations))
+    return np.array([iterations, own.visited, visits_with_known(own).sum(axis=1)])
 
 
 @inlined

@@ -1,6 +1,5 @@
 """What the counts of a run say: one replicate's estimates, and all replicates put together."""
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +27,7 @@ from whichvars._kernels.count.tally import (
 from whichvars.posterior.checks import compare_models
 from whichvars.posterior.consistency import sizes_of, with_mean
 from whichvars.posterior.marginals import noise_of_evidence, with_noise
-from whichvars.posterior.models import KeptModels, standard_error
+from whichvars.posterior.models import KeptModels, sorted_models, standard_error
 from whichvars.posterior.posterior import Models, Posterior, combine_replicates
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.evaluating import log_dilutions_of
@@ -143,10 +142,12 @@ def _visited(tallies: list[Tally]) -> tuple[dict[tuple[int, ...], tuple[float, f
     models: dict[tuple[int, ...], tuple[float, float, float]] = {}
     for tally in tallies:
         weights = model_weights(tally).tolist()
-        for e, weight in enumerate(weights):
-            marginal, prior = tally.model_values[e].tolist()
+        n = len(weights)
+        starts, values = tally.model_start[: n + 1].tolist(), tally.model_values[:n].tolist()
+        pool = tally.pool[: starts[-1]].tolist()
+        for e, (weight, (marginal, prior)) in enumerate(zip(weights, values)):
             if marginal + prior > floor:
-                key = tuple(sorted(tally.pool[tally.model_start[e] : tally.model_start[e + 1]].tolist()))
+                key = tuple(sorted(pool[starts[e] : starts[e + 1]]))
                 before = models.get(key, (marginal, prior, 0.0))
                 models[key] = (*before[:2], before[2] + weight / total)
     return models, floor
@@ -227,30 +228,38 @@ def weigh_models(estimates: list[Estimate], keep: int = MODELS_KEPT) -> tuple[Mo
         for key, (marginal, prior, _) in estimate.models.items()
         if marginal + prior > floor
     }
-    best = heapq.nsmallest(keep, values, key=lambda m: (-sum(values[m]), m))
-    weights = {m: np.zeros(replicates) for m in best}
+    visited = list(values)
+    worth = np.array(list(values.values())).reshape(-1, 2).sum(axis=1)
+    best = [visited[i] for i in sorted_models(visited, -worth)[:keep].tolist()]
+    # all of this as lists, whose items and slices cost little: those of arrays take as long as a short run
+    weights = {m: [0.0] * replicates for m in best}
     for r, estimate in enumerate(estimates):
         for key, (_, _, share) in estimate.models.items():
             if key in weights:
                 weights[key][r] += share
-    listed_models, listed = set(best), sum(weights.values(), np.zeros(replicates))
+    listed_models = set(best)
+    listed = np.cumsum([[0.0] * replicates, *weights.values()], axis=0)[-1].tolist()  # one after the other
     for r, estimate in enumerate(estimates):
-        # as lists, whose slices cost little: those of arrays take as long as a short run
         variables = estimate.records.indices.tolist()
         bounds = [0, *estimate.records.indptr[1:-1].tolist(), len(variables)]
         rows = (tuple(variables[first:end]) for first, end in pairwise(bounds))
         others = [key for key in rows if key not in listed_models]
         for key in others:
-            weights.setdefault(key, np.zeros(replicates))[r] += max(1 - listed[r], 0.0) / len(others)
+            weights.setdefault(key, [0.0] * replicates)[r] += max(1 - listed[r], 0.0) / len(others)
     kept = KeptModels.of_replicates(weights)
-    place = {kept.model(i): i for i in range(len(kept))}
+    place = {model: i for i, model in enumerate(kept.models())}
     best = [m for m in best if m in place]
     index = np.array([place[m] for m in best], np.int64)
     error = standard_error(kept.other_weights[:, index])
-    order = sorted(range(len(best)), key=lambda i: (-kept.weight[index[i]], -sum(values[best[i]]), best[i]))
-    columns = np.array([values[m] for m in best]).reshape(-1, 2)[order]
+    columns = np.array([values[m] for m in best]).reshape(-1, 2)
+    order = sorted_models(best, -kept.weight[index], -columns.sum(axis=1))
+    columns = columns[order]
     models = Models(
-        [best[i] for i in order], columns[:, 0], columns[:, 1], kept.weight[index][order], mcse=error[order]
+        [best[i] for i in order.tolist()],
+        columns[:, 0],
+        columns[:, 1],
+        kept.weight[index][order],
+        mcse=error[order],
     )
     return models, kept
 
@@ -386,6 +395,13 @@ def typical_at_least(pip: np.ndarray, mcse: np.ndarray) -> np.ndarray:
     return out
 
 
+def _lags(estimates: Sequence[Estimate]) -> np.ndarray | None:
+    """Those of all chains of all replicates; None unless every replicate has them."""
+    lags = [None if e.rao_blackwell is None else e.rao_blackwell.lags for e in estimates]
+    told = [x for x in lags if x is not None]
+    return np.concatenate(told) if told and len(told) == len(lags) else None
+
+
 def combine(
     problem: Problem, sampler: Sampler, runs: list[Run], estimates: list[Estimate], cpu_seconds: float
 ) -> Posterior:
@@ -410,6 +426,7 @@ def combine(
         shares,
         pips.degrees,
         sampler.chains * len(estimates),
+        _lags(estimates),
     )
     sizes, sizes_mcse = sizes_of(kept, problem.p, exact=False)
     troubles: dict[str, int] = {}

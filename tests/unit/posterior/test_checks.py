@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import whichvars as wv
 from support.kinds import mainly
@@ -19,6 +20,7 @@ from whichvars.posterior.checks import (
     drift,
     far_apart,
     hidden_size,
+    lagging,
     record_worth,
     too_much_mass,
     unequal_masses,
@@ -166,7 +168,6 @@ def test_few_draws_are_told_by_errors():
     assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 400)) is None
     assert draws_worth(pip, np.sqrt(pip * (1 - pip) / 200)) == pytest.approx(200)
     one = np.sqrt(pip * (1 - pip) / 1000)
-    one[0] = 0.1  # a single uncertain variable of many says nothing of the run
     assert draws_worth(pip, one) is None
     assert draws_worth(pip, np.full(50, np.nan)) is None
     assert draws_worth(np.full(50, 0.001), np.full(50, 0.01)) is None
@@ -194,6 +195,48 @@ def test_every_chain_is_worth_ten_draws(run):
     assert doubts(replace(run, trace=trace)) == []
     (reason,) = doubts(replace(run, trace=trace, comparison=replace(run.comparison, chains=20)))
     assert "the run is too short" in reason
+
+
+def a_record_of_sizes(rng, records=4000):
+    """Sizes around 20 with standard deviation 5, and models of 30 variables that are in more often the larger the size is."""
+    size = 20 + 5 * rng.normal(size=records)
+    models = rng.random((records, 30)) < 0.5 + (size[:, None] - 20) * np.linspace(0, 0.03, 30)
+    trace = pd.DataFrame({"replicate": 0, "chain": 0, "size": size, "log_posterior": size})
+    return trace, sparse.csr_array(models)
+
+
+def test_a_common_trend_of_chains_is_seen():
+    rng = np.random.default_rng(13)
+    trace, models = a_record_of_sizes(rng)
+    noise_of_lags = rng.normal(size=20)  # of mean 0 up to its error of .22
+    noise_of_lags -= noise_of_lags.mean()
+    behind = lagging(2.0 + noise_of_lags, trace, models)
+    assert behind is not None
+    assert behind.variable >= 27
+    assert behind.size == pytest.approx(2.0)
+    assert behind.pip == pytest.approx(0.03 * 2.2, rel=0.15)
+    assert lagging(-2.0 + noise_of_lags, trace, models).size == pytest.approx(-2.0)
+    assert lagging(0.3 + noise_of_lags, trace, models) is None  # 1.3 errors
+    assert (
+        lagging(0.6 + noise_of_lags, trace, models) is None
+    )  # 2.7 errors, but a variable changes by .025 only
+    # chains that go their own ways have no common trend
+    assert lagging(0.3 + 8 * noise_of_lags, trace, models) is None
+    assert lagging((2.0 + noise_of_lags)[:7], trace, models) is None  # few of them say nothing
+    unknown = np.append(2.0 + noise_of_lags, np.nan)
+    assert lagging(unknown, trace, models) == behind
+    assert lagging(None, trace, models) is None
+    assert lagging(2.0 + noise_of_lags, trace.assign(size=20.0), models) is None
+
+
+def test_a_trend_of_the_size_is_a_reason_for_doubt(run):
+    rng = np.random.default_rng(14)
+    size = run.trace["size"].to_numpy(float)
+    lags = size.std() * (0.5 + 0.1 * rng.normal(size=20))
+    (reason,) = doubts(replace(run, comparison=replace(run.comparison, lags=lags)))
+    assert "the run may still be on its way" in reason
+    assert "below where they end" in reason
+    assert doubts(replace(run, comparison=replace(run.comparison, lags=lags - lags.mean()))) == []
 
 
 def test_chains_of_all_replicates_are_counted(run):

@@ -191,7 +191,8 @@ def test_a_part_of_the_variables_has_the_same_posterior(case: Case) -> None:
     target = problem(case)
     values = truth(case).log_joint
     variables = np.array([4, 0, 3, 1])
-    one = finding._Searcher(target, variables)
+    whole = finding._Searcher(target).target
+    one = finding._Searcher(target, finding.part_of(whole, variables))
     for places in ([], [0], [1, 3], [2, 1, 0]):
         model = sum(1 << int(variables[a]) for a in places)
         if values[model] > -np.inf:
@@ -215,6 +216,29 @@ def test_search_in_a_part_of_the_variables(case: Case, monkeypatch: pytest.Monke
     assert set(found) <= local_optima(case)
     values = truth(case).log_joint
     assert max(values[found]) == pytest.approx(values.max(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("size", "searches"), [(0.5, 3), (60.0, 1)])
+def test_one_search_where_chains_leave_the_best_mode_at_once(
+    size: float, searches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nothing stands out, and hardly any variable is expected, a hidden mode is looked for three times. If sixty are expected, the mass is
+    spread over larger models than any mode."""
+    rng = np.random.default_rng(6)
+    target = wv.Problem(
+        rng.normal(size=(40, 100)), rng.normal(size=40), slab=wv.IndependentNormal(1.0), model_prior=wv.FixedInclusion(size=size)
+    )  # fmt: skip
+    monkeypatch.setattr(finding, "LARGE", 50)
+    monkeypatch.setattr(finding, "STRONGEST", 30)
+    search, made = finding._search_part, []
+
+    def counted(*arguments):
+        made.append(arguments)
+        return search(*arguments)
+
+    monkeypatch.setattr(finding, "_search_part", counted)
+    finding._search(target)
+    assert len(made) == searches
 
 
 def test_a_search_that_is_over_before_anything_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
