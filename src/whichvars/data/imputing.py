@@ -242,6 +242,7 @@ def impute_frame(
     ]
     described = Kinds(encoding.columns, kinds, encoding.levels, dates)
     values = read_values(frame, encoded.X, described, advice)
+    del encoded, frame  # as large as the table, and no longer needed
     marked = (
         [n for n, holed in zip(encoding.columns, np.isnan(values).any(axis=0)) if holed] if indicators else []
     )
@@ -255,6 +256,7 @@ def impute_frame(
             for _ in range(sweeps if holed else 0):
                 chain.sweep()
             made.append(chain.values)
+            del chain  # before the next one is made, as each has all columns
     if holed:
         cells = int(np.isnan(values).sum())
         times = "once" if m == 1 else f"{m} times"
