@@ -132,7 +132,8 @@ def as_markdown(table: pd.DataFrame) -> str:
     """The table as it is in docs/missing.md."""
     lines = [list(table.columns), ["---"] * table.shape[1]]
     lines += [
-        [f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in table.to_numpy(dtype=object)
+        ["–" if v != v else f"{v:.3g}" if isinstance(v, float) else str(v) for v in row]
+        for row in table.to_numpy(dtype=object)
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

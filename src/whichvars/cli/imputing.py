@@ -75,19 +75,22 @@ def run_imputed(options: dict[str, Any], out: Path, sampled: bool) -> bool:
     arguments = sample_arguments(options, len(imputations)) if sampled else None
     parts: list[Posterior] = []
     problems = _problems(options, frames, settings, silence.words)
-    first = next(problems)
-    if arguments is None or chosen_sampler(first, arguments) is None:
-        for i, problem in enumerate(_chain(first, problems)):
-            parts.append(_part(problem, arguments, i, len(imputations), silence, None))
+    first = [next(problems)]
+    family = first[0].family.name
+    if arguments is None or chosen_sampler(first[0], arguments) is None:
+        for problem in _chain(first, problems):
+            parts.append(_part(problem, arguments, len(parts), len(imputations), silence, None))
+            del problem  # each has a copy of the table
     else:
         write_unfinished(out, settings)
         (out / CHECKPOINT).mkdir(exist_ok=True)
-        for i, problem in enumerate(_chain(first, problems), start=1):
-            storage.save(_problem_file(out, i), "problem", problem, saving.CLASSES)
+        tables = _chain(first, problems)
+        for i in range(1, len(imputations) + 1):
+            storage.save(_problem_file(out, i), "problem", next(tables), saving.CLASSES)
         _save_imputations(out, imputations)  # the last: what it belongs to is complete
         with page_beside(out, options["watch"]):
             parts = _sample(out, arguments, len(imputations), silence)
-    if first.family.name in ("gaussian", "student"):
+    if family in ("gaussian", "student"):
         say("Residuals of the first completed table:", silence.words)
         with notes(silence.words):
             rows = next(frames.encoded()).X, frames.y
@@ -134,7 +137,7 @@ class Frames(NamedTuple):
         from whichvars.data.imputing import encode_alike
 
         tables = encode_alike(self.imputations, self.categories, self.expand)
-        return (table._replace(record=self.record) for table in tables)
+        return map(lambda table: table._replace(record=self.record), tables)
 
 
 def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]]":
@@ -212,8 +215,8 @@ def _problems(
     import whichvars as wv
 
     size, given = options["prior_size"], file_of_slab(options["slab"])
-    for i, X in enumerate(made.encoded()):
-        with notes(quiet or i > 0) as said:
+    for X in made.encoded():
+        with notes(quiet) as said:
             problem = wv.Problem(
                 X,
                 made.y,
@@ -227,11 +230,15 @@ def _problems(
             )
             problem = with_file_of_slab(problem, options["slab"])
         settings["notes"] += [message for message in said if message not in settings["notes"]]
+        quiet = True  # the others have the same to say
+        del X
         yield problem
+        del problem
 
 
-def _chain(first: "Problem", others: "Iterator[Problem]") -> "Iterator[Problem]":
-    yield first
+def _chain(first: "list[Problem]", others: "Iterator[Problem]") -> "Iterator[Problem]":
+    """The only problem of a list, which is given away, and the others."""
+    yield first.pop()
     yield from others
 
 

@@ -24,12 +24,33 @@ INDICATOR = " missing"
 NEW_DRAWS, NEW_WARMUP = 20, 5
 
 
+class Completed(Sequence[np.ndarray]):
+    """Completed tables. The cells that were observed are kept once for all of them."""
+
+    def __init__(self, observed: np.ndarray, gaps: np.ndarray) -> None:
+        """Of a table, (n, columns), whose missing cells are the `gaps`, (n, columns) bool. None is completed yet."""
+        self.observed, self.gaps, self.cells = observed, gaps, list[np.ndarray]()
+
+    def append(self, table: np.ndarray) -> None:
+        self.cells.append(table[self.gaps])
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        table = self.observed.copy()
+        table[self.gaps] = self.cells[i]
+        return table
+
+
 @dataclass(frozen=True, repr=False)
 class Imputations:
     """Completed copies of one table, made by ``impute``. Iterate over it to get them as frames."""
 
     kinds: Kinds
-    values: list[np.ndarray]  # the completed tables, (n, columns) each
+    values: Sequence[np.ndarray]  # the completed tables, (n, columns) each
     y: Any  # (n,): the response of the same rows
     rows: np.ndarray  # (n,): the places of these rows in the table
     gaps: np.ndarray  # (n, columns) bool: the cells that were missing
@@ -48,7 +69,7 @@ class Imputations:
         )
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        return (self.frame(values, self.gaps) for values in self.values)
+        return (self.frame(self.values[i], self.gaps) for i in range(len(self)))
 
     def frame(self, values: np.ndarray, gaps: np.ndarray) -> pd.DataFrame:
         """A completed table as a frame, with its categories as such."""
@@ -247,9 +268,10 @@ def impute_frame(
         [n for n, holed in zip(encoding.columns, np.isnan(values).any(axis=0)) if holed] if indicators else []
     )
     beside = _as_predictors(y)
-    made = []
+    gaps_of_values = np.isnan(values)
+    made = Completed(values, gaps_of_values)
     everything = np.ones(len(values), bool)
-    holed = bool(np.isnan(values).any())
+    holed = bool(gaps_of_values.any())
     with threadpool_limits(limits=1, user_api="blas"):
         for i in range(m if holed else 1):
             chain = Chain(described, values, beside, np.random.default_rng([seed, i]), everything)
@@ -258,7 +280,7 @@ def impute_frame(
             made.append(chain.values)
             del chain  # before the next one is made, as each has all columns
     if holed:
-        cells = int(np.isnan(values).sum())
+        cells = int(gaps_of_values.sum())
         times = "once" if m == 1 else f"{m} times"
         notes.append(
             f"1 missing cell is imputed, {times}, assuming that it is missing at random."
@@ -266,7 +288,7 @@ def impute_frame(
             else f"{cells:,} missing cells are imputed, {times}, assuming that they are missing at random."
         )
     return Imputations(
-        described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), np.isnan(values), tuple(notes), marked
+        described, made, y.reset_index(drop=True).rename(y.name), np.flatnonzero(~lost), gaps_of_values, tuple(notes), marked
     )  # fmt: skip
 
 
@@ -284,8 +306,12 @@ def encode_alike(
             # what there was to remark was remarked of the table with holes
             first = first._replace(remarks=[])
             yield first
+            first = first._replace(X=first.X.iloc[:0])
         else:
-            yield first._replace(X=first.encoding.encode(table, FRAME))
+            X = first.encoding.encode(table, FRAME)
+            del table
+            yield first._replace(X=X)
+            del X
 
 
 def to_stored(made: Imputations) -> list[Any]:

@@ -148,7 +148,7 @@ class Exports:
         >>> learned[(learned["replicate"] == 0) & (learned["variable"] == "Ineq")].iloc[[0, -1]].round(3)
              replicate  iteration variable  add_probability  delete_probability
         12           0          0     Ineq            0.100               0.200
-        417          0       5500     Ineq            0.101               0.021
+        222          0       5500     Ineq            0.101               0.021
         """
         posterior = cast("Posterior", self)
         if not posterior.adaptation or "iterations_along_run" not in posterior.adaptation[0]:

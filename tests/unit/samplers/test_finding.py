@@ -142,8 +142,9 @@ def test_a_mode_of_eight_variables_behind_a_descent_is_found(seed: int) -> None:
 def test_rebuilt_models_are_the_best_of_their_sizes(case: Case) -> None:
     values, p = truth(case).log_joint, problem(case).p
     size = np.array([bin(model).count("1") for model in range(len(values))])
+    everything = finding.part_of(finding._Searcher(problem(case)).target, np.arange(p))
     for seed in (1, 2):
-        models = finding._rebuilt(problem(case), np.arange(p), [], p, seed)
+        models = finding._rebuilt(problem(case), everything, np.arange(p), [], p, seed)
         assert [len(model) for model in models] == list(range(1, len(models) + 1))
         for model in models:
             number = sum(1 << int(j) for j in model)
