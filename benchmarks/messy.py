@@ -127,7 +127,7 @@ def worker(data: str, out: str, way: str, budget: str | None = None) -> None:
 def tables(result: dict[str, Any]) -> list[Table]:
     table = Table(
         f"{result['rows']:,} rows and 30 columns with categories and {100 * result['holes']:g} % holes: from the CSV file to the report",
-        ["--missing", "rows fitted", "CPU seconds", "wanted", "peak memory, MB", "wanted", "converged"],
+        ["missing values", "rows fitted", "CPU seconds", "wanted", "peak memory, MB", "wanted", "converged"],
     )
     full = result["rows"] == 200_000 and result["budget"] is None  # what is wanted is wanted of that
     for found in result["measured"]:
