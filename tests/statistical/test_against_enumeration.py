@@ -263,7 +263,7 @@ def compute(sampler: str, case: Case, length: str) -> Scores:
     ],
 )
 def test_within_monte_carlo_error(sampler: str, case: Case, length: str, result: Result) -> None:
-    check(result(sampler, case, length))
+    check(result(sampler, case, length), length)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_within_monte_carlo_error(sampler: str, case: Case, length: str, result:
 def test_strong_evidence_within_monte_carlo_error(
     sampler: str, case: Case, length: str, result: Result
 ) -> None:
-    check(result(sampler, case, length))
+    check(result(sampler, case, length), length)
 
 
 @pytest.mark.parametrize(
@@ -303,15 +303,17 @@ def test_strong_evidence_within_monte_carlo_error(
     ],
 )
 def test_other_slabs_within_monte_carlo_error(sampler: str, case: Case, length: str, result: Result) -> None:
-    check(result(sampler, case, length))
+    check(result(sampler, case, length), length)
 
 
-def check(found: Scores) -> None:
-    assert np.abs(found.pips).max(initial=0) < 4.5, found
-    assert np.abs(found.frequencies).max(initial=0) < 4.5, found
-    assert np.abs(found.averages).max(initial=0) < 4.5, found
-    assert np.abs(found.sizes).max(initial=0) < 4.5, found
-    assert np.abs(found.models).max(initial=0) < 4.5, found
+def check(found: Scores, length: str) -> None:
+    # ``make test-slow`` has some fifty thousand scores, one of which is likely to exceed 4.5 by chance
+    limit = {"quick": 4.5, "long": 5.0}[length]
+    assert np.abs(found.pips).max(initial=0) < limit, found
+    assert np.abs(found.frequencies).max(initial=0) < limit, found
+    assert np.abs(found.averages).max(initial=0) < limit, found
+    assert np.abs(found.sizes).max(initial=0) < limit, found
+    assert np.abs(found.models).max(initial=0) < limit, found
 
 
 POOLED = [
