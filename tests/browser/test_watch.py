@@ -4,6 +4,7 @@ The run ends only when the test says so, so that nothing depends on how quick th
 process that is needed has ended.
 """
 
+import functools
 import json
 import os
 import re
@@ -47,7 +48,10 @@ class Patience:
         self.end = time.monotonic() + TOGETHER
 
     def start(self, name, *command, **options):
-        self.processes[name] = subprocess.Popen([sys.executable, *map(str, command)], **options)
+        # a shell that runs the tests in the background lets them, and what they start, ignore SIGINT
+        listening = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        command = [sys.executable, *map(str, command)]
+        self.processes[name] = subprocess.Popen(command, preexec_fn=listening, **options)
         return self.processes[name]
 
     def until(self, condition, what, needs=()):
