@@ -361,15 +361,12 @@ def logistic_mode(Z: np.ndarray, x: np.ndarray, before: Mode | None = None) -> M
     If the mode of a similar regression is known from `before`, steps begin there and are made with its Hessian, so that they only
     take products with Z. If they do not shrink fast enough, Newton steps take over, each with a Hessian of its own.
     """
-    precision = _precision(Z)
+    precision, newton, last = _precision(Z), before is None, np.inf
     if before is None:
         share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
         before = Mode(np.zeros(len(precision)), np.eye(len(precision)))
         before.beta[0] = np.log(share / (1 - share))
-        newton = True
-    else:
-        newton = False
-    (beta, factor), last = before, np.inf
+    beta, factor = before
     for _ in range(NEWTON_STEPS):
         if newton:
             factor = _logistic_factor(Z, beta)

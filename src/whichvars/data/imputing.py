@@ -64,7 +64,7 @@ class Imputations:
         rows, columns = self.gaps.shape
         tables, cells = len(self.values), int(self.gaps.sum())
         return (
-            f"Imputations({tables:,} table{'s' * (tables != 1)} of {rows:,} rows and {columns:,} columns, "
+            f"Imputations({tables:,} table{'s' * (tables != 1)} of {rows:,} rows and {columns:,} column{'s' * (columns != 1)}, "
             f"{cells:,} cell{'s' * (cells != 1)} filled in)"
         )
 

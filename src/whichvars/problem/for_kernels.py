@@ -151,7 +151,7 @@ class ForKernels:
         return int(min(max(32, 2 * self.widest), max(self.max_columns, 1) + self.widest))
 
     def __getstate__(self) -> dict[str, Any]:
-        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate", "_seen")
+        made_again = ("_lock", "works", "_likelihood", "_null_log_marginal", "_surrogate", "_seen", "widest")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
