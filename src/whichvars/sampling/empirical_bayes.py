@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from whichvars.errors import ConvergenceWarning, DataError
@@ -31,8 +32,8 @@ REACH, STAYS, STAYS_IN_RUNS = 1.5, 1e-5, 0.02
 # the grid of log g for enumerations: its least value, its largest in excess of log n, and its step
 LEAST, MOST_ABOVE, STEP = np.log(0.05), np.log(1e4), 1.0
 MOST_ROUNDS = 30
-# width of an interval of log g that is not divided any more
-NARROW = 1e-7
+# of log g where the data are most probable
+ACCURACY = 1e-7
 # standard error of log ĝ that is mentioned
 NOTICEABLE = 0.2
 
@@ -138,12 +139,13 @@ def _maximum(posterior: Posterior, log_g: float, weight: np.ndarray) -> float:
         problem = posterior.problem.with_priors(slab=GPrior(float(np.exp(value))))
         return float(logsumexp(log_weight + log_marginals(problem, posterior.kept) - before))
 
-    low, high = log_g - REACH, log_g + REACH
-    while high - low > NARROW:
-        places = np.linspace(low, high, 7)
-        best = int(np.argmax([log_ratio(value) for value in places]))
-        low, high = places[max(best - 1, 0)], places[min(best + 1, 6)]
-    return float(0.5 * (low + high))
+    places = np.linspace(log_g - REACH, log_g + REACH, 7)
+    best = int(np.argmax([log_ratio(value) for value in places]))
+    nearby = places[max(best - 1, 0)], places[min(best + 1, 6)]
+    found = minimize_scalar(
+        lambda value: -log_ratio(value), bounds=nearby, method="bounded", options={"xatol": ACCURACY}
+    )
+    return float(found.x)
 
 
 def _error_of_log_g(posterior: Posterior) -> float:
