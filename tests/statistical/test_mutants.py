@@ -276,10 +276,12 @@ def run_checks(root: Path) -> dict[str, dict[str, str]]:
     return {folders[folder]: failed for folder, failed in json.loads(done.stdout).items()}
 
 
+@pytest.mark.rest
 def test_the_package_as_it_is_passes_every_check(failures):
     assert failures["none"] == {}
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught(name, failures):
     assert MUTANTS[name].caught_by in failures[name], failures[name]

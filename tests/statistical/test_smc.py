@@ -186,7 +186,11 @@ OFTEN_BIMODAL = [("independent", "rapa"), ("g", "ads"), ("hyper-g/n", "rapa")]
 @pytest.mark.parametrize(
     ("slab", "move"),
     [
-        pytest.param(s, m, marks=[] if (s, m) in OFTEN_BIMODAL else pytest.mark.slow)
+        pytest.param(
+            s,
+            m,
+            marks=[pytest.mark.rest] * (s == "independent") if (s, m) in OFTEN_BIMODAL else pytest.mark.slow,
+        )
         for s in TWO_MODES
         for m in ("rapa", "ads")
     ],

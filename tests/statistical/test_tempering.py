@@ -70,9 +70,18 @@ def assert_add_delete_swap_is_stuck(slab: str) -> None:
             assert np.isnan(run.mcse[here]) or off > 10 * run.mcse[here]
 
 
-# every slab and every move is in ``make test``, all of them together in ``make test-slow``
+# every move is in ``make test``, every slab in ``make test-rest``, all of them together in ``make test-slow``
+QUICK_MODES = [("hyper-g", "rapa"), ("g", "ads")]
 TWO_MODES = [
-    pytest.param(s, m, marks=[] if i % 2 == ("rapa", "ads").index(m) else pytest.mark.slow)
+    pytest.param(
+        s,
+        m,
+        marks=[]
+        if (s, m) in QUICK_MODES
+        else pytest.mark.rest
+        if i % 2 == ("rapa", "ads").index(m)
+        else pytest.mark.slow,
+    )
     for i, s in enumerate(STRONG)
     for m in ("rapa", "ads")
 ] + [

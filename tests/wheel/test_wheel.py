@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.wheel
 ROOT = Path(__file__).resolve().parents[2]
 BITS = (
-    "import runpy; runpy.run_module('support.print_bits', run_name='__main__')\n"
+    "import runpy, sys; sys.argv[1:] = ['long']; runpy.run_module('support.print_bits', run_name='__main__')\n"
     "import whichvars; from whichvars.sampling.compiling import work; print(work().finished, whichvars.__file__)"
 )
 

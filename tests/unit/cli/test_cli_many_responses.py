@@ -267,6 +267,7 @@ def test_files_that_changed_or_vanished_meanwhile_are_named(
     call("resume", "parts")
 
 
+@pytest.mark.rest
 def test_a_cluster_gives_the_same_tables(call: Call, tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
     with cluster(tmp_path / "cluster", 1) as processes:

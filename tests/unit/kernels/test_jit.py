@@ -330,6 +330,7 @@ for n in (2, 3):
 """
 
 
+@pytest.mark.rest
 def test_named_tuples_by_reference_give_the_same_bits(tmp_path):
     """Arrays of one and two dimensions, strided ones, truth values, numbers, a named tuple in another, several of them: compiled,
     in plain Numba, and as Python."""

@@ -482,6 +482,7 @@ def run_print_bits(**environment: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.rest
 def test_same_bits_without_the_jit():
     processes = [run_print_bits(), run_print_bits(NUMBA_DISABLE_JIT="1")]
     outputs = [process.communicate() for process in processes]

@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(pycon|python\n(?=# \w+\.py\n))\n?(.*?)^```", re.MULTIL
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix("")))
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

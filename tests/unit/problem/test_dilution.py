@@ -90,6 +90,7 @@ def test_two_copies_are_never_in_together():
         wv.sample(ours, wv.AddDeleteSwap(), draws=100, start=[0, 5], progress=False)
 
 
+@pytest.mark.rest
 def test_evidence_of_particles_and_of_known_models():
     case = CASES[0]
     reference = dilute(case.given, truth(case), POWER)

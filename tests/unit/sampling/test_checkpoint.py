@@ -1042,7 +1042,10 @@ def number_of_merges(name: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.parametrize(
     ("name", "moment", "where"),
-    [("hybrid", 6, "writing"), ("individual", 5, "merging"), ("asi", 9.4, "anywhere"), ("smc", 4.7, "anywhere")],
+    [  # one that is killed at each kind of moment is in ``make test``
+        ("hybrid", 6, "writing"), ("individual", 5, "merging"),
+        pytest.param("asi", 9.4, "anywhere", marks=pytest.mark.rest), ("smc", 4.7, "anywhere"),
+    ],
 )  # fmt: skip
 def test_killed_and_resumed(name: str, moment: float, where: str, tmp_path: Path) -> None:
     whole = run(long_problem(), SAMPLERS[name], **length(name))

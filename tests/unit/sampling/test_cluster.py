@@ -124,6 +124,7 @@ def test_a_cluster_gives_the_same_bits(problem: wv.Problem, two: Processes, name
     assert there.cpu_seconds > 0
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("sampler", [SAMPLERS["hybrid"], wv.AddDeleteSwap(**FEW)], ids=["hybrid", "ads"])
 def test_responses_that_are_not_gaussian(two: Processes, sampler: Any) -> None:
     """The hybrid fits within its kernel, add/delete/swap comes back for each fit."""
@@ -131,6 +132,7 @@ def test_responses_that_are_not_gaussian(two: Processes, sampler: Any) -> None:
     assert_same(run(problem, sampler, two.address, **short), run(problem, sampler, **short))
 
 
+@pytest.mark.rest
 def test_accuracy_is_looked_at_at_the_same_draws(problem: wv.Problem, two: Processes) -> None:
     options: dict[str, Any] = {"draws": 200_000, "warmup": 500, "target_mcse": 0.01}
     here = run(problem, SAMPLERS["asi"], **options)
@@ -147,6 +149,7 @@ def test_a_budget_ends_a_run_within_its_round(problem: wv.Problem, two: Processe
     assert posterior.iterations > 0
 
 
+@pytest.mark.rest
 def test_states_stay_with_workers_and_are_sent_again_when_counting_begins(
     problem: wv.Problem, two: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(problem: wv.Problem, tmp
     assert_same(there, run(problem, sampler, **options))
 
 
+@pytest.mark.rest
 def test_the_scheduler_is_killed_and_the_run_goes_on_anywhere(
     problem: wv.Problem, two: Processes, tmp_path: Path
 ) -> None:
@@ -209,6 +213,7 @@ def test_the_scheduler_is_killed_and_the_run_goes_on_anywhere(
         assert_same(wv.resume(copy, progress=False, executor=wv.DaskExecutor(two.address)), here)
 
 
+@pytest.mark.rest
 def test_without_a_checkpoint_the_result_is_what_was_counted(problem: wv.Problem, tmp_path: Path) -> None:
     with cluster(tmp_path, 1) as found:
         act = At(p40=found.scheduler.kill)
@@ -220,6 +225,7 @@ def test_without_a_checkpoint_the_result_is_what_was_counted(problem: wv.Problem
     assert 0.35 * 100_000 < posterior.iterations < 101_000
 
 
+@pytest.mark.rest
 def test_ctrl_c_keeps_everything(problem: wv.Problem, two: Processes, tmp_path: Path) -> None:
     sampler, options = SAMPLERS["hybrid"], {"draws": 100_000, "checkpoint": tmp_path}
     act = At(p30=lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -240,6 +246,7 @@ def refused(problem: wv.Problem, where: Any, match: str) -> None:
     assert time.monotonic() - started < 60  # it does not hang
 
 
+@pytest.mark.rest
 def test_a_worker_without_the_package(problem: wv.Problem, nobody: Processes, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
@@ -253,6 +260,7 @@ def test_a_worker_without_the_package(problem: wv.Problem, nobody: Processes, tm
     )
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("file", "before", "after", "match"),
     [
@@ -273,6 +281,7 @@ def test_other_versions_on_a_worker(
     refused(problem, nobody.address, rf"worker tcp://\S+ has different software from this process: {match}")
 
 
+@pytest.mark.rest
 def test_a_worker_with_other_versions_that_comes_later(
     problem: wv.Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
         yield processes
 
 
+@pytest.mark.rest
 def test_a_cluster_gives_the_same_tables(
     two: Processes, whole: ManyPosteriors, fitted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_cluster_gives_the_same_tables(
     assert len(fitted) == 4
 
 
+@pytest.mark.rest
 def test_data_are_sent_from_here_once(two: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     sent, state = [], many_cluster.ManyState.__getstate__
     monkeypatch.setattr(many_cluster.ManyState, "__getstate__", lambda self: sent.append(1) or state(self))
@@ -211,6 +213,7 @@ def test_data_are_sent_from_here_once(two: Processes, monkeypatch: pytest.Monkey
     assert len(sent) == 1
 
 
+@pytest.mark.rest
 def test_frames_genotypes_and_functions_can_be_sent(two: Processes) -> None:
     counts = RNG.integers(0, 3, size=(N, P)).astype(np.int8)
     forms = {"frame": pd.DataFrame(X).add_prefix("v"), "genotypes": wv.Genotypes(counts)}
@@ -223,6 +226,7 @@ def test_frames_genotypes_and_functions_can_be_sent(two: Processes) -> None:
         assert_same(here, there)
 
 
+@pytest.mark.rest
 def test_a_worker_that_is_lost_changes_nothing(tmp_path: Path, whole: ManyPosteriors) -> None:
     with cluster(tmp_path, 2) as processes:
 

@@ -330,10 +330,15 @@ def test_an_error_in_a_worker_comes_through(problem: wv.Problem) -> None:
 # --- Monte Carlo errors
 
 
+QUICKLY_HONEST: dict[str, tuple[()]] = {"ads": (), "hybrid-by-time": ()}
+
+
 @pytest.mark.parametrize(
     "sampler",
     [
-        pytest.param(s, marks=[] if t.quick == "reduced" or s == "hybrid-by-time" else pytest.mark.slow)
+        pytest.param(
+            s, marks=QUICKLY_HONEST.get(s, pytest.mark.rest if t.quick == "reduced" else pytest.mark.slow)
+        )
         for s, t in SAMPLERS.items()
     ],
 )
