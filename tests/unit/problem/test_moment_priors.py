@@ -84,18 +84,16 @@ def test_pemom_against_quadrature():
 
 
 @cache
-def sampled_cases():
-    plain, duplicate = data(6), data(6, seed=3, duplicate=True)
-    strong, steep = (
-        Case(f"strong-{name}", "independent", "fixed").given for name in ("stand-ins-3", "stand-ins-7")
-    )
-    return {
-        "plain": (make(*plain), enumerate_pmom(*plain, TAU, ORACLE)),
-        "duplicate": (make(*duplicate), enumerate_pmom(*duplicate, TAU, ORACLE)),
-        "strong": (_strong(strong), enumerate_pmom(strong.X, strong.y, TAU, ORACLE, strong.copies)),
-        "stronger": (_strong(steep), enumerate_pmom(steep.X, steep.y, TAU, ORACLE, steep.copies)),
-        "pemom": (make(*data(4), wv.ExponentialMoment()), None),
-    }
+def sampled_case(name):
+    """A problem, and its posterior by the oracle or, under peMOM, none."""
+    if name == "pemom":
+        return make(*data(4), wv.ExponentialMoment()), None
+    if name in ("plain", "duplicate"):
+        X, y = data(6) if name == "plain" else data(6, seed=3, duplicate=True)
+        return make(X, y), enumerate_pmom(X, y, TAU, ORACLE)
+    structure = {"strong": "stand-ins-3", "stronger": "stand-ins-7"}[name]
+    given = Case(f"strong-{structure}", "independent", "fixed").given
+    return _strong(given), enumerate_pmom(given.X, given.y, TAU, ORACLE, given.copies)
 
 
 def _strong(given):
@@ -117,13 +115,13 @@ def test_samplers_that_mix_too_slowly_are_refused(sampler):
         DataError,
         match=r"ASI and PARNI mix too slowly under ProductMoment\(tau=0.348\), a non-local slab; use Hybrid",
     ):
-        wv.sample(sampled_cases()["plain"][0], sampler, draws=100, progress=False)
+        wv.sample(make(*data(6)), sampler, draws=100, progress=False)
 
 
 @pytest.mark.parametrize("case", ["plain", "duplicate", "strong", "stronger", "pemom"])
 @pytest.mark.parametrize("sampler", by_kind(SAMPLERS))
 def test_samplers(sampler, case):
-    problem, reference = sampled_cases()[case]
+    problem, reference = sampled_case(case)
     if reference is None:
         logs = np.array([problem.log_marginal(np.flatnonzero(mask)) for mask in all_masks(problem.p)])
         reference = enumerate_models(logs, problem.p, ORACLE)

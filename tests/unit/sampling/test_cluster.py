@@ -113,7 +113,15 @@ class At:
 @pytest.mark.parametrize(
     ("name", "spread"),
     [  # a replicate that stays with one worker is sent as a whole, whatever the sampler
-        pytest.param(name, spread, marks=[] if spread or name in ("hybrid", "smc") else pytest.mark.slow)
+        pytest.param(
+            name,
+            spread,
+            marks=[]
+            if (name, spread) in (("hybrid", False), ("individual", True))
+            else pytest.mark.rest
+            if spread or name == "smc"
+            else pytest.mark.slow,
+        )
         for name in SAMPLERS
         for spread in (False, True)
     ],
@@ -141,6 +149,7 @@ def test_accuracy_is_looked_at_at_the_same_draws(problem: wv.Problem, two: Proce
     assert_same(run(problem, SAMPLERS["asi"], two.address, **options), here)
 
 
+@pytest.mark.rest
 def test_a_budget_ends_a_run_within_its_round(problem: wv.Problem, two: Processes) -> None:
     posterior = run(
         problem, SAMPLERS["hybrid"], two.address, draws=None, warmup=100, budget=1.0, round_seconds=15.0
@@ -173,6 +182,7 @@ def test_states_stay_with_workers_and_are_sent_again_when_counting_begins(
 # --- somebody dies
 
 
+@pytest.mark.rest
 def test_a_worker_that_is_killed_costs_nothing_but_time(problem: wv.Problem, tmp_path: Path) -> None:
     """First one of two, then the one that is left while a new one comes: nobody has the data any more."""
     sampler, options = SAMPLERS["hybrid"], {"draws": 100_000, "replicates": 2}
@@ -307,6 +317,7 @@ def test_an_address_that_is_none(problem: wv.Problem) -> None:
     refused(problem, "nonsense://what", "no Dask scheduler answers at 'nonsense://what'")
 
 
+@pytest.mark.rest
 def test_a_scheduler_without_workers(problem: wv.Problem, nobody: Processes, short_patience: None) -> None:
     refused(
         problem,
@@ -315,6 +326,7 @@ def test_a_scheduler_without_workers(problem: wv.Problem, nobody: Processes, sho
     )
 
 
+@pytest.mark.rest
 def test_a_client_that_was_closed(problem: wv.Problem, two: Processes) -> None:
     from distributed import Client
 
