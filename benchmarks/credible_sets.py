@@ -33,15 +33,15 @@ from whichvars.problem.genetics import default_region_prior, default_slab, wide_
 # expected length of a copied segment; share of the variance that each effect explains; least variance of a variant with an effect
 SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
-METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR", "susieR, panel")
+METHODS = ("whichvars", "whichvars, panel", "susieR", "susieR, panel")
 FLIP = "flip"
-# in which order methods are run on each block of data sets; LD of the same people gives the posterior of the data
+# in which order methods are run on each block of data sets; z-scores with LD of the same people are not among them, as they give the posterior of the data
 BLOCK = 25
-PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,), ("whichvars, summary",))
+PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,))
 # draws of each replicate, until all errors are at most TARGET
 DRAWS, TARGET = (2_500, 10_000, 40_000, 160_000), 0.02
 # what each method is compared with
-PAIRS = {"whichvars": "susieR", "whichvars, summary": "susieR", "whichvars, panel": "susieR, panel"}
+PAIRS = {"whichvars": "susieR", "whichvars, panel": "susieR, panel"}
 # data sets of each number of effects in which an allele is swapped, and which variants can be
 FLIPPED, FLIP_SCORE, FLIP_LD = 3, 4.0, 0.6
 
@@ -126,7 +126,7 @@ def scores(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def by_whichvars(data: Simulated, method: str) -> Found:
-    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel. Priors are the defaults of genotypes, and
+    """The sets of level 95 % of one problem; from the data, or from z-scores with LD of the panel. Priors are the defaults of genotypes, and
     the number of draws is that of ``sample_many``: until all errors are at most 0.02."""
     n, p = data.X.shape
     with warnings.catch_warnings():
@@ -135,9 +135,8 @@ def by_whichvars(data: Simulated, method: str) -> Found:
             prior = default_region_prior(p)
             problem = wide_enough(wv.Problem(data.X, data.y, slab=default_slab(), model_prior=prior))
         else:
-            R = np.corrcoef(data.X.T) if method.endswith("summary") else data.panel
             try:
-                problem = wv.from_summary(z=scores(data.X, data.y), R=R, n=n)
+                problem = wv.from_summary(z=scores(data.X, data.y), R=data.panel, n=n)
             except wv.DataError as error:  # z and LD contradict each other
                 return Found([], 0.0, str(error))
         seconds = 0.0
@@ -328,8 +327,8 @@ def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
         )  # fmt: skip
     out.note = (
         f"Mosaics of the real genotypes of N3finemapping; each effect explains {SHARE:.0%} of the variance. Coverage: share of sets with a variant that has an "
-        "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. *summary*: z-scores and LD of the same people; "
-        f"*panel*: LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
+        "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. "
+        f"*panel*: z-scores with LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
     )
     return out
 
