@@ -631,7 +631,7 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
     assert credible_sets.scores(data.X, data.y)[data.causal] == pytest.approx(
         [f.slope / f.stderr for f in fits]
     )
-    methods = ("whichvars", "whichvars, summary")
+    methods = ("whichvars", "whichvars, panel")
     monkeypatch.setattr(credible_sets, "PASSES", (methods, ("flip",)))
     keep = tmp_path / "rows.jsonl"
 

@@ -6,11 +6,15 @@ The coefficient of a regression on column j alone is compared with the prior's s
 
 An effect that two copies of a variable share has a prior density of about :math:`e^{-d^2/4}`, and one of :math:`e^{-d^2/2}` if one of them has it
 alone. If d is large, this outweighs what a further variable costs: all copies are in, as if each of them were certain.
+
+For responses of two values and Student's, the coefficient is that of one step of Fisher scoring from the null model, the score of column j over its
+information; rows are taken to have the same information about it as about all columns on average. A step from the null model says little of the
+effects on counts, which are not judged.
 """
 
 import numpy as np
 
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, Logistic, Probit, Student
 from whichvars.problem.priors import IndependentNormal, KnownVariance
 from whichvars.problem.problem import Problem
 
@@ -27,11 +31,16 @@ def distances(problem: Problem) -> np.ndarray:
     9.1
     """
     fixed = isinstance(problem.slab, IndependentNormal) and not problem.slab.unknown
-    if not fixed or not isinstance(problem.family, Gaussian):
+    if not fixed or not isinstance(problem.family, (Gaussian, Logistic, Probit, Student)):
         return np.zeros(0)
     target = problem.target(0)
     design, slab = target.design, target.slab
     coefficient = design.xty / design.diagonal
+    if (data := problem.fit_data) is not None:
+        # the score has length 1 in the design, and the information of Student's is in units of his scale
+        length = np.sqrt(data.weights @ data.score**2) * data.weights.sum() / data.information.sum()
+        unit = data.dispersion if isinstance(problem.family, Student) else 1.0
+        return np.abs(coefficient) * length * unit * np.sqrt(slab.ridge)
     if isinstance(problem.noise, KnownVariance):
         precision = np.full(len(coefficient), 2 * slab.half_precision)
     else:
