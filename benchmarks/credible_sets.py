@@ -36,7 +36,14 @@ from whichvars.problem.genetics import default_region_prior, default_slab, wide_
 # expected length of a copied segment; share of the variance that each effect explains; least variance of a variant with an effect
 SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
-METHODS = ("whichvars", "whichvars, given the signal", "susieR", "whichvars, panel", "whichvars, panel, given the signal", "susieR, panel")
+METHODS = (
+    "whichvars",
+    "whichvars, given the signal",
+    "susieR",
+    "whichvars, panel",
+    "whichvars, panel, given the signal",
+    "susieR, panel",
+)
 # the same posterior, with sets that mean what those of susieR mean
 GIVEN = ", given the signal"
 FLIP = "flip"
@@ -150,7 +157,10 @@ def by_whichvars(data: Simulated, method: str) -> dict[str, Found]:
             seconds += posterior.cpu_seconds
             if posterior.converged and np.nanmax(posterior.mcse) <= TARGET:
                 break
-        tables = {method: posterior.credible_sets(), method + GIVEN: posterior.credible_sets(given_signal=True)}
+        tables = {
+            method: posterior.credible_sets(),
+            method + GIVEN: posterior.credible_sets(given_signal=True),
+        }
     place = {name: j for j, name in enumerate(problem.all_columns)}
     return {
         name: Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
