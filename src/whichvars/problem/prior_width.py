@@ -36,11 +36,8 @@ def distances(problem: Problem) -> np.ndarray:
     target = problem.target(0)
     design, slab = target.design, target.slab
     coefficient = design.xty / design.diagonal
-    if (data := problem.fit_data) is not None:
-        # the score has length 1 in the design, and the information of Student's is in units of his scale
-        length = np.sqrt(data.weights @ data.score**2) * data.weights.sum() / data.information.sum()
-        unit = data.dispersion if isinstance(problem.family, Student) else 1.0
-        return np.abs(coefficient) * length * unit * np.sqrt(slab.ridge)
+    if problem.fit_data is not None:
+        return np.abs(steps_from_null(problem)[0]) / _noise_unit(problem) * np.sqrt(slab.ridge)
     if isinstance(problem.noise, KnownVariance):
         precision = np.full(len(coefficient), 2 * slab.half_precision)
     else:
@@ -49,6 +46,23 @@ def distances(problem: Problem) -> np.ndarray:
         with np.errstate(divide="ignore"):
             precision = slab.nu / left
     return np.abs(coefficient) * np.sqrt(precision * slab.ridge)
+
+
+def steps_from_null(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """If the family is not Gaussian: the coefficient of each column alone, by one step of Fisher scoring from the null model, and its
+    information, (P,) each. Columns are in the units of the slab."""
+    data, design = problem.fit_data, problem.target(0).design
+    assert data is not None
+    information = data.information.sum() / data.weights.sum() / _noise_unit(problem) ** 2
+    # the score has length 1 in the design
+    length = np.sqrt(data.weights @ data.score**2)
+    return design.xty * length / (design.diagonal * information), design.diagonal * information
+
+
+def _noise_unit(problem: Problem) -> float:
+    """The scale of a Student response in the null model, to which slabs are relative; 1 for other families that are not Gaussian."""
+    assert problem.fit_data is not None
+    return problem.fit_data.dispersion if isinstance(problem.family, Student) else 1.0
 
 
 def narrow_prior(problem: Problem) -> list[str]:
