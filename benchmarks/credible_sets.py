@@ -46,6 +46,10 @@ METHODS = (
 )
 # the same posterior, with sets that mean what those of susieR mean
 GIVEN = ", given the signal"
+GIVEN_NOTE = (
+    "*given the signal*: the same posterior, with sets given that there is an effect (`credible_sets(given_signal=True)`), which is what "
+    "sets of susieR mean; "
+)
 FLIP = "flip"
 # in which order methods are run on each block of data sets; z-scores with LD of the same people are not among them, as they give the posterior of the data
 BLOCK = 25
@@ -346,8 +350,7 @@ def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
     out.note = (
         f"Mosaics of the real genotypes of N3finemapping; each effect explains {SHARE:.0%} of the variance. Coverage: share of sets with a variant that has an "
         "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. "
-        "*given the signal*: the same posterior, but with sets given that there is an effect (`credible_sets(given_signal=True)`), which is what sets of susieR mean; "
-        f"*panel*: z-scores with LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
+        f"{GIVEN_NOTE if any(row['method'].endswith(GIVEN) for row in rows) else ''}*panel*: z-scores with LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
     )
     return out
 

@@ -56,7 +56,7 @@ def plot_region(
     Parameters
     ----------
     posterior : Posterior
-        Of a Gaussian problem whose variables are single columns.
+        Of a problem whose variables are single columns, with the linear model or a response of two values (p-values are then those of score tests).
     variants : DataFrame
         The positions of the variants, in a column `position`, by name: ``Genotypes.variants``. The default is their order.
     ax : Axes
