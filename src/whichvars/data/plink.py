@@ -97,7 +97,7 @@ def people_in(path: Path, people: pd.DataFrame) -> Listed:
         tuple(line[:2]) for line in _lines(path) if line[0] not in ("#FID", "#IID", "FID", "IID")
     ]  # fmt: skip
     with_family = "FID" in people.columns
-    known = {(iid,) for iid in people["IID"]}
+    known: set[tuple[str, ...]] = {(iid,) for iid in people["IID"]}
     if with_family:
         known |= set(zip(people["FID"], people["IID"]))
     listed = {line if with_family else line[-1:] for line in lines}
