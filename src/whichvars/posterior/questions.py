@@ -16,13 +16,7 @@ from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.discoveries import discovery_table
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
-from whichvars.posterior.reweighting import (
-    Draws,
-    carry_over,
-    conditional,
-    read_draws,
-    thin_warning,
-)
+from whichvars.posterior.reweighting import Draws, carry_over, conditional, read_draws, thin_warning
 from whichvars.posterior.sensitivity import sensitivity_table
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.model_priors import ModelPrior
@@ -432,9 +426,8 @@ class Questions:
         long : bool
             One row for each member instead of one for each set.
         given_signal : bool
-            Sets of the place of an effect, given that there is one, as susieR and FINEMAP have them. A set then has the share `level` of
-            the probability of its signal, which is that of all variables that stand in for one another, and `probability` can be
-            less than `level`.
+            Sets of the place of an effect, given that there is one, as in susieR and FINEMAP: with the share `level` of the probability of the
+            signal, which is that of all variables that stand in for one another. So `probability` can be less than `level`.
 
         Returns
         -------
@@ -442,8 +435,8 @@ class Questions:
             `lead`; `size`; `probability` that at least one member is in, and its Monte Carlo error `mcse` (0 if exact, NaN with a single
             replicate); `reached`, whether this is the level or more; `expected` number of members in the model; `purity`, the smallest
             absolute correlation between two members; `variables`, most probable first, and their inclusion probabilities `pips`. With
-            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`. With `given_signal`
-            there is also `signal`, the probability that the signal is there at all, and `reached` is about that.
+            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`. With `given_signal` also
+            `signal`, the probability that the signal is there at all, and `reached` is about that.
 
         Examples
         --------
@@ -459,9 +452,8 @@ class Questions:
         1           1.00     True  [x0, x1]
         2           0.68    False      [x4]
         """
-        check_share(level, "level")
-        check_share(purity, "purity")
-        check_share(least, "least")
+        for share, name in ((level, "level"), (purity, "purity"), (least, "least")):
+            check_share(share, name)
         posterior = cast("Posterior", self)
         sets = find_sets(posterior, level, purity, least, given_signal)
         return (member_table if long else set_table)(posterior, sets, level, given_signal)
