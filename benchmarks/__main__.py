@@ -671,7 +671,7 @@ def default_prior_command(draws: int, repeats: int, seed: int, out: Path | None,
     "--data-sets",
     default=100,
     show_default=True,
-    help="For each number of effects; about 10 CPU seconds each.",
+    help="For each number of effects; about 5 CPU seconds each.",
 )
 @click.option("--rows", default=1000, show_default=True, help="People of each data set.")
 @click.option("--panel", default=500, show_default=True, help="Other people, whose LD is used too.")

@@ -7,6 +7,9 @@ same. Half of the real people make the people of the study, the other half those
 A data set has n people, and k variants with the same share of the variance of y each, their signs at random. A credible set covers if one of its
 variants has an effect. Power is the share of variants with an effect that are in a set; variants that are never polymorphic enough have none.
 
+Sets of whichvars have two meanings: at least one member is in the model with a probability of 95 %, or with 95 % of the probability that the
+signal is there at all. The second is that of susieR, whose effects are there by assumption.
+
 Differences from susieR are paired: of power, within data sets; of size, between two sets that share a variant, one of each method. They
 are averaged within data sets, and their standard errors are those of a mean over data sets.
 
@@ -33,15 +36,28 @@ from whichvars.problem.genetics import default_region_prior, default_slab, wide_
 # expected length of a copied segment; share of the variance that each effect explains; least variance of a variant with an effect
 SEGMENT, SHARE, LEAST_VARIANCE = 200, 0.03, 0.1
 EFFECTS = (1, 2, 3, 5)
-METHODS = ("whichvars", "whichvars, summary", "whichvars, panel", "susieR", "susieR, panel")
+METHODS = (
+    "whichvars",
+    "whichvars, given the signal",
+    "susieR",
+    "whichvars, panel",
+    "whichvars, panel, given the signal",
+    "susieR, panel",
+)
+# the same posterior, with sets that mean what those of susieR mean
+GIVEN = ", given the signal"
+GIVEN_NOTE = (
+    "*given the signal*: the same posterior, with sets given that there is an effect (`credible_sets(given_signal=True)`), which is what "
+    "sets of susieR mean; "
+)
 FLIP = "flip"
-# in which order methods are run on each block of data sets; LD of the same people gives the posterior of the data
+# in which order methods are run on each block of data sets; z-scores with LD of the same people are not among them, as they give the posterior of the data
 BLOCK = 25
-PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,), ("whichvars, summary",))
+PASSES = (("whichvars", "susieR"), ("whichvars, panel", "susieR, panel"), (FLIP,))
 # draws of each replicate, until all errors are at most TARGET
 DRAWS, TARGET = (2_500, 10_000, 40_000, 160_000), 0.02
 # what each method is compared with
-PAIRS = {"whichvars": "susieR", "whichvars, summary": "susieR", "whichvars, panel": "susieR, panel"}
+PAIRS = {"whichvars": "susieR", "whichvars, given the signal": "susieR", "whichvars, panel": "susieR, panel", "whichvars, panel, given the signal": "susieR, panel"}  # fmt: skip
 # data sets of each number of effects in which an allele is swapped, and which variants can be
 FLIPPED, FLIP_SCORE, FLIP_LD = 3, 4.0, 0.6
 
@@ -125,9 +141,9 @@ def scores(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return r * np.sqrt((n - 2) / (1 - r**2))
 
 
-def by_whichvars(data: Simulated, method: str) -> Found:
-    """The sets of level 95 % of one problem; from the data, from their summary, or with LD of the panel. Priors are the defaults of genotypes, and
-    the number of draws is that of ``sample_many``: until all errors are at most 0.02."""
+def by_whichvars(data: Simulated, method: str) -> dict[str, Found]:
+    """The sets of level 95 % of one problem; from the data, or from z-scores with LD of the panel. Priors are the defaults of genotypes, and
+    the number of draws is that of ``sample_many``: until all errors are at most 0.02. Sets of both meanings, by the method's name."""
     n, p = data.X.shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -135,20 +151,25 @@ def by_whichvars(data: Simulated, method: str) -> Found:
             prior = default_region_prior(p)
             problem = wide_enough(wv.Problem(data.X, data.y, slab=default_slab(), model_prior=prior))
         else:
-            R = np.corrcoef(data.X.T) if method.endswith("summary") else data.panel
             try:
-                problem = wv.from_summary(z=scores(data.X, data.y), R=R, n=n)
+                problem = wv.from_summary(z=scores(data.X, data.y), R=data.panel, n=n)
             except wv.DataError as error:  # z and LD contradict each other
-                return Found([], 0.0, str(error))
+                return {name: Found([], 0.0, str(error)) for name in (method, method + GIVEN)}
         seconds = 0.0
         for draws in DRAWS:
             posterior = wv.sample(problem, draws=draws, threads=1, progress=False, seed=1)
             seconds += posterior.cpu_seconds
             if posterior.converged and np.nanmax(posterior.mcse) <= TARGET:
                 break
-        sets = posterior.credible_sets()
+        tables = {
+            method: posterior.credible_sets(),
+            method + GIVEN: posterior.credible_sets(given_signal=True),
+        }
     place = {name: j for j, name in enumerate(problem.all_columns)}
-    return Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
+    return {
+        name: Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
+        for name, sets in tables.items()
+    }
 
 
 class Susie:
@@ -254,10 +275,10 @@ def study(
                 if method == FLIP:
                     yield row | {"flip": with_a_flip(data, seed)}
                     continue
-                found = (
-                    susie.find(data, method) if method.startswith("susieR") else by_whichvars(data, method)
-                )
-                if found is not None:
+                if not method.startswith("susieR"):
+                    for name, own in by_whichvars(data, method).items():
+                        yield row | {"method": name} | row_of(data, own)
+                elif (found := susie.find(data, method)) is not None:
                     yield row | row_of(data, found)
     finally:
         susie.close()
@@ -328,8 +349,8 @@ def _rates(result: dict[str, Any], rows: list[dict[str, Any]]) -> common.Table:
         )  # fmt: skip
     out.note = (
         f"Mosaics of the real genotypes of N3finemapping; each effect explains {SHARE:.0%} of the variance. Coverage: share of sets with a variant that has an "
-        "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. *summary*: z-scores and LD of the same people; "
-        f"*panel*: LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
+        "effect. Power: share of variants with an effect that are in a set. Both ± one binomial standard error. "
+        f"{GIVEN_NOTE if any(row['method'].endswith(GIVEN) for row in rows) else ''}*panel*: z-scores with LD of {result['panel']} other people; *refused*: data sets in which z and the panel's LD contradict each other, which count nowhere else."
     )
     return out
 

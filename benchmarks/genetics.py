@@ -17,8 +17,8 @@ TRAITS, VARIANTS, PEOPLE = 1000, 5000, 500
 TARGET = 0.02
 # traits that are sampled again, with many more draws, so that errors can be compared with those claimed
 CHECKED, LONG = 20, 80_000
-# people, variants, covariates and draws of the second comparison, and models whose marginal likelihoods are compared
-COHORT, MANY_VARIANTS, COVARIATES, DRAWS, MODELS = 5000, 20_000, 12, 15_000, 100
+# people, variants, covariates and draws of the second comparison; models drawn at random, and the best of each run, of which values are compared
+COHORT, MANY_VARIANTS, COVARIATES, DRAWS, MODELS, BEST = 5000, 20_000, 12, 100_000, 1000, 500
 
 
 def measure(
@@ -85,8 +85,8 @@ def _errors(short: ManyPosteriors, long: ManyPosteriors, names: list[str]) -> di
 
 
 def with_covariates(variants: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Genotypes of one byte with covariates beside them, and a dense table with the same columns always included: CPU seconds, log marginal
-    likelihoods of the same models, and inclusion probabilities of two runs with other random numbers."""
+    """Genotypes of one byte with covariates beside them, and a dense table with the same columns always included: CPU seconds, log posteriors
+    of the same models, some of them drawn at random and some the best of both runs, and inclusion probabilities of two runs with other random numbers."""
     rng = np.random.default_rng(5)
     G = np.concatenate(list(genotypes(variants, COHORT, seed=6))).T
     C = rng.normal(size=(COHORT, COVARIATES))
@@ -108,13 +108,12 @@ def with_covariates(variants: int, say: Callable[[str], None]) -> dict[str, Any]
         return wv.Problem(both, y, names=[*names, *always], always_include=always, **priors)
 
     found: dict[str, Any] = {}
-    posteriors = []
+    posteriors, problems = [], []
     # random subsets of the variants with an effect, with and without some others
     models = [
         [names[j] for j in {*rng.choice(causal, rng.integers(0, 9), replace=False), *rng.choice(variants, rng.integers(0, 5))}]
         for _ in range(MODELS)
     ]  # fmt: skip
-    marginals = []
     wv.sample(wv.Problem(wv.Genotypes(G[:500, :60], names=names[:60]), y[:500], covariates=C[:500]), draws=100, progress=False)  # fmt: skip
     wv.sample(wv.Problem(G[:500, :60].astype(float), y[:500], engine="columns"), draws=100, progress=False)
     for seed, (key, make) in enumerate((("beside", beside), ("dense", dense))):
@@ -124,8 +123,9 @@ def with_covariates(variants: int, say: Callable[[str], None]) -> dict[str, Any]
         found[f"{key}_problem"] = time.process_time() - started
         posteriors.append(wv.sample(problem, draws=DRAWS, seed=seed, threads=1, progress=False))
         found[f"{key}_all"] = time.process_time() - started
-        null = problem.log_marginal()
-        marginals.append(np.array([problem.log_marginal(model) - null for model in models]))
+        problems.append(problem)
+        models += [list(filter(None, best.split(", "))) for best in posteriors[-1].top_models(BEST)["variables"]]  # fmt: skip
+    values = [np.array([p.log_marginal(m) - p.log_marginal() + p.log_prior(m) for m in models]) for p in problems]  # fmt: skip
     (pip, other), error = (p.pip for p in posteriors), np.hypot(*(p.mcse for p in posteriors))
     sampled = (np.maximum(pip, other) >= 0.01) & (error > 0)
     scores = (pip - other)[sampled] / error[sampled]
@@ -134,9 +134,10 @@ def with_covariates(variants: int, say: Callable[[str], None]) -> dict[str, Any]
     found["compared"] = int(sampled.sum())
     found["largest_score"] = float(np.abs(scores).max(initial=0.0))
     found["mean_square_score"] = float(np.mean(scores**2)) if len(scores) else np.nan
-    found["log_marginals"] = float(np.abs(marginals[0] - marginals[1]).max())
-    found["largest_log_marginal"] = float(np.abs(marginals[0]).max())
-    return found | {"variants": variants, "models": MODELS}
+    found["log_posteriors"] = float(np.abs(values[0] - values[1]).max())
+    found["largest_log_posterior"] = float(np.abs(values[0]).max())
+    best = posteriors[0].top_models(BEST)["probability"].sum()
+    return found | {"variants": variants, "models": len(models), "best": float(best)}
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
@@ -163,8 +164,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
         ["dense columns, always_include=…", number(beside["dense_problem"]), number(beside["dense_all"]), "", ""],
     ]  # fmt: skip
     second.note = (
-        f"The log marginal likelihoods of {beside['models']} models, relative to the null model and up to {number(beside['largest_log_marginal'])} in size, differ by "
-        f"{beside['log_marginals']:.1g} at most. Inclusion probabilities of the two runs, which have random numbers of their own, differ by "
+        f"The two problems have the same posterior: its logarithms, up to the same constant, of {beside['models']:,} models are up to "
+        f"{number(beside['largest_log_posterior'])} in size, and differ by {beside['log_posteriors']:.1g} at most. These models are subsets of the variants with an effect, "
+        f"with and without others, and the {BEST} best of each run, which have {beside['best']:.0%} of the posterior probability. Inclusion probabilities of the two runs, which have random numbers of their own, differ by "
         f"{number(beside['largest_difference'])} at most, with Monte Carlo errors of up to {number(beside['largest_mcse'])}. In units of their combined errors, the "
         f"differences of the {beside['compared']} variants with a probability of at least 0.01 in one of the runs have a mean square of "
         f"{number(beside['mean_square_score'])} (expected: 1), and the largest is {number(beside['largest_score'])}."

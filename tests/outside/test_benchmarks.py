@@ -407,6 +407,7 @@ def test_genetics_compares_errors_with_those_claimed(monkeypatch):
         "COVARIATES": 2,
         "DRAWS": 500,
         "MODELS": 20,
+        "BEST": 5,
     }.items():
         monkeypatch.setattr(genetics, name, value)
     result = genetics.measure(4, 80, lambda text: None)
@@ -415,10 +416,10 @@ def test_genetics_compares_errors_with_those_claimed(monkeypatch):
     assert result["traits"]["largest_difference"] < 0.2
     # the same posterior, whichever way covariates are given; the runs have random numbers of their own
     compared = result["covariates"]
-    assert compared["log_marginals"] < 1e-9 * compared["largest_log_marginal"]
-    assert compared["largest_log_marginal"] > 1
+    assert compared["log_posteriors"] < 1e-9 * compared["largest_log_posterior"]
+    assert compared["largest_log_posterior"] > 1
     assert 0 < compared["largest_score"] < 5
-    assert "20 models" in second.note
+    assert "30 models" in second.note
     assert len(second.rows) == 2
 
 
@@ -631,8 +632,13 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
     assert credible_sets.scores(data.X, data.y)[data.causal] == pytest.approx(
         [f.slope / f.stderr for f in fits]
     )
-    methods = ("whichvars", "whichvars, summary")
-    monkeypatch.setattr(credible_sets, "PASSES", (methods, ("flip",)))
+    methods = (
+        "whichvars",
+        "whichvars, given the signal",
+        "whichvars, panel",
+        "whichvars, panel, given the signal",
+    )
+    monkeypatch.setattr(credible_sets, "PASSES", (methods[::2], ("flip",)))
     keep = tmp_path / "rows.jsonl"
 
     def run(data_sets: int, n: int = 300) -> list[dict[str, Any]]:
@@ -641,16 +647,20 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
     first, rows = run(1), run(2)
     # what was done is not done again, and is the same
     assert rows[: len(first)] == first
-    assert [(row["data"], row["method"]) for row in rows] == [(0, methods[0]), (0, methods[1]), (0, "flip"), (1, methods[0]), (1, methods[1])]  # fmt: skip
+    assert [(row["data"], row["method"]) for row in rows] == [
+        *((0, m) for m in methods),
+        (0, "flip"),
+        *((1, m) for m in methods),
+    ]
     assert [json.loads(line) for line in keep.read_text().splitlines()[1:]] == rows
     with pytest.raises(SystemExit, match="other settings"):
         run(2, n=301)
-    assert rows[2]["flip"]["same people"] == "named"
+    assert rows[4]["flip"]["same people"] == "named"
     ours = [row for row in rows if row["method"] == "whichvars"]
     assert sum(len(row["sets"]) for row in ours) >= 2
     assert all(row["covering"] <= len(row["sets"]) and row["found"] <= 2 for row in ours)
     rates, differences, flips = credible_sets.tables({"rows": rows, "n": 300, "data_sets": 2, "panel": 200})
-    assert [row[:2] for row in rates.rows] == [["2", methods[0]], ["2", methods[1]], ["all", methods[0]], ["all", methods[1]]]  # fmt: skip
+    assert [row[:2] for row in rates.rows] == [[effects, m] for effects in ("2", "all") for m in methods]
     power = sum(row["found"] for row in ours) / 4
     assert rates.rows[0][4].startswith(f"{power:.3f}")
     assert differences.rows == []

@@ -102,7 +102,23 @@ def test_what_cannot_be_drawn_is_said(posterior: wv.Posterior) -> None:
         wv.plot_manhattan(posterior, VARIANTS.iloc[1:])
     with pytest.raises(wv.WhichvarsError, match="a column 'position'"):
         wv.plot_region(posterior, VARIANTS[["chromosome"]])
-    cases = wv.exact(wv.Problem(X[:, :3], Y > 0, family="logistic"))
+    counts = wv.exact(wv.Problem(X[:, :3], RNG.poisson(1.0, N), family="poisson"))
     with pytest.raises(wv.DataError, match="plot_manhattan"):
-        wv.plot_region(cases)
-    assert wv.plot_manhattan(cases).get_ylabel() == "inclusion probability"
+        wv.plot_region(counts)
+    assert wv.plot_manhattan(counts).get_ylabel() == "inclusion probability"
+
+
+def test_a_region_of_cases_and_controls_has_p_values_of_score_tests() -> None:
+    cases = (Y > 0.3).astype(float)
+    ax = wv.plot_region(wv.exact(wv.Problem(X, cases, family="logistic", max_size=1)))
+    # the score test of a logistic regression on one column is √n times their correlation
+    z = np.array([np.corrcoef(x, cases)[0, 1] for x in X.T]) * np.sqrt(N)
+    strength = sorted(height for _, height in points(ax))
+    assert strength == pytest.approx(sorted(-np.log10(2 * stats.norm.sf(np.abs(z)))), rel=1e-6)
+
+
+def test_a_manhattan_plot_of_one_chromosome_has_its_positions(posterior: wv.Posterior) -> None:
+    one = VARIANTS.assign(chromosome="6", position=31_000_000 + 100 * np.arange(len(VARIANTS)))
+    ax = wv.plot_manhattan(posterior, one)
+    assert sorted(ax.lines[0].get_xdata()) == one["position"].tolist()
+    assert ax.get_xlabel() == "position on chromosome 6"

@@ -1,7 +1,7 @@
 """Genotypes on the command line: a .bed, .pgen, .raw or .vcf file with phenotypes and covariates in files of their own, and selections of both."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ OF_GENOTYPES = {
     "phenotypes": None, "keep": None, "remove": None, "extract": None, "exclude": None, "region": None, "maf": 0.0,
     "geno": 1.0, "mind": 1.0, "dosages": False,
 }  # fmt: skip
+# names that a note shows
+SHOWN = 3
 REGION = re.compile(r"([^:]+)(?::(\d+)-(\d+))?")
 
 # options of columns that are no genotypes, and of the response of a table
@@ -269,8 +271,9 @@ def _chosen_people(options: dict[str, Any], people: "pd.DataFrame", notes: list[
     chosen = np.ones(len(people), bool)
     for option, invert in (("keep", False), ("remove", True)):
         if options[option] is not None:
-            listed = people_in(options[option], people) ^ invert
-            _count(f"--{option}", chosen, listed, "people", notes)
+            file = people_in(options[option], people)
+            listed = file.chosen ^ invert
+            _count(f"--{option}", chosen, listed, "people", notes, file.unknown)
             chosen &= listed
     if not chosen.any():
         raise DataError("--keep and --remove leave nobody")
@@ -286,8 +289,9 @@ def _chosen_variants(options: dict[str, Any], table: "pd.DataFrame", notes: list
     chosen, names = np.ones(len(table), bool), table.index.tolist()
     for option, invert in (("extract", False), ("exclude", True)):
         if options[option] is not None:
-            listed = variants_in(options[option], names) ^ invert
-            _count(f"--{option}", chosen, listed, "variants", notes)
+            file = variants_in(options[option], names)
+            listed = file.chosen ^ invert
+            _count(f"--{option}", chosen, listed, "variants", notes, file.unknown)
             chosen &= listed
     if options["region"] is not None:
         inside = _in_region(options["region"], table)
@@ -309,7 +313,8 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
     if "chromosome" not in table.columns:
         raise DataError("--region: a .raw file has no positions; use --extract with the names of variants")
     chromosome, first, last = found.groups()
-    same = (table["chromosome"] == chromosome).to_numpy()
+    # 6 and chr6 are the same
+    same = (_bare(table["chromosome"]) == chromosome.removeprefix("chr")).to_numpy()
     if not same.any():
         known = ", ".join(table["chromosome"].unique()[:25])
         raise DataError(
@@ -320,6 +325,10 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
     if not same.any():
         raise DataError(f"--region {text}: there is no variant between these positions")
     return same
+
+
+def _bare(chromosomes: "pd.Series[str]") -> "pd.Series[str]":
+    return chromosomes.str.removeprefix("chr")
 
 
 def _filtered(genotypes: Any, options: dict[str, Any], notes: list[str]) -> "tuple[Any, np.ndarray]":
@@ -351,9 +360,21 @@ def _filtered(genotypes: Any, options: dict[str, Any], notes: list[str]) -> "tup
     return genotypes, there
 
 
-def _count(option: str, before: "np.ndarray", chosen: "np.ndarray", what: str, notes: list[str]) -> None:
+def _count(
+    option: str,
+    before: "np.ndarray",
+    chosen: "np.ndarray",
+    what: str,
+    notes: list[str],
+    unknown: Sequence[str] = (),
+) -> None:
+    """Say how many are left out, and which lines of the option's file name none of them."""
     left = int((before & ~chosen).sum())
     notes.append(f"{option} leaves out {left:,} of {int(before.sum()):,} {what}.")
+    if unknown:
+        some = ", ".join(unknown[:SHOWN]) + ", …" * (len(unknown) > SHOWN)
+        number = f"1 name in the file of {option} is" if len(unknown) == 1 else f"{len(unknown):,} names in the file of {option} are"  # fmt: skip
+        notes.append(f"{number} not among the {what} of the data: {some}.")
 
 
 def new_genotypes(

@@ -241,5 +241,6 @@ def _show(out: Path, many: "ManyPosteriors", accurate: bool) -> None:
         console.print(f"{len(fitted) - SHOWN:,} more responses, each with a lower probability.", style="dim")
     console.print()
     found = int((summary["sets"] > 0).sum())
-    console.print(f"{found:,} of {len(summary):,} responses have a credible set.")
+    verb = "has" if found == 1 else "have"
+    console.print(f"{found:,} of {len(summary):,} responses {verb} a credible set.")
     console.print(f"Written to {out}", markup=False, soft_wrap=True)

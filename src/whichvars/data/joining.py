@@ -129,7 +129,7 @@ def _identifiers(columns: list[str], others: Sequence[str], id_column: str | Non
         )
     raise DataError(
         f"{path} has no column that the data have too; it has {_listed(columns)}. To join them, one column must identify the rows in "
-        "both, such as IID"
+        "both, such as IID. If the file has no line of names, write one above its first line, such as FID IID height"
     )
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -83,28 +84,40 @@ def read_pvar(path: Path) -> list[list[str]]:
     return [[line[0], line[2], "0", line[1], line[4], line[3]] for line in lines[1:]]
 
 
-def people_in(path: Path, people: pd.DataFrame) -> np.ndarray:
-    """Which of the people a file lists, (n,) bool: by FID and IID in its first two columns, or by IID in its only one."""
-    lines = [line[:2] for line in _lines(path) if line[0] not in ("#FID", "#IID", "FID", "IID")]
-    pairs = {tuple(line) for line in lines if len(line) == 2}
-    single = {line[0] for line in lines if len(line) == 1}
-    if "FID" in people.columns:
-        listed = [(fid, iid) in pairs or iid in single for fid, iid in zip(people["FID"], people["IID"])]
-    else:
-        listed = [iid in single | {iid for _, iid in pairs} for iid in people["IID"]]
-    return _not_empty(np.array(listed, bool), path, "people", "FID and IID, or IID alone")
+class Listed(NamedTuple):
+    """What a file lists."""
+
+    chosen: np.ndarray  # (n,) bool: which of the people or variants
+    unknown: list[str]  # names in the file that nobody and nothing has, in its order
 
 
-def variants_in(path: Path, names: Collection[str]) -> np.ndarray:
-    """Which of the variants a file lists, (P,) bool: by name, in its first column."""
-    listed = {line[0] for line in _lines(path)}
-    return _not_empty(np.array([name in listed for name in names], bool), path, "variants", "a name")
+def people_in(path: Path, people: pd.DataFrame) -> Listed:
+    """Which of the people a file lists: by FID and IID in its first two columns, or by IID in its only one."""
+    lines = [
+        tuple(line[:2]) for line in _lines(path) if line[0] not in ("#FID", "#IID", "FID", "IID")
+    ]  # fmt: skip
+    with_family = "FID" in people.columns
+    known: set[tuple[str, ...]] = {(iid,) for iid in people["IID"]}
+    if with_family:
+        known |= set(zip(people["FID"], people["IID"]))
+    listed = {line if with_family else line[-1:] for line in lines}
+    families = people["FID"] if with_family else people["IID"]
+    chosen = [(fid, iid) in listed or (iid,) in listed for fid, iid in zip(families, people["IID"])]
+    unknown = [" ".join(line) for line in dict.fromkeys(lines) if (line if with_family else line[-1:]) not in known]  # fmt: skip
+    return _not_empty(np.array(chosen, bool), unknown, path, "people", "FID and IID, or IID alone")
 
 
-def _not_empty(chosen: np.ndarray, path: Path, what: str, content: str) -> np.ndarray:
+def variants_in(path: Path, names: Collection[str]) -> Listed:
+    """Which of the variants a file lists: by name, in its first column."""
+    listed, known = dict.fromkeys(line[0] for line in _lines(path)), set(names)
+    unknown = [name for name in listed if name not in known]
+    return _not_empty(np.array([name in listed for name in names], bool), unknown, path, "variants", "a name")
+
+
+def _not_empty(chosen: np.ndarray, unknown: list[str], path: Path, what: str, content: str) -> Listed:
     if not chosen.any():
         raise DataError(f"{path} lists none of the {len(chosen):,} {what}; each line has {content}")
-    return chosen
+    return Listed(chosen, unknown)
 
 
 def _lines(path: Path) -> list[list[str]]:

@@ -25,7 +25,8 @@ from whichvars.plots.drawing import (
 from whichvars.plots.questions import check_posterior, doubt, most_probable
 from whichvars.posterior.clusters import correlations
 from whichvars.posterior.posterior import Posterior
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, Logistic, Probit
+from whichvars.problem.prior_width import steps_from_null
 from whichvars.problem.priors import KnownVariance
 from whichvars.problem.problem import Problem
 
@@ -55,7 +56,7 @@ def plot_region(
     Parameters
     ----------
     posterior : Posterior
-        Of a Gaussian problem whose variables are single columns.
+        Of a problem whose variables are single columns, with the linear model or a response of two values (p-values are then those of score tests).
     variants : DataFrame
         The positions of the variants, in a column `position`, by name: ``Genotypes.variants``. The default is their order.
     ax : Axes
@@ -81,10 +82,10 @@ def plot_region(
     """
     check_posterior(posterior)
     problem = posterior.problem
-    if not isinstance(problem.family, Gaussian) or len(problem.columns_used) != problem.p:
+    if not isinstance(problem.family, (Gaussian, Logistic, Probit)) or len(problem.columns_used) != problem.p:
         raise NothingToDrawError(
-            "plot_region draws p-values of single columns in the linear model, and this problem has none; plot_manhattan draws inclusion "
-            "probabilities alone"
+            "plot_region draws p-values of single columns in linear models and models of two values, and this problem has none; plot_manhattan "
+            "draws inclusion probabilities alone"
         )
     chosen = int(most_probable(posterior)[0])
     if lead is not None:
@@ -189,8 +190,9 @@ def plot_manhattan(
         table = _of_problem(problem, variants)
         chromosomes = table["chromosome"].astype(str).to_numpy()
         position = table["position"].to_numpy(float)
-    x, ticks, labels, start = np.zeros(problem.p), [], [], 0.0
     shown = sorted(set(chromosomes), key=_chromosome_order)
+    # several chromosomes are drawn side by side, a single one at its positions
+    x, ticks, labels, start = np.zeros(problem.p), [], [], 0.0 if len(shown) > 1 else float(position.min())
     gap = 0.01 * sum(np.ptp(position[chromosomes == c]) + 1 for c in shown)
     for i, chromosome in enumerate(shown):
         there = np.flatnonzero(chromosomes == chromosome)
@@ -251,9 +253,12 @@ def _positions(problem: Problem, variants: pd.DataFrame | None) -> tuple[np.ndar
 
 
 def _association(problem: Problem) -> np.ndarray:
-    """−log₁₀ p of the regression on each column alone, (p,)."""
+    """−log₁₀ p of the regression on each column alone, (p,); of its score test, if the response has two values."""
     from scipy import stats  # takes half a second to import
 
+    if problem.fit_data is not None:
+        coefficient, information = steps_from_null(problem)
+        return -(np.log(2) + stats.norm.logsf(np.abs(coefficient) * np.sqrt(information))) / np.log(10)
     (design, slab), nu = problem.target(0)[:2], problem.nu
     if isinstance(problem.noise, KnownVariance):
         z = np.abs(design.xty) * np.sqrt(2 * slab.half_precision / design.diagonal)

@@ -17,6 +17,11 @@ assumption that effects are independent, as there is where each effect has a dis
 
 If the level cannot be reached, the signal is still reported, with the probability that it reaches: the set is then the shortest beginning
 that has the share `level` of that probability.
+
+With `given_signal`, all sets are made in this way: the set grows until nothing that stands in for it is left, which gives the probability that
+the signal is there at all, and its shortest beginning with the share `level` of that is the set. These are credible sets of the place of
+an effect, given that there is one, as in SuSiE and FINEMAP. They are smaller, because they need not make up for the possibility
+that there is no effect.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 LEADING, MOST_CANDIDATES = 0.01, 1000
 # odds ratio below which a variable stands in for a set, and correlation of near copies
 STAND_IN, NEAR_COPY = 0.25, 0.99
+# a signal is complete if no variable would add as much as this to its probability
+NOTHING_MORE = 1e-4
 
 
 class CredibleSet(NamedTuple):
@@ -44,9 +51,13 @@ class CredibleSet(NamedTuple):
     probability: float
     mcse: float
     purity: float
+    # of the variables that were looked at; with `given_signal`, of all that stand in for one another
+    signal: float
 
 
-def find_sets(posterior: "Posterior", level: float, purity: float, least: float) -> list[CredibleSet]:
+def find_sets(
+    posterior: "Posterior", level: float, purity: float, least: float, given_signal: bool = False
+) -> list[CredibleSet]:
     """The credible sets of a posterior, that of the most probable leading variable first."""
     kept, pip, problem = posterior.kept, posterior.pip, posterior.problem
     by_variable = sparse.csr_array(
@@ -54,6 +65,7 @@ def find_sets(posterior: "Posterior", level: float, purity: float, least: float)
     ).tocsc()
     by_models = by_variable.T @ kept.weight
     free, sets = by_models > 0, []
+    whole = (1 - NOTHING_MORE, NOTHING_MORE) if given_signal else (level, 0.0)
     for lead in np.argsort(-pip, kind="stable").tolist():
         if pip[lead] < LEADING:
             break
@@ -65,11 +77,11 @@ def find_sets(posterior: "Posterior", level: float, purity: float, least: float)
         if pip[near].sum() < least:
             continue
         size = absolute_correlations(problem, near)
-        grown = _grow(by_variable, kept.weight, by_models, pip, near, size, purity, level)
+        grown = _grow(by_variable, kept.weight, by_models, pip, near, size, purity, *whole)
         members, reached = near[grown.order], grown.probabilities
         if reached[-1] < least:
             continue
-        enough = min(level, level * reached[-1]) if reached[-1] < level else level
+        enough = level * reached[-1] if given_signal or reached[-1] < level else level
         count = int(np.argmax(reached >= enough)) + 1
         chosen = members[:count]
         free[chosen] = False
@@ -82,7 +94,11 @@ def find_sets(posterior: "Posterior", level: float, purity: float, least: float)
         )
         inside = size[np.ix_(grown.order[:count], grown.order[:count])]
         ordered = chosen[np.argsort(-pip[chosen], kind="stable")].tolist()
-        sets.append(CredibleSet(ordered, float(reached[count - 1]), float(error), float(inside.min())))
+        sets.append(
+            CredibleSet(
+                ordered, float(reached[count - 1]), float(error), float(inside.min()), float(reached[-1])
+            )
+        )
     return sets
 
 
@@ -99,9 +115,11 @@ def _grow(
     near: np.ndarray,
     size: np.ndarray,
     purity: float,
-    level: float,
+    enough: float,
+    smallest: float,
 ) -> _Grown:
-    """Grow a set around the first of the candidates `near`, (c,), whose absolute correlations are `size`, (c, c)."""
+    """Grow a set around the first of the candidates `near`, (c,), whose absolute correlations are `size`, (c, c), until its probability is
+    `enough` or no other adds more than `smallest`."""
     close, copies = size >= purity, size >= NEAR_COPY
     indices, start = by_variable.indices, by_variable.indptr
     having = [indices[start[j] : start[j + 1]] for j in near]
@@ -112,9 +130,9 @@ def _grow(
     possible = close[0].copy()
     possible[0] = False
     gains = np.array([outside[models].sum() for models in having])
-    while probabilities[-1] < level:
+    while probabilities[-1] < enough:
         alike = _stands_in(by_set, gains, by_models[near] - gains)
-        able = possible & (gains > 0)
+        able = possible & (gains > smallest)
         j = -1
         for candidate in np.argsort(-np.where(able, gains, -1.0), kind="stable")[
             : np.count_nonzero(able)
@@ -159,16 +177,19 @@ def absolute_correlations(problem: Problem, variables: np.ndarray) -> np.ndarray
     return np.minimum(largest, 1.0)
 
 
-def set_table(posterior: "Posterior", sets: list[CredibleSet], level: float) -> pd.DataFrame:
+def set_table(
+    posterior: "Posterior", sets: list[CredibleSet], level: float, given_signal: bool = False
+) -> pd.DataFrame:
     """One row for each set."""
     names, pip = posterior.problem.names, posterior.pip
-    return pd.DataFrame(
+    judged = np.array([s.signal if given_signal else s.probability for s in sets], float)
+    table = pd.DataFrame(
         {
             "lead": [names[s.members[0]] for s in sets],
             "size": np.array([len(s.members) for s in sets], int),
             "probability": np.array([s.probability for s in sets], float),
             "mcse": np.array([s.mcse for s in sets], float),
-            "reached": np.array([s.probability >= level for s in sets], bool),
+            "reached": judged >= level,
             "expected": np.array([pip[s.members].sum() for s in sets], float),
             "purity": np.array([s.purity for s in sets], float),
             "variables": [[names[j] for j in s.members] for s in sets],
@@ -176,14 +197,19 @@ def set_table(posterior: "Posterior", sets: list[CredibleSet], level: float) -> 
         },
         index=pd.RangeIndex(1, len(sets) + 1, name="set"),
     )
+    if given_signal:
+        table.insert(table.columns.get_loc("mcse") + 1, "signal", judged)
+    return table
 
 
-def member_table(posterior: "Posterior", sets: list[CredibleSet], level: float) -> pd.DataFrame:
+def member_table(
+    posterior: "Posterior", sets: list[CredibleSet], level: float, given_signal: bool = False
+) -> pd.DataFrame:
     """One row for each member of each set."""
-    table = set_table(posterior, sets, level)
+    table = set_table(posterior, sets, level, given_signal)
     repeat = np.repeat(np.arange(len(sets)), table["size"].to_numpy())
     members = np.array([j for s in sets for j in s.members], np.int64)
-    first = table.reset_index().loc[repeat, ["set", "probability", "mcse", "reached", "size", "purity"]]
+    first = table.reset_index().loc[repeat, ["set", "probability", "mcse", *(["signal"] if given_signal else []), "reached", "size", "purity"]]  # fmt: skip
     first = first.rename(columns={"probability": "set_probability", "mcse": "set_mcse"}).reset_index(
         drop=True
     )

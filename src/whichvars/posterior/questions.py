@@ -16,13 +16,7 @@ from whichvars.posterior.diagnostics import ENOUGH
 from whichvars.posterior.discoveries import discovery_table
 from whichvars.posterior.jointness import MEASURES, pair_table
 from whichvars.posterior.models import KeptModels
-from whichvars.posterior.reweighting import (
-    Draws,
-    carry_over,
-    conditional,
-    read_draws,
-    thin_warning,
-)
+from whichvars.posterior.reweighting import Draws, carry_over, conditional, read_draws, thin_warning
 from whichvars.posterior.sensitivity import sensitivity_table
 from whichvars.problem.arguments import check_choice
 from whichvars.problem.model_priors import ModelPrior
@@ -409,7 +403,12 @@ class Questions:
         return table.assign(mcse=np.where(table["size"] == 1, of_lead, table["mcse"]).astype(float))
 
     def credible_sets(
-        self, level: float = 0.95, purity: float = 0.5, least: float = 0.5, long: bool = False
+        self,
+        level: float = 0.95,
+        purity: float = 0.5,
+        least: float = 0.5,
+        long: bool = False,
+        given_signal: bool = False,
     ) -> pd.DataFrame:
         """Credible sets: disjoint sets of variables of which at least one is in the model.
 
@@ -426,6 +425,9 @@ class Questions:
             as many members as have the share `level` of that probability.
         long : bool
             One row for each member instead of one for each set.
+        given_signal : bool
+            Sets of the place of an effect, given that there is one, as in susieR and FINEMAP: with the share `level` of the probability of the
+            signal, which is that of all variables that stand in for one another. So `probability` can be less than `level`.
 
         Returns
         -------
@@ -433,7 +435,8 @@ class Questions:
             `lead`; `size`; `probability` that at least one member is in, and its Monte Carlo error `mcse` (0 if exact, NaN with a single
             replicate); `reached`, whether this is the level or more; `expected` number of members in the model; `purity`, the smallest
             absolute correlation between two members; `variables`, most probable first, and their inclusion probabilities `pips`. With
-            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`.
+            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`. With `given_signal` also
+            `signal`, the probability that the signal is there at all, and `reached` is about that.
 
         Examples
         --------
@@ -449,12 +452,11 @@ class Questions:
         1           1.00     True  [x0, x1]
         2           0.68    False      [x4]
         """
-        check_share(level, "level")
-        check_share(purity, "purity")
-        check_share(least, "least")
+        for share, name in ((level, "level"), (purity, "purity"), (least, "least")):
+            check_share(share, name)
         posterior = cast("Posterior", self)
-        sets = find_sets(posterior, level, purity, least)
-        return (member_table if long else set_table)(posterior, sets, level)
+        sets = find_sets(posterior, level, purity, least, given_signal)
+        return (member_table if long else set_table)(posterior, sets, level, given_signal)
 
     def discoveries(self, fdr: float = 0.05, largest: int = 25) -> pd.DataFrame:
         """Disjoint sets of variables, each as small as the data allow, of which an expected share of at most `fdr` is false.

@@ -6,11 +6,15 @@ The coefficient of a regression on column j alone is compared with the prior's s
 
 An effect that two copies of a variable share has a prior density of about :math:`e^{-d^2/4}`, and one of :math:`e^{-d^2/2}` if one of them has it
 alone. If d is large, this outweighs what a further variable costs: all copies are in, as if each of them were certain.
+
+For responses of two values and Student's, the coefficient is that of one step of Fisher scoring from the null model, the score of column j over its
+information; rows are taken to have the same information about it as about all columns on average. A step from the null model says little of the
+effects on counts, which are not judged.
 """
 
 import numpy as np
 
-from whichvars.problem.families import Gaussian
+from whichvars.problem.families import Gaussian, Logistic, Probit, Student
 from whichvars.problem.priors import IndependentNormal, KnownVariance
 from whichvars.problem.problem import Problem
 
@@ -27,11 +31,13 @@ def distances(problem: Problem) -> np.ndarray:
     9.1
     """
     fixed = isinstance(problem.slab, IndependentNormal) and not problem.slab.unknown
-    if not fixed or not isinstance(problem.family, Gaussian):
+    if not fixed or not isinstance(problem.family, (Gaussian, Logistic, Probit, Student)):
         return np.zeros(0)
     target = problem.target(0)
     design, slab = target.design, target.slab
     coefficient = design.xty / design.diagonal
+    if problem.fit_data is not None:
+        return np.abs(steps_from_null(problem)[0]) / _noise_unit(problem) * np.sqrt(slab.ridge)
     if isinstance(problem.noise, KnownVariance):
         precision = np.full(len(coefficient), 2 * slab.half_precision)
     else:
@@ -40,6 +46,23 @@ def distances(problem: Problem) -> np.ndarray:
         with np.errstate(divide="ignore"):
             precision = slab.nu / left
     return np.abs(coefficient) * np.sqrt(precision * slab.ridge)
+
+
+def steps_from_null(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """If the family is not Gaussian: the coefficient of each column alone, by one step of Fisher scoring from the null model, and its
+    information, (P,) each. Columns are in the units of the slab."""
+    data, design = problem.fit_data, problem.target(0).design
+    assert data is not None
+    information = data.information.sum() / data.weights.sum() / _noise_unit(problem) ** 2
+    # the score has length 1 in the design
+    length = np.sqrt(data.weights @ data.score**2)
+    return design.xty * length / (design.diagonal * information), design.diagonal * information
+
+
+def _noise_unit(problem: Problem) -> float:
+    """The scale of a Student response in the null model, to which slabs are relative; 1 for other families that are not Gaussian."""
+    assert problem.fit_data is not None
+    return problem.fit_data.dispersion if isinstance(problem.family, Student) else 1.0
 
 
 def narrow_prior(problem: Problem) -> list[str]:

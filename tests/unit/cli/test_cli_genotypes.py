@@ -129,9 +129,10 @@ def test_the_slab_that_help_names_is_the_one_that_is_used() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*genotypes:whichvars.DataWarning")
 def test_selections_are_counted_and_made(call: Call) -> None:
-    Path("keep.txt").write_text("".join(f"{FID[i]} {IID[i]}\n" for i in range(55)))
+    # the person f1 001 is known as f0 001
+    Path("keep.txt").write_text("".join(f"{FID[i]} {IID[i]}\n" for i in range(55)) + "f1 001\n")
     Path("remove.txt").write_text("IID\n001\n")
-    Path("exclude.txt").write_text("rs0\n")
+    Path("exclude.txt").write_text("rs0\nrs71\nrs72\nrs73\nrs74\nrs71\n")
     result = call(
         "fit", "cohort.bed", "-y", "phenotype", "--covariates", "people.csv", "--keep", "keep.txt", "--remove", "remove.txt",
         "--exclude", "exclude.txt", "--mind", "0.5", "--geno", "0.1", "--maf", "0.05",
@@ -139,14 +140,17 @@ def test_selections_are_counted_and_made(call: Call) -> None:
     said = " ".join(result.stderr.split())
     for sentence in (
         "--keep leaves out 5 of 60 people.",
+        "1 name in the file of --keep is not among the people of the data: f1 001.",
         "--remove leaves out 1 of 55 people.",
         "--exclude leaves out 1 of 6 variants.",
+        "4 names in the file of --exclude are not among the variants of the data: rs71, rs72, rs73, ….",
         "--mind leaves out 1 of 54 people.",
         "--geno leaves out 1 of 5 variants.",
         "--maf leaves out 1 of 4 variants.",
         "53 of 60 people and 3 of 6 variants are used.",
     ):
         assert sentence in said, sentence
+    assert "in the file of --remove" not in said
     rows = np.setdiff1d(np.arange(55), [1, 50])
     summary = pd.read_csv("cohort-run/summary.csv").set_index("variable")
     want = expected(rows, [1, 2, 3])
@@ -157,6 +161,8 @@ def test_selections_are_counted_and_made(call: Call) -> None:
 def test_regions(call: Call) -> None:
     call("fit", "cohort.bed", "-y", "phenotype", "--region", "6:15-35")
     assert set(pd.read_csv("cohort-run/summary.csv")["variable"]) == {"rs1", "rs2"}
+    call("fit", "cohort.bed", "-y", "phenotype", "--region", "chr6:15-35", "--out", "with-prefix")
+    assert set(pd.read_csv("with-prefix/summary.csv")["variable"]) == {"rs1", "rs2"}
     message = call("fit", "cohort.bed", "-y", "phenotype", "--region", "8", "--out", "other", code=2).output
     assert "no variant on chromosome '8'; the file has 6, 7" in " ".join(message.split())
     assert not Path("other").exists()

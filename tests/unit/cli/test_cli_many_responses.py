@@ -129,7 +129,7 @@ def test_output_for_people_and_for_machines(call: Call) -> None:
     shown = call("fit", "table.csv", "--responses", "wide,loud", "--drop", "tall,IID").stdout
     assert "largest error" in shown
     assert "c4" in shown
-    assert "1 of 2 responses have a credible set." in shown
+    assert "1 of 2 responses has a credible set." in shown
     found = json.loads(call("fit", "table.csv", "--responses", "wide,tall", "--drop", "loud,IID", "--json", "--out", "b").stdout)  # fmt: skip
     assert [row["lead"] for row in found["table"]] == ["c1", "c4"]
     assert {row["response"] for row in found["credible_sets"]} == {"tall", "wide"}

@@ -106,6 +106,29 @@ def test_what_distinguishes_stand_ins_from_effects_of_their_own(weights, sets):
     assert [set(v) for v in posterior.credible_sets()["variables"]] == sets
 
 
+def test_sets_given_the_signal_have_a_share_of_its_probability():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 5))
+    X[:, 1:4] = 0.9 * X[:, [0]] + 0.4 * X[:, 1:4]
+    posterior = wv.exact(wv.Problem(X, X[:, 0] + rng.normal(size=150)))
+    # the signal is there with probability 0.96, of which x0 and x1 have more than 0.95 · 0.96 = 0.912
+    weights = {(0,): 0.72, (1,): 0.20, (2,): 0.025, (3,): 0.015, (): 0.04}
+    pip = np.array([weights.get((j,), 0.0) for j in range(5)])
+    posterior = replace(posterior, kept=KeptModels.of(weights), pip=pip)
+    (usual,), (given,) = (posterior.credible_sets(given_signal=flag).to_dict("records") for flag in (False, True))  # fmt: skip
+    assert usual["variables"] == ["x0", "x1", "x2", "x3"]
+    assert usual["probability"] == pytest.approx(0.96)
+    assert given["variables"] == ["x0", "x1"]
+    assert given["probability"] == pytest.approx(0.92)
+    assert given["signal"] == pytest.approx(0.96)
+    assert given["reached"]
+    # the signal reaches 0.96 and no more
+    assert not posterior.credible_sets(level=0.97, given_signal=True)["reached"].any()
+    rows = posterior.credible_sets(given_signal=True, long=True)
+    assert rows["signal"].tolist() == pytest.approx([0.96, 0.96])
+    assert "signal" not in posterior.credible_sets(long=True).columns
+
+
 def test_a_signal_that_does_not_reach_the_level_says_how_far_it_gets():
     posterior = wv.exact(problem_with(0.99, effect=0.07, model_prior=wv.FixedInclusion(0.03)))
     table = posterior.credible_sets(level=0.999, least=0.1)

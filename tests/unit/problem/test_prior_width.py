@@ -47,6 +47,36 @@ def test_distances_with_a_known_variance_and_with_one_g_for_each_variable():
     assert far[1] == pytest.approx(slope / np.sqrt(4.0 * 2.0), rel=1e-9)
 
 
+def test_distances_for_two_values_are_steps_of_fisher_scoring_from_the_null_model():
+    rng = np.random.default_rng(5)
+    X, C = rng.normal(size=(3000, 3)) * [1.0, 2.0, 0.5], rng.normal(size=(3000, 1))
+    weights = rng.integers(1, 4, 3000).astype(float)
+    chance = 1 / (1 + np.exp(1 - 0.4 * X[:, 1] - 0.5 * C[:, 0]))
+    y = (rng.random(3000) < chance).astype(float)
+    problem = wv.Problem(X, y, family="logistic", covariates=C, weights=weights, slab=wv.IndependentNormal(0.01))  # fmt: skip
+    Z, delta = np.column_stack([np.ones(3000), C]), np.zeros(2)
+    for _ in range(20):
+        p = 1 / (1 + np.exp(-Z @ delta))
+        delta += np.linalg.solve((Z.T * (weights * p * (1 - p))) @ Z, Z.T @ (weights * (y - p)))
+    W = weights * p * (1 - p)
+    spread = np.sqrt(weights @ (X - weights @ X / weights.sum()) ** 2 / weights.sum())
+    for j in range(3):
+        x = X[:, j] / spread[j]
+        x = x - Z @ np.linalg.solve((Z.T * W) @ Z, Z.T @ (W * x))
+        step = x @ (weights * (y - p)) / (W @ x**2)
+        # rows with more information about the null model do not have much more about x
+        assert distances(problem)[j] == pytest.approx(abs(step) / 0.1, rel=0.05)
+
+
+def test_distances_under_student_noise_are_in_units_of_its_scale():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(4000, 3))
+    y = 0.3 * X[:, 0] + rng.standard_t(4, 4000)
+    near, far = (wv.Problem(X, unit * y, family="student", slab=wv.IndependentNormal(0.01)) for unit in (1, 70))  # fmt: skip
+    assert distances(near)[0] == pytest.approx(3.0, rel=0.15)
+    assert distances(far) == pytest.approx(distances(near), rel=1e-6)
+
+
 @pytest.mark.parametrize("slab", [wv.GPrior(100), wv.HyperG(), wv.IndependentNormal("estimate")])
 def test_priors_without_a_fixed_width_are_not_remarked_upon(slab):
     assert narrow_prior(_problem(50.0, slab=slab)) == []
@@ -87,6 +117,20 @@ def test_the_default_of_genetics_takes_copies_in_turn_however_strong_they_are(ef
     assert sorted(sets.tolist()) == [["x0", "x1"], ["x5"]]
     copies = many.variables.set_index("variable")["pip"][["x0", "x1"]]
     assert ((copies > 0.5) & (copies < 0.6)).all()
+
+
+def test_the_default_of_genetics_takes_copies_in_turn_also_for_cases_and_controls():
+    X = _data(0.0)[0]
+    eta = 0.8 * X[:, 0] + 0.3 * X[:, 5]
+    y = (np.random.default_rng(8).random(len(X)) < 1 / (1 + np.exp(-eta))).astype(float)
+    problem = wv.Problem(X, y, family="logistic", slab=default_slab(), model_prior=wv.BetaBinomial(size=1))
+    wide = wide_enough(problem)
+    assert distances(problem).max() > 5
+    assert distances(wide).max() == pytest.approx(1.0, rel=0.02)
+    narrow, posterior = wv.exact(problem), wv.exact(wide)
+    # both copies were in under the narrow prior
+    assert narrow.pip[:2].sum() > 1.4
+    assert posterior.pip[:2] == pytest.approx(0.54, abs=0.03)
 
 
 def test_a_small_effect_leaves_the_default_of_genetics_as_it_is():
