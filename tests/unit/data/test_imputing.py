@@ -1,6 +1,8 @@
 """Imputation: draws that are as uncertain as they should be, pooled posteriors, and awkward tables."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from whichvars.data.chained import (
     kind_of,
     sums_of,
 )
+from whichvars.data.imputing import encode_alike
 from whichvars.data.logistic import Predictors
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 
@@ -153,6 +156,18 @@ def test_kept_sums_are_those_of_the_rows(odd: bool, monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(made[0], made[1], rtol=1e-6, atol=1e-8)
 
 
+def test_tables_after_the_first_do_not_hold_its_memory() -> None:
+    _, holed, y = simulated(seed=15)
+    tables = encode_alike(wv.impute(holed, y, m=2), wv.Categories(), ())
+    first = next(tables).X
+    column = first["a"].to_numpy()
+    where = weakref.ref(column if column.base is None else column.base)
+    del first, column
+    next(tables)
+    gc.collect()
+    assert where() is None
+
+
 def test_the_response_belongs_to_the_models() -> None:
     """Without it, the slope of a column with half of its values missing would come out at half."""
     rng = np.random.default_rng(5)
@@ -225,6 +240,10 @@ def test_averages_and_errors_are_those_of_the_parts(tmp_path: Path) -> None:
     again = wv.PooledPosterior.load(tmp_path / "p.npz")
     assert again.predict(holed).tobytes() == pooled.predict(holed).tobytes()
     assert "pip" in repr(again)
+    # what was observed is kept once, and every completed table by the cells that were missing
+    assert [cells.shape for cells in again.imputations.values.cells] == [(int(made.gaps.sum()),)] * 4
+    for one, two in zip(made, again.imputations):
+        pd.testing.assert_frame_equal(one, two)
     with pytest.raises(ArgumentTypeError, match="pool needs posteriors"):
         wv.pool([])
     with pytest.raises(DataError, match="posterior 2 has other variables than the first"):
