@@ -176,14 +176,13 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         lambda y, known, rows: read_response(options, y, known, rows),
     )  # fmt: skip
     read = read_response(options, made.y, made.beside, made.rows)
-    made = made._replace(y=read.y)
+    known, columns, decimal_comma = made.notes, [made.frame], table.decimal_comma
+    encoding, always_in, used = made.encoding, made.always, len(made.rows)
+    del made, table  # each has a copy of all columns
     imputations = impute_frame(
-        made.frame, made.y.set_axis(made.frame.index), options["imputations"], options.get("seed", 0), 10, categories,
-        options["indicators"], FILE, table.decimal_comma, expand,
+        columns, read.y, options["imputations"], options.get("seed", 0), 10, categories, options["indicators"], FILE, decimal_comma, expand,
     )  # fmt: skip
-    remarks = [
-        *made.notes, *said, *read.notes, *(note for note in imputations.notes if note not in made.notes),
-    ]  # fmt: skip
+    remarks = [*known, *said, *read.notes, *(note for note in imputations.notes if note not in known)]
     settings = {
         "data": file_fingerprint(options["data"], *shape),
         "response": options["response"],
@@ -193,18 +192,18 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         **{name: options[name] for name in COLUMNS},
         "always": always,
         "drop": drop,
-        "encoding": asdict(made.encoding),
+        "encoding": asdict(encoding),
         "covariates": covariates,
         "missing": {
             "how": "impute", "imputations": len(imputations), "rows_read": shape[0],
-            "rows_used": len(made.rows), "cells_imputed": int(imputations.gaps.sum()),
+            "rows_used": used, "cells_imputed": int(imputations.gaps.sum()),
         },
         "transform": "log" if options["log"] else None,
         "notes": remarks,
         "asked": {name: options[name] for name in ASKED if name in options} or {"sampler": "exact"},
     }  # fmt: skip
-    record = Record(options["data"].name, shape[0], shape[0] - len(made.rows))
-    frames = Frames(imputations, made.y, made.always, categories, expand, read.family, read.offset, record)
+    record = Record(options["data"].name, shape[0], shape[0] - used)
+    frames = Frames(imputations, read.y, always_in, categories, expand, read.family, read.offset, record)
     return imputations, frames, settings
 
 

@@ -19,7 +19,7 @@ Its prior probability is that of a column in ``Problem``, min(5, p/2)/p, and its
 
 Sums and cross-products of all columns are kept from column to column, and brought up to date where cells were drawn: a linear regression then
 costs as much as the column has missing cells, not as much as the table has rows. Logistic regressions begin at the mode that the last sweep
-found, with its Hessian.
+found, with its Hessian (``logistic.py``).
 
 Missing at random is assumed: given what was observed, whether a cell is missing does not depend on its value.
 """
@@ -29,19 +29,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whichvars.data.logistic import Mode, Outcomes, Predictors, hessian_factor, logistic_modes
+
 NUMBER, COUNT, BINARY, CATEGORY = "number", "count", "binary", "category"
 # rows among whose values one is drawn for a count
 DONORS = 5
 # most columns that a column is regressed on; if there are more, those most correlated with it
 MOST_PREDICTORS = 200
-# precision of the normal prior on standardised coefficients of logistic regressions
-LOGISTIC_PRECISION = 0.5
-NEWTON_STEPS = 12
-# Steps towards a mode end when they change no log odds by more than this. Steps with a Hessian of another place go on as long as each is that
-# much shorter than the one before.
-SHORT_STEP, SHRINKING = 1e-4, 0.3
-# rows whose products are summed at once
-BLOCK = 8192
+# Logistic regressions visit all columns of the table if there are at most this many times more of them than predictors. Otherwise they make a table
+# of the predictors.
+ALL_COLUMNS = 1.5
 # standard deviations, as shares of the largest value, that are due to rounding
 ROUNDING = 1e-12
 # standard deviation in the rows in which a column was observed, as a share of that in all rows, below which kept sums are not accurate
@@ -57,18 +54,24 @@ class Kinds:
     levels: dict[str, list[str]] = field(default_factory=dict)
     dates: list[str] = field(default_factory=list)  # which are numbers of days
 
-    def columns(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The columns that others are regressed on, (n, C), categories as 0/1 columns; and the column of the table each belongs to, (C,)."""
-        parts, owner = [], []
-        for j, kind in enumerate(self.kinds):
-            if kind == CATEGORY:
-                count = len(self.levels[self.names[j]])
-                part = (values[:, [j]] == np.arange(1, count)).astype(float)
+    def columns(self, values: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The columns that others are regressed on, (n, q + C), categories as 0/1 columns, those `beside` the table, (n, q), first; and the column
+        of the table each belongs to, (q + C,), −1 for those beside it."""
+        q = beside.shape[1]
+        counts = [
+            len(self.levels[name]) - 1 if kind == CATEGORY else 1
+            for name, kind in zip(self.names, self.kinds)
+        ]
+        owner = np.repeat(np.arange(-1, len(counts)), [q, *counts])
+        made = np.empty((len(values), len(owner)))
+        made[:, :q] = beside
+        for column, j in enumerate(owner[q:].tolist(), start=q):
+            if self.kinds[j] == CATEGORY:
+                level = 1 + column - int(np.searchsorted(owner, j))
+                made[:, column] = values[:, j] == level
             else:
-                part = values[:, [j]]
-            parts.append(part)
-            owner += [j] * part.shape[1]
-        return np.hstack(parts), np.array(owner, np.int64)
+                made[:, column] = values[:, j]
+        return made, owner
 
 
 def kind_of(values: np.ndarray) -> str:
@@ -80,15 +83,8 @@ def kind_of(values: np.ndarray) -> str:
     return COUNT if whole and len(seen) and seen.max() < 1e6 else NUMBER
 
 
-class Mode(NamedTuple):
-    """Of a logistic regression."""
-
-    beta: np.ndarray  # the intercept and the coefficients, (1 + C,)
-    factor: np.ndarray  # of a Hessian nearby, (1 + C, 1 + C)
-
-
-# modes of the regressions of one column that the last sweep found, by the level, the number of rows and the number of coefficients
-Modes = dict[tuple[Any, int, int], Mode]
+# modes of the regressions of one column that the last sweep found, by the level, what it is compared with and the number of predictors
+Modes = dict[tuple[Any, Any, int], Mode]
 
 
 class Chain:
@@ -128,15 +124,12 @@ class Chain:
         for j in self.order:
             seen = values[learn & ~self.gaps[:, j], j]
             self.values[self.gaps[:, j], j] = rng.choice(seen, int(self.gaps[:, j].sum()))
-        design, owner = kinds.columns(self.values)
         # the columns that others are regressed on, in units of their standard deviations, those beside the table first
-        self.columns = np.hstack([beside, design])
-        del design
-        self.owner = np.concatenate([np.full(beside.shape[1], -1), owner])
+        self.columns, self.owner = kinds.columns(self.values, beside)
         learnt = slice(None) if learn.all() else learn
         known = self.columns[learnt]
         self.centre, spread = known.mean(axis=0), np.array([column.std() for column in known.T])
-        self.constant = spread <= ROUNDING * np.abs(known).max(axis=0)
+        self.constant = spread <= ROUNDING * np.array([np.abs(column).max() for column in known.T])
         self.unit = np.where(self.constant, 1.0, spread)
         self.columns -= self.centre
         self.columns /= self.unit
@@ -159,9 +152,9 @@ class Chain:
                 gain = fit.gain(q, self.tau2[j], self.modes[j]) - 0.5 * q * np.log(len(x))
                 if np.log(1 / max(self.rng.random(), 1e-300) - 1) > gain + self.log_odds:
                     fit = fit.without(q)
-            new = fit.rows(self.columns[gaps])
+            new = fit.predictors.rows(self.columns[gaps])
             if kind in (BINARY, CATEGORY):
-                drawn = draw_category(fit.Z, x, new, self.rng, self.modes[j])
+                drawn = draw_category(fit, new, self.rng, self.modes[j])
             elif kind == COUNT:
                 drawn, self.tau2[j] = draw_count(fit, x, new, self.tau2[j], self.rng)
             else:
@@ -183,8 +176,11 @@ class Chain:
         centred = products - n * np.outer(mean, mean)
         spread = np.sqrt(np.maximum(np.diagonal(centred), 0) / n)
         others = (self.owner != j) & (~self.constant | (self.owner < 0))
+        mine = np.flatnonzero(self.owner == j)
         linear = kind in (NUMBER, COUNT)
-        exact = 2 * n > len(seen) and not (spread[others & ~self.constant] < LEAST_SPREAD).any()
+        needed = others & ~self.constant
+        needed[mine] |= kind == NUMBER
+        exact = 2 * n > len(seen) and not (spread[needed] < LEAST_SPREAD).any()
         if not exact:  # differences of large sums would not be accurate enough
             rows = self.columns[seen]
             mean = rows.mean(axis=0)
@@ -193,24 +189,30 @@ class Chain:
         unit = np.where(spread > ROUNDING, spread, 1.0)
         chosen = np.flatnonzero(others)
         if len(chosen) > MOST_PREDICTORS:
-            mine = np.flatnonzero(self.owner == j)
             strength = np.abs(centred[np.ix_(chosen, mine)]).max(axis=1) / unit[chosen]
             strength[self.owner[chosen] < 0] = np.inf
             chosen = chosen[np.sort(np.argsort(-strength, kind="stable")[:MOST_PREDICTORS])]
-        response = np.log1p(x) if kind == COUNT else x
-        Z, found = np.zeros((0, 0)), None
-        if not (exact and linear):
-            Z = self.columns[np.ix_(seen, chosen)]
-            Z -= mean[chosen]
-            Z /= unit[chosen]
-            found = sums_of(Z, response) if linear else None
-        else:
-            gram = centred[np.ix_(chosen, chosen)] / np.outer(unit[chosen], unit[chosen])
-            left = np.zeros(len(seen))
-            left[seen] = response - response.mean()
-            cross = (self.columns.T @ left)[chosen] / unit[chosen]
-            found = Sums(gram, cross, float(left @ left), n, float(response.mean()))
-        return Regression(self.columns, seen, chosen, mean[chosen], unit[chosen], Z, x, found)
+        predictors = Predictors(self.columns, chosen, mean[chosen], unit[chosen])
+        if not linear:
+            if exact and self.columns.shape[1] <= ALL_COLUMNS * len(chosen):
+                return Regression(predictors, seen, x, None)
+            return Regression(predictors, seen, x, None, predictors.rows(self.columns[seen]))
+        if not exact:
+            found = sums_of(predictors.rows(rows), np.log1p(x) if kind == COUNT else x)
+            return Regression(predictors, seen, x, found)
+        gram = centred[np.ix_(chosen, chosen)] / np.outer(unit[chosen], unit[chosen])
+        if kind == NUMBER:
+            own, scale = mine[0], self.unit[mine[0]]
+            cross, total = centred[chosen, own] * scale / unit[chosen], float(centred[own, own]) * scale**2
+            return Regression(
+                predictors, seen, x, Sums(gram, cross, total, n, float(self.centre[own] + mean[own] * scale))
+            )
+        response, left = np.log1p(x), np.zeros(len(seen))
+        left[seen] = response - response.mean()
+        cross = (self.columns.T @ left)[chosen] / unit[chosen]
+        return Regression(
+            predictors, seen, x, Sums(gram, cross, float(left @ left), n, float(response.mean()))
+        )
 
 
 class Sums(NamedTuple):
@@ -231,54 +233,57 @@ def sums_of(Z: np.ndarray, x: np.ndarray) -> Sums:
 
 @dataclass(frozen=True)
 class Regression:
-    """A column that is regressed on others, which are standardised; parts that are not needed are empty or None."""
+    """A column that is regressed on others."""
 
-    columns: np.ndarray  # (n, all columns)
+    predictors: Predictors
     seen: np.ndarray  # (n,) bool: rows in which it was observed
-    chosen: np.ndarray  # (C,): the columns that it is regressed on
-    mean: np.ndarray  # (C,)
-    unit: np.ndarray  # (C,)
-    Z: np.ndarray  # (seen, C)
     x: np.ndarray  # (seen,)
-    found: Sums | None
+    found: Sums | None  # if it is linear
+    Z: np.ndarray | None = (
+        None  # the predictors in the rows in which it was observed, if they are worth a table of their own
+    )
 
     @property
     def linear(self) -> Sums:
         assert self.found is not None
         return self.found
 
-    def rows(self, columns: np.ndarray) -> np.ndarray:
-        """Other rows of the standardised columns."""
-        return (columns[:, self.chosen] - self.mean) / self.unit
-
     def predicted(self, beta: np.ndarray) -> np.ndarray:
         """Z β in the rows in which it was observed, without the mean of the column."""
-        weight = np.zeros(self.columns.shape[1])
-        weight[self.chosen] = beta / self.unit
-        return np.asarray((self.columns @ weight)[self.seen] - self.mean @ (beta / self.unit))
+        weight, shift = self.predictors.weights(np.concatenate([[0.0], beta])[:, None])
+        return np.asarray((self.predictors.columns @ weight[:, 0])[self.seen] + shift[0])
 
     def without(self, q: int) -> "Regression":
         """The same without the first q columns."""
         found = self.found
         if found is not None:
             found = found._replace(gram=found.gram[q:, q:], cross=found.cross[q:])
-        return replace(
-            self, chosen=self.chosen[q:], mean=self.mean[q:], unit=self.unit[q:], Z=self.Z[:, q:], found=found
-        )
+        Z = None if self.Z is None else self.Z[:, q:]
+        return replace(self, predictors=self.predictors.without(q), found=found, Z=Z)
+
+    def logistic(self, group: np.ndarray) -> tuple[Predictors, np.ndarray]:
+        """The predictors of a logistic regression, and the groups of their rows, from those of the rows in which the column was observed."""
+        if self.Z is not None:
+            C = self.Z.shape[1]
+            return Predictors(self.Z, np.arange(C), np.zeros(C), np.ones(C)), group
+        everywhere = np.full(len(self.seen), -1)
+        everywhere[self.seen] = group
+        return self.predictors, everywhere
 
     def gain(self, q: int, tau2: float, modes: Modes) -> float:
         """By how much the first q columns improve the log likelihood."""
         if self.found is None:
             # the level that most rows do not have, against the others
-            levels, counts = np.unique(self.x, return_counts=True)
-            level = levels[np.argsort(-counts, kind="stable")[:2][-1]]
-            hit = (self.x == level).astype(float)
-            values = []
-            for part in (self.Z, self.Z[:, q:]):
-                key = level, len(hit), part.shape[1]
-                modes[key] = mode = logistic_mode(part, hit, modes.get(key))
-                values.append(_log_density(part, hit, mode.beta))
-            return values[0] - values[1]
+            levels = levels_by_frequency(self.x)
+            level = levels[:2][-1]
+            against = levels[0] if len(levels) == 2 else "the others"
+            predictors, group = self.logistic((self.x == level).astype(int))
+            keys = [(level, against, len(predictors.chosen) - skipped) for skipped in (0, q)]
+            both = logistic_modes(
+                predictors, Outcomes(group, (0, q), shared=True), [modes.get(key) for key in keys]
+            )
+            modes.update(zip(keys, both))
+            return both[0].value - both[1].value
         left = []
         for first in (0, q):
             gram, cross = self.found.gram[first:, first:].copy(), self.found.cross[first:]
@@ -334,85 +339,32 @@ def draw_count(
     return x[order][places[np.arange(len(new)), chosen]], tau2
 
 
-def draw_category(
-    Z: np.ndarray, x: np.ndarray, new: np.ndarray, rng: np.random.Generator, modes: Modes
-) -> np.ndarray:
+def draw_category(fit: Regression, new: np.ndarray, rng: np.random.Generator, modes: Modes) -> np.ndarray:
     """Missing levels in the rows `new`, (m,): the log odds of each level against the most frequent one are linear."""
-    levels, counts = np.unique(x, return_counts=True)
-    levels = levels[np.argsort(-counts, kind="stable")]
+    levels = levels_by_frequency(fit.x)
+    place = np.zeros(1 + max(levels), np.int64)
+    place[levels] = np.arange(len(levels))
+    predictors, group = fit.logistic(place[fit.x.astype(np.int64)])
+    outcomes = Outcomes(group, [0] * (len(levels) - 1))
     logits = np.zeros((len(new), len(levels)))
-    for k, level in enumerate(levels[1:], start=1):
-        two = (x == level) | (x == levels[0])
-        rows, known = (Z, x) if two.all() else (Z[two], x[two])
-        key = level, len(rows), Z.shape[1]
-        mode = logistic_mode(rows, (known == level).astype(float), modes.get(key))
-        modes[key] = mode = mode._replace(factor=_logistic_factor(rows, mode.beta))
+    keys = [(level, levels[0], len(predictors.chosen)) for level in levels[1:]]
+    found = logistic_modes(predictors, outcomes, [modes.get(key) for key in keys])
+    for k, (key, mode) in enumerate(zip(keys, found)):
+        modes[key] = mode = mode._replace(factor=hessian_factor(predictors, outcomes, k, mode.beta))
         beta = mode.beta + np.linalg.solve(mode.factor.T, rng.normal(size=len(mode.beta)))
-        logits[:, k] = beta[0] + new @ beta[1:]
+        logits[:, 1 + k] = beta[0] + new @ beta[1:]
     weight = np.exp(logits - logits.max(axis=1, keepdims=True))
     below = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)
-    drawn: np.ndarray = levels[(rng.random(len(new))[:, None] > below[:, :-1]).sum(axis=1)]
+    drawn: np.ndarray = np.array(levels, float)[(rng.random(len(new))[:, None] > below[:, :-1]).sum(axis=1)]
     return drawn
 
 
-def logistic_mode(Z: np.ndarray, x: np.ndarray, before: Mode | None = None) -> Mode:
-    """The mode of a logistic regression with a normal prior, and the factor of a Hessian nearby.
+def levels_by_frequency(x: np.ndarray) -> list[int]:
+    """The levels that occur, the most frequent one first.
 
-    If the mode of a similar regression is known from `before`, steps begin there and are made with its Hessian, so that they only
-    take products with Z. If they do not shrink fast enough, Newton steps take over, each with a Hessian of its own.
+    >>> levels_by_frequency(np.array([3.0, 0.0, 3.0, 1.0]))
+    [3, 0, 1]
     """
-    precision, newton, last = _precision(Z), before is None, np.inf
-    if before is None:
-        share = np.clip(x.mean(), 0.5 / (len(x) + 1), 1 - 0.5 / (len(x) + 1))
-        before = Mode(np.zeros(len(precision)), np.eye(len(precision)))
-        before.beta[0] = np.log(share / (1 - share))
-    beta, factor = before
-    for _ in range(NEWTON_STEPS):
-        if newton:
-            factor = _logistic_factor(Z, beta)
-        rest = x - _probabilities(Z, beta)
-        slope = np.concatenate([[rest.sum()], Z.T @ rest]) - precision * beta
-        step = np.linalg.solve(factor.T, np.linalg.solve(factor, slope))
-        length = np.abs(step[0] + Z @ step[1:]).max()
-        beta = beta + step * min(1.0, 5 / length if length > 0 else 1.0)
-        if length < SHORT_STEP:
-            break
-        newton = newton or length > SHRINKING * last
-        last = length
-    return Mode(beta, factor)
-
-
-def _log_density(Z: np.ndarray, x: np.ndarray, beta: np.ndarray) -> float:
-    """The log posterior density of β in a logistic regression, up to a constant."""
-    eta = beta[0] + Z @ beta[1:]
-    return float(x @ eta - np.logaddexp(0, eta).sum() - 0.5 * _precision(Z) @ beta**2)
-
-
-def _logistic_factor(Z: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """The factor of the Hessian at β."""
-    p = _probabilities(Z, beta)
-    hessian = _weighted_products(Z, p * (1 - p))
-    hessian[np.diag_indices(len(beta))] += _precision(Z)
-    return np.linalg.cholesky(hessian)
-
-
-def _probabilities(Z: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    p: np.ndarray = 1 / (1 + np.exp(-np.clip(beta[0] + Z @ beta[1:], -30, 30)))
-    return p
-
-
-def _precision(Z: np.ndarray) -> np.ndarray:
-    """Of the normal prior of the intercept and the coefficients, (1 + C,)."""
-    precision = np.full(1 + Z.shape[1], LOGISTIC_PRECISION)
-    precision[0] = 1e-2
-    return precision
-
-
-def _weighted_products(Z: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Σ w a aᵀ over rows, with a = (1, z), (1 + C, 1 + C); a few rows at a time, so that no copy of all of them is made."""
-    total = np.zeros((1 + Z.shape[1], 1 + Z.shape[1]))
-    for first in range(0, len(Z), BLOCK):
-        part = Z[first : first + BLOCK]
-        rows = np.column_stack([np.ones(len(part)), part])
-        total += (rows * weight[first : first + BLOCK, None]).T @ rows
-    return total
+    counts = np.bincount(x.astype(np.int64))
+    order = np.argsort(-counts, kind="stable")
+    return [int(level) for level in order[counts[order] > 0]]

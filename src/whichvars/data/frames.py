@@ -33,7 +33,7 @@ def read_columns(
     """
     if _is_frame(X):
         own_names = [str(c) for c in X.columns]
-        table = X.to_numpy(dtype=float) if _all_plain(X) else None
+        table = X.to_numpy(dtype=np.float64, copy=True) if _all_plain(X) else None
         n = len(X)
     else:
         table = _as_array(X.toarray() if hasattr(X, "tocsc") else X, what)
@@ -50,7 +50,7 @@ def read_columns(
     check_unique(used_names, f"column names of {what}" if names is None else "names")
     if table is not None and table.dtype.kind in NUMERIC:
         with np.errstate(over="ignore"):
-            values = table.astype(np.float64)
+            values = table if _is_frame(X) else table.astype(np.float64)  # what frames gave is a copy
     else:  # column by column, so that errors can name it
         values = np.empty((n, len(used_names)), order="F")
         for i, name in enumerate(used_names):

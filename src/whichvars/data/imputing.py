@@ -27,9 +27,9 @@ NEW_DRAWS, NEW_WARMUP = 20, 5
 class Completed(Sequence[np.ndarray]):
     """Completed tables. The cells that were observed are kept once for all of them."""
 
-    def __init__(self, observed: np.ndarray, gaps: np.ndarray) -> None:
-        """Of a table, (n, columns), whose missing cells are the `gaps`, (n, columns) bool. None is completed yet."""
-        self.observed, self.gaps, self.cells = observed, gaps, list[np.ndarray]()
+    def __init__(self, observed: np.ndarray, gaps: np.ndarray, cells: Iterable[np.ndarray] = ()) -> None:
+        """Of a table, (n, columns), whose missing cells are the `gaps`, (n, columns) bool; `cells` has them for each completed table."""
+        self.observed, self.gaps, self.cells = observed, gaps, list(cells)
 
     def append(self, table: np.ndarray) -> None:
         self.cells.append(table[self.gaps])
@@ -221,12 +221,12 @@ def impute(
         )
     chosen = read_categories(categories)
     return impute_frame(
-        frame, response, m, seed, sweeps, chosen, indicators, FRAME, expand=read_expansions(expand)
+        [frame], response, m, seed, sweeps, chosen, indicators, FRAME, expand=read_expansions(expand)
     )
 
 
 def impute_frame(
-    frame: pd.DataFrame,
+    given: list[pd.DataFrame],
     y: pd.Series,
     m: int,
     seed: int,
@@ -237,13 +237,17 @@ def impute_frame(
     decimal_comma: bool = False,
     expand: Sequence[Expansion] = (),
 ) -> Imputations:
-    """The same for a table whose index counts its rows."""
+    """The same for a table whose index counts its rows, the only one of a list, which is taken from it so that its memory can be used again."""
+    frame, y = given[0], y.set_axis(given[0].index)
+    given.clear()
     lost = y.isna().to_numpy()
     if lost.all():
         raise DataError("the response is missing in every row")
     gaps = frame.isna()
     notes = cost_of_gaps(gaps, lost)
-    frame, y, gaps = frame.loc[~lost], y[~lost].infer_objects(), gaps[~lost]
+    if lost.any():
+        frame, gaps = frame.loc[~lost], gaps[~lost]
+    y = y[~lost].infer_objects()
     empty = empty_columns(gaps)
     if len(empty) == frame.shape[1]:
         raise DataError("no column of X has any value; there is nothing to learn from")
@@ -306,7 +310,7 @@ def encode_alike(
             # what there was to remark was remarked of the table with holes
             first = first._replace(remarks=[])
             yield first
-            first = first._replace(X=first.X.iloc[:0])
+            first = first._replace(X=first.X.iloc[:0].copy())  # without the memory of the others
         else:
             X = first.encoding.encode(table, FRAME)
             del table
@@ -316,13 +320,24 @@ def encode_alike(
 
 def to_stored(made: Imputations) -> list[Any]:
     """What is kept of imputations in a file: all but the response."""
-    return [made.kinds, list(made.values), made.gaps, made.rows, list(made.notes), made.indicators]
+    values = made.values
+    assert isinstance(values, Completed)
+    return [
+        made.kinds,
+        values.observed,
+        values.cells,
+        made.gaps,
+        made.rows,
+        list(made.notes),
+        made.indicators,
+    ]
 
 
 def from_stored(kept: list[Any]) -> Imputations:
     """Imputations from what ``to_stored`` made of them."""
-    kinds, values, gaps, rows, notes, indicators = kept
-    return Imputations(kinds, list(values), None, rows, gaps, tuple(notes), indicators)
+    kinds, observed, cells, gaps, rows, notes, indicators = kept
+    values = Completed(observed, gaps, cells)
+    return Imputations(kinds, values, None, rows, gaps, tuple(notes), indicators)
 
 
 def seed_of_part(seed: int | None, i: int) -> int | None:

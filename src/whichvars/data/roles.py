@@ -157,7 +157,9 @@ def _encode_candidates(
         f"Column {name!r} counts the rows; if it is an identifier, {FILE.to('drop', name)}."
         for name in _counters(numeric)
     ]
-    return encoded._replace(X=X.astype(float).reset_index(drop=True)), notes + encoded.notes + encoded.remarks
+    notes += encoded.notes + encoded.remarks
+    # a problem that is made of them has nothing to say about them again
+    return encoded._replace(X=X.astype(float).reset_index(drop=True), remarks=[], constant=[]), notes
 
 
 class EncodedResponses(NamedTuple):

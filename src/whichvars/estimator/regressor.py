@@ -33,6 +33,7 @@ class VariableSelector(RegressorMixin, AveragedModel):
         How y depends on the linear predictor, as in ``Problem``. Responses of two classes are for ``VariableSelectorClassifier``.
     log_response : bool
         Model the logarithm of y, which must be positive. Predictions are then medians and intervals on the original scale.
+        (It is not called ``transform``, as this is the method that selects columns.)
     slab, model_prior, noise, evidence, scale, always_include, groups, categories, expand, heredity, max_size
         As in ``Problem``. Columns are named by the names of a DataFrame, or x0, x1, … Parameters of priors can be set as
         ``slab__g``, also in a grid search.

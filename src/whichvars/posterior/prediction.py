@@ -92,12 +92,13 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
             "give the same columns in the same order, or frames with names"
         )
     values = table.values[:, wanted] if table else held.raw(wanted)  # type: ignore[union-attr]
+    del table  # as large as X
     if covariates is not None:
         if len(covariates) != len(values):
             raise DataError(f"X has {len(values)} rows but covariates has {len(covariates)}")
         z = covariates[:, [i - of_X for i in problem.flat.z_index if i >= of_X]]
         values = np.column_stack([values[:, : len(needed)], z, values[:, len(needed) :]])
-    values = values - means
+    values -= means
     if held is not None:
         unseen = np.isnan(values)
         if unseen.any():

@@ -26,7 +26,7 @@ ZOBRIST_SEED = 20141220
 
 
 # bytes of the columns whose residuals are computed together
-BLOCK_BYTES = 64 << 20
+BLOCK_BYTES = 16 << 20
 # bytes up to which columns are also stored by rows, which makes products with all of them faster
 ROWS_BYTES = 256 << 20
 

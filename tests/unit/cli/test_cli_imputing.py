@@ -1,6 +1,9 @@
 """Runs of completed copies of a file: reports, resuming, covariates, and the same bits."""
 
 import json
+import platform
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,3 +244,34 @@ def test_ordered_categories_stay_ordered() -> None:
         categories = wv.Categories(**{how: ["size"]})
         fitted = wv.VariableSelector(missing="impute", imputations=2, categories=categories).fit(X, data["y"])
         assert fitted.posterior_.problem.columns_used == ["x0", "x1", *columns]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries decide for themselves")
+def test_commands_give_the_memory_of_large_arrays_back() -> None:
+    """Arrays of 8 MB below one that stays: by itself, the C library of GNU keeps them once it has freed a larger array."""
+    program = """
+import sys
+import numpy as np
+from whichvars.cli import give_back_memory
+
+def used():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+if sys.argv[1] == "yes":
+    give_back_memory()
+np.ones(3_000_000)  # freed at once, after which the library keeps up to 24 MB
+before = used()
+arrays = [np.ones(1_000_000) for _ in range(20)]
+last = [np.ones(1000) for _ in range(100)]
+del arrays
+print(used() - before)
+"""
+    kept, given_back = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", program, asked], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for asked in ("no", "yes")
+    )
+    assert given_back < 20e6 < 120e6 < kept

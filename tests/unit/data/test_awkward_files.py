@@ -2,6 +2,7 @@
 
 import gzip
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,18 @@ def test_real_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert part in result.output
     assert "Traceback" not in result.output
     assert Path("run/summary.csv").exists() == (code == 0)
+
+
+def test_everything_is_remarked_upon_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A code, labels that are nearly the same, and a category of one level; in a file they are looked at before there is a problem."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    pd.DataFrame({
+        "postcode": rng.choice([10115, 20095, 50667], 60), "sex": rng.choice(["F", "f", "M"], 60), "same": "u", "y": rng.normal(size=60),
+    }).to_csv("a.csv", index=False)  # fmt: skip
+    run = CliRunner().invoke(main, ["exact", "a.csv", "-y", "y", "--out", "run", "--no-report"])
+    assert run.exit_code == 0, run.output
+    for name in ("'postcode' has whole numbers", "'F' and 'f'", "'same'"):
+        assert run.output.count(name) == 1, name
+    notes = json.loads(Path("run/settings.json").read_text())["notes"]
+    assert len(notes) == len(set(notes)) == 4  # and the levels of sex

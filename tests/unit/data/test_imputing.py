@@ -1,6 +1,8 @@
 """Imputation: draws that are as uncertain as they should be, pooled posteriors, and awkward tables."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from scipy.optimize import minimize
 
 import whichvars as wv
 from whichvars.cli import main
 from whichvars.data import chained
 from whichvars.data.chained import (
-    LOGISTIC_PRECISION,
     Chain,
     Kinds,
     Regression,
@@ -22,9 +22,10 @@ from whichvars.data.chained import (
     draw_count,
     draw_number,
     kind_of,
-    logistic_mode,
     sums_of,
 )
+from whichvars.data.imputing import encode_alike
+from whichvars.data.logistic import Predictors
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 
 
@@ -76,37 +77,14 @@ def test_numbers_have_the_spread_of_the_predictive_distribution() -> None:
     assert draws.var() == pytest.approx(variance, abs=4 * error)
 
 
-@pytest.mark.parametrize(
-    "start", ["nothing", "a mode nearby", "a mode far away", "the mode of other columns"]
-)
-def test_a_logistic_regression_has_the_same_mode_wherever_it_begins(start: str) -> None:
-    rng = np.random.default_rng(7)
-    Z = rng.normal(size=(500, 4))
-    x = (rng.random(500) < 1 / (1 + np.exp(0.5 - Z @ [1.0, -0.5, 0.0, 2.0]))).astype(float)
-    changed, hidden = Z.copy(), np.arange(10)
-    changed[hidden, 1] = rng.normal(size=10)
-    before = {
-        "nothing": None,
-        "a mode nearby": logistic_mode(changed, x),
-        "a mode far away": logistic_mode(Z, 1 - x),
-        "the mode of other columns": logistic_mode(np.round(rng.normal(size=(500, 4))) * [9, 0.1, 1, 1], x),
-    }[start]
-
-    def minus_log_density(beta: np.ndarray) -> float:
-        eta = beta[0] + Z @ beta[1:]
-        prior = 0.5 * (0.01 * beta[0] ** 2 + LOGISTIC_PRECISION * (beta[1:] ** 2).sum())
-        return float(np.logaddexp(0, eta).sum() - x @ eta + prior)
-
-    right = minimize(minus_log_density, np.zeros(5), method="BFGS", options={"gtol": 1e-7}).x
-    np.testing.assert_allclose(logistic_mode(Z, x, before).beta, right, atol=1e-4)
-
-
 def test_shares_of_levels_are_drawn_with_their_uncertainty() -> None:
     rng = np.random.default_rng(2)
     x = np.repeat([0.0, 1.0, 2.0], [20, 15, 5])
-    Z = np.zeros((40, 0))
+    fit = Regression(
+        Predictors(np.zeros((40, 1)), np.zeros(0, int), *np.zeros((2, 0))), np.ones(40, bool), x, None
+    )
     shares = np.array([
-        np.bincount(draw_category(Z, x, np.zeros((200, 0)), rng, {}).astype(int), minlength=3) / 200 for _ in range(2000)
+        np.bincount(draw_category(fit, np.zeros((200, 0)), rng, {}).astype(int), minlength=3) / 200 for _ in range(2000)
     ])  # fmt: skip
     expected = np.array([20, 15, 5]) / 40
     # of the share, and of the number of 200 that are drawn with it
@@ -120,8 +98,8 @@ def test_counts_are_values_that_occur() -> None:
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(200, 1))
     x = rng.poisson(np.exp(1 + Z[:, 0])).astype(float)
-    everything, one = np.ones(200, bool), np.ones(1)
-    fit = Regression(Z, everything, np.array([0]), 0 * one, one, Z, x, sums_of(Z, np.log1p(x)))
+    predictors = Predictors(Z, np.array([0]), np.zeros(1), np.ones(1))
+    fit = Regression(predictors, np.ones(200, bool), x, sums_of(Z, np.log1p(x)))
     drawn, _ = draw_count(fit, x, np.linspace(-3, 3, 500)[:, None], 1.0, rng)
     assert set(drawn) <= set(x)
     assert drawn[:100].mean() < 1 < 5 < drawn[-100:].mean()
@@ -170,13 +148,24 @@ def test_kept_sums_are_those_of_the_rows(odd: bool, monkeypatch: pytest.MonkeyPa
         chain = Chain(kinds, values, y[:, None], np.random.default_rng(3), learn)
         for _ in range(3):
             chain.sweep()
-        design, _ = kinds.columns(chain.values)
-        columns = (np.hstack([y[:, None], design]) - chain.centre) / chain.unit
+        columns = (kinds.columns(chain.values, y[:, None])[0] - chain.centre) / chain.unit
         np.testing.assert_allclose(chain.columns, columns, atol=1e-8)
         np.testing.assert_allclose(chain.products, columns[learn].T @ columns[learn], atol=1e-6)
         np.testing.assert_allclose(chain.sums, columns[learn].sum(axis=0), atol=1e-6)
         made.append(chain.values)
     np.testing.assert_allclose(made[0], made[1], rtol=1e-6, atol=1e-8)
+
+
+def test_tables_after_the_first_do_not_hold_its_memory() -> None:
+    _, holed, y = simulated(seed=15)
+    tables = encode_alike(wv.impute(holed, y, m=2), wv.Categories(), ())
+    first = next(tables).X
+    column = first["a"].to_numpy()
+    where = weakref.ref(column if column.base is None else column.base)
+    del first, column
+    next(tables)
+    gc.collect()
+    assert where() is None
 
 
 def test_the_response_belongs_to_the_models() -> None:
@@ -251,6 +240,10 @@ def test_averages_and_errors_are_those_of_the_parts(tmp_path: Path) -> None:
     again = wv.PooledPosterior.load(tmp_path / "p.npz")
     assert again.predict(holed).tobytes() == pooled.predict(holed).tobytes()
     assert "pip" in repr(again)
+    # what was observed is kept once, and every completed table by the cells that were missing
+    assert [cells.shape for cells in again.imputations.values.cells] == [(int(made.gaps.sum()),)] * 4
+    for one, two in zip(made, again.imputations):
+        pd.testing.assert_frame_equal(one, two)
     with pytest.raises(ArgumentTypeError, match="pool needs posteriors"):
         wv.pool([])
     with pytest.raises(DataError, match="posterior 2 has other variables than the first"):
