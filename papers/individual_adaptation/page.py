@@ -266,6 +266,9 @@ def copy_to_docs(out: Path, order: Sequence[str], docs: Path | None = None) -> i
             shutil.copy(out / file, new / NUMBERS)
         for file, _ in section["figures"]:
             with Image.open(out / file) as image:
+                if image.mode == "P":  # it came from the documentation and is small already
+                    shutil.copy(out / file, new)
+                    continue
                 small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
                 small.save(new / file, optimize=True)
     size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file())
