@@ -100,7 +100,9 @@ def breakable(heading: str) -> str:
     ('Independent<wbr>Normal<wbr>(1)', 'actual/<wbr>claimed', 'CPU seconds')
     """
     return " ".join(
-        re.sub(r"(?<=[a-z])(?=[A-Z])|(?=\()|(?<=/)", "<wbr>", word) if len(word) > LONGEST_WORD else word
+        re.sub(r"(?<=[a-z])(?=[A-Z])|(?=\()|(?<=/)(?=\w{3})", "<wbr>", word)
+        if len(word) > LONGEST_WORD
+        else word
         for word in heading.split(" ")
     )
 
