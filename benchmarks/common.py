@@ -131,13 +131,19 @@ class Table:
         return "\n".join([*lines, "", self.note, ""] if self.note else [*lines, ""])
 
     def right_aligned(self) -> list[bool]:
-        """Which columns are aligned at the right: all but the first and those that have a sentence in a cell.
+        """Which columns are aligned at the right: those of numbers, but for the first.
 
-        >>> Table("", ["what", "seconds", "remark"], [["a", "1.5 ± 0.2", ""], ["b", "20", "measured on a busy machine"]]).right_aligned()
+        >>> Table("", ["what", "seconds", "method"], [["a", "1.5 ± 0.2", "exact"], ["b", "–", "a sampler"]]).right_aligned()
         [False, True, False]
         """
-        longest = [max((len(row[i]) for row in self.rows), default=0) for i in range(len(self.columns))]
-        return [i > 0 and length <= LONGEST_NUMBER for i, length in enumerate(longest)]
+        out = []
+        for i in range(len(self.columns)):
+            cells = [row[i] for row in self.rows if row[i] not in ("", "–")]
+            numbers = sum(any(c.isdigit() for c in cell) for cell in cells)
+            out.append(
+                i > 0 and 2 * numbers >= len(cells) and max(map(len, cells), default=0) <= LONGEST_NUMBER
+            )
+        return out
 
     def show(self) -> None:
         """Print it with rich."""
