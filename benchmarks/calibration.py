@@ -204,7 +204,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     if "strong" in result:  # older results have none
         kinds[" and strong evidence"] = result["strong"]
     for family, part in result.get("families", {}).items():
-        kinds[f" and {family} regression"] = part
+        kinds[f" and {'Poisson' if family == 'poisson' else family} regression"] = part
     found = []
     even = Table("Ranks of the truth among posterior draws", ["of what", "probability of ranks as uneven"])
     for kind, part in kinds.items():

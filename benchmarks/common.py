@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -87,6 +88,25 @@ def measured_at(result: dict[str, Any]) -> str:
     return f"Measured {about['date']} at commit {about['commit']} on {about['cpus']} CPU{'s' if about['cpus'] != 1 else ''} ({about['machine']}); {versions}."
 
 
+LONGEST_WORD = 10  # of characters in a heading that is never broken
+LONGEST_LINE = 16  # of characters in a cell of several numbers, which have a line each otherwise
+LONGEST_NUMBER = 24  # of characters in a cell that has a number with its error, a range or a few words
+
+
+def breakable(heading: str) -> str:
+    """A heading whose long names may be broken between their words, so that a table is no wider than need be.
+
+    >>> breakable("IndependentNormal(1)"), breakable("actual/claimed"), breakable("CPU seconds")
+    ('Independent<wbr>Normal<wbr>(1)', 'actual/<wbr>claimed', 'CPU seconds')
+    """
+    return " ".join(
+        re.sub(r"(?<=[a-z])(?=[A-Z])|(?=\()|(?<=/)(?=\w{3})", "<wbr>", word)
+        if len(word) > LONGEST_WORD
+        else word
+        for word in heading.split(" ")
+    )
+
+
 @dataclass
 class Table:
     """A table of texts, for a terminal or for Markdown."""
@@ -98,12 +118,32 @@ class Table:
 
     def markdown(self) -> str:
         """The table in Markdown, with its title in bold above and its note below."""
-        numeric = [i > 0 for i in range(len(self.columns))]
+        numeric = self.right_aligned()
         lines = [f"**{self.title}**", ""]
-        lines.append("| " + " | ".join(self.columns) + " |")
+        lines.append("| " + " | ".join(map(breakable, self.columns)) + " |")
         lines.append("|" + "|".join("--:" if right else ":--" for right in numeric) + "|")
-        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.rows]
+        for row in self.rows:
+            cells = [
+                cell.replace(", ", ",<br>") if right and len(cell) > LONGEST_LINE else cell
+                for cell, right in zip(row, numeric)
+            ]
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         return "\n".join([*lines, "", self.note, ""] if self.note else [*lines, ""])
+
+    def right_aligned(self) -> list[bool]:
+        """Which columns are aligned at the right: those of numbers, but for the first.
+
+        >>> Table("", ["what", "seconds", "method"], [["a", "1.5 ± 0.2", "exact"], ["b", "–", "a sampler"]]).right_aligned()
+        [False, True, False]
+        """
+        out = []
+        for i in range(len(self.columns)):
+            cells = [row[i] for row in self.rows if row[i] not in ("", "–")]
+            numbers = sum(any(c.isdigit() for c in cell) for cell in cells)
+            out.append(
+                i > 0 and 2 * numbers >= len(cells) and max(map(len, cells), default=0) <= LONGEST_NUMBER
+            )
+        return out
 
     def show(self) -> None:
         """Print it with rich."""
@@ -114,8 +154,8 @@ class Table:
         if not console.is_terminal:
             console = Console(width=160)
         table = RichTable(title=self.title, title_justify="left")
-        for i, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if i else "left")
+        for column, right in zip(self.columns, self.right_aligned()):
+            table.add_column(column, justify="right" if right else "left")
         for row in self.rows:
             table.add_row(*row)
         console.print(table)

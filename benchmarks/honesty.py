@@ -312,7 +312,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     """One line a problem, and one for all of them."""
     budgets = result["budgets"]
     table = Table(
-        f"Wrong without a warning: {result['sampler']}, {result['seeds']} seeds at {', '.join(f'{b:g}' for b in budgets)} CPU seconds",
+        f"Wrong without a warning: {result['sampler']}, {result['seeds']} seeds at {', '.join(f'{b:g}' for b in budgets)} CPU second{'s' * (budgets != [1.0])}",
         ["problem", "runs", "wrong", "without a warning", "where no error was told", "false alarms, of accurate runs",
          *(f"actual/claimed, {b:g} s" for b in budgets), "reference"],
     )  # fmt: skip

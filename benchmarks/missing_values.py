@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import whichvars as wv
+from benchmarks.common import number
 
 METHODS = ("complete data", "impute", "complete cases", "mean")
 
@@ -130,9 +131,9 @@ def main(
 
 def as_markdown(table: pd.DataFrame) -> str:
     """The table as it is in docs/missing.md."""
-    lines = [list(table.columns), ["---"] * table.shape[1]]
+    lines = [list(table.columns), [":--"] * 2 + ["--:"] * (table.shape[1] - 2)]
     lines += [
-        ["–" if v != v else f"{v:.3g}" if isinstance(v, float) else str(v) for v in row]
+        ["–" if v != v else number(v) if isinstance(v, float) else str(v) for v in row]
         for row in table.to_numpy(dtype=object)
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -65,7 +65,7 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
 @click.option(
     "--page-only",
     is_flag=True,
-    help="Run nothing; judge the stored numbers again and write the page (and --docs).",
+    help="Run nothing; judge the stored numbers again, draw what can be drawn from them and write the page (and --docs).",
 )
 @click.option(
     "--genes",
@@ -108,6 +108,7 @@ def main(
     words += ["--genes", genes.name] if genes is not None else []
     if page_only:
         stored.judge_again(out)
+        stored.draw_again(out)
         written = page.write_page(out, FIGURES)
     else:
         written = make(study, figures or FIGURES, " ".join([*words, *figures]))

@@ -125,6 +125,25 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
     return out
 
 
+def drawn(rows: list[Row], floor: float) -> Any:
+    """The picture: a line for each method over the target τ, and one across for each run of simple MH. `floor` is the reference's own
+    error."""
+    figure, axes = new_figure(width=6.4, height=4.2)
+    ax = axes[0, 0]
+    methods = [m for m in dict.fromkeys(r["method"] for r in rows) if not m.startswith("MH")]
+    for method, colour in zip(methods, (INK, PURPLE, AMBER, SKY, GREEN, ORANGE)):
+        some = [r for r in rows if r["method"] == method]
+        ax.plot([r["tau"] for r in some], [r["wmse"] for r in some], "o-", color=colour, label=method)
+    for r, style in zip((r for r in rows if r["method"].startswith("MH")), ("--", ":")):
+        ax.axhline(r["wmse"], color=BLUE, linestyle=style, label=r["method"])
+    ax.axhline(floor, color=PALE, label="the reference's own error")
+    ax.set(xlabel="target τ", ylabel="WMSE", yscale="log")
+    taus = sorted({r["tau"] for r in rows if r["tau"] is not None})
+    ax.set_xticks(taus, [f"{tau:g}" for tau in taus])  # the values that were run, and no others
+    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
 def make(study: Study) -> Section:
     effort, problem = study.effort, study.problem("boston104")
     truth = study.truth("boston104")
@@ -135,17 +154,7 @@ def make(study: Study) -> Section:
         )
     )
     section = Section(TITLE)
-    figure, axes = new_figure(width=6.4, height=4.2)
-    ax = axes[0, 0]
-    methods = [m for m in dict.fromkeys(r["method"] for r in rows) if not m.startswith("MH")]
-    for method, colour in zip(methods, (INK, PURPLE, AMBER, SKY, GREEN, ORANGE)):
-        some = [r for r in rows if r["method"] == method]
-        ax.plot([r["tau"] for r in some], [r["wmse"] for r in some], "o-", color=colour, label=method)
-    for r, style in zip((r for r in rows if r["method"].startswith("MH")), ("--", ":")):
-        ax.axhline(r["wmse"], color=BLUE, linestyle=style, label=r["method"])
-    ax.axhline(boston.floor_of(truth), color=PALE, label="the reference's own error")
-    ax.set(xlabel="target τ", ylabel="WMSE", yscale="log")
-    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure = drawn(rows, boston.floor_of(truth))
     study.picture(
         section,
         "boston_wmse",

@@ -101,19 +101,26 @@ def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
 def shown_table(path: Path, caption: str) -> str:
     """A CSV file as Markdown, numbers in four digits."""
 
-    def cell(text: str) -> str:
+    def cell(text: str, column: str) -> str:
         try:
             value = float(text)
         except ValueError:
             return text or "–"
-        return text if value.is_integer() and abs(value) < 1e6 and "." not in text else number(value, 4)
+        if column == "tau":
+            return f"{value:g}"
+        return (
+            f"{int(value):,}"
+            if value.is_integer() and abs(value) < 1e6 and "." not in text
+            else number(value, 4)
+        )
 
     with path.open(newline="", encoding="utf-8") as file:
         columns, *rows = csv.reader(file)
     shown = [place for place, column in enumerate(columns) if column not in NOT_SHOWN]
     columns, rows = [columns[k] for k in shown], [[row[k] for k in shown] for row in rows]
-    columns = [HEADINGS.get(column, column.replace("_", " ")) for column in columns]
-    return Table(caption, columns, [[cell(text) for text in row] for row in rows]).markdown()
+    headings = [HEADINGS.get(column, column.replace("_", " ")) for column in columns]
+    cells = [[cell(text, column) for text, column in zip(row, columns)] for row in rows]
+    return Table(caption, headings, cells).markdown()
 
 
 def claims_text(claims: list[Claim]) -> list[str]:
@@ -266,6 +273,9 @@ def copy_to_docs(out: Path, order: Sequence[str], docs: Path | None = None) -> i
             shutil.copy(out / file, new / NUMBERS)
         for file, _ in section["figures"]:
             with Image.open(out / file) as image:
+                if image.mode == "P":  # it came from the documentation and is small already
+                    shutil.copy(out / file, new)
+                    continue
                 small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
                 small.save(new / file, optimize=True)
     size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file())

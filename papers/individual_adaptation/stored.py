@@ -1,4 +1,5 @@
-"""Claims judged again from numbers that were stored, so that a rule can change, and be tested, without another run."""
+"""Claims judged, and a picture drawn, again from numbers that were stored, so that a rule or a picture can change, and be tested, without
+another run."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from papers.individual_adaptation import (
     pcr_pips,
 )
 from papers.individual_adaptation.page import kept_tables
-from papers.individual_adaptation.study import QUICK, Claim, Study, given, read_table
+from papers.individual_adaptation.study import QUICK, Claim, Section, Study, given, read_table
 
 Row = dict[str, Any]
 Read = Callable[[str], list[Row]]
@@ -69,3 +70,15 @@ def judge_again(out: Path) -> list[str]:
         path.write_text(json.dumps(section, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         done.append(name)
     return done
+
+
+def draw_again(out: Path) -> list[str]:
+    """Draw the pictures of a folder that need no more than its tables; returns the names of the sections. The others show what only a
+    run has, such as its traces."""
+    name = "boston_wmse"
+    if not (out / f"{name}.json").exists() or not (out / f"{name}.csv").exists():
+        return []
+    study = Study(QUICK, out)
+    figure = boston_wmse.drawn(reader(out)(name), boston.floor_of(study.truth("boston104")))
+    study.picture(Section(boston_wmse.TITLE), name, figure, "")
+    return [name]

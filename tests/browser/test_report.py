@@ -322,6 +322,16 @@ def test_no_table_of_imputed_data_is_cut(browser, opened, name, size):
     assert links == [part for part in sections if part != "answer"]
 
 
+@pytest.mark.parametrize("name", ["exact", "crime", "boston", "blocks"])
+def test_a_phone_shows_the_table_of_variables_whole(browser, opened, name):
+    """Names are broken into lines; effective draws and standard deviations are left to wider screens and to the CSV file."""
+    opened(name, PHONE)
+    box = "document.querySelector('#variables .wide')"
+    assert browser.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
+    cut = "return [...document.querySelectorAll('#table th.name')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert browser.execute_script(cut) == 0
+
+
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_imputed_data_can_be_read_in_the_colours_of_the_system(browser, opened, scheme):
     browser.execute_cdp_cmd(

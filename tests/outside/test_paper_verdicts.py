@@ -205,3 +205,16 @@ def test_stored_numbers_are_judged_again(tmp_path: Path) -> None:
     )
     assert left["claims"][0]["statement"] == "wrong"
     assert judged["claims"] == SECTIONS["boston_tempering"]["claims"]
+
+
+def test_a_stored_picture_is_drawn_again(tmp_path: Path) -> None:
+    """From the table alone; its axis has the values of τ that were run. A folder without the table is left as it is."""
+    for file in ("boston_wmse.json", "boston_wmse.csv"):
+        assert stored.draw_again(tmp_path) == []
+        (tmp_path / file).write_bytes((NUMBERS / file).read_bytes())
+    assert stored.draw_again(tmp_path) == ["boston_wmse"]
+    assert {path.name for path in tmp_path.glob("boston_wmse.*g")} == {"boston_wmse.png", "boston_wmse.svg"}
+    rows = stored.reader(NUMBERS)("boston_wmse")
+    axes = boston_wmse.drawn(rows, 1e-9).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.25", "0.45"]
+    assert len(axes.get_lines()) == len({row["method"] for row in rows}) + 1  # and the reference's own error

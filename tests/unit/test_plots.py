@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 import whichvars as wv
 from whichvars.plots.drawing import MARGIN, fix_layout, log_ticks, name_points, new_axes, off_screen
-from whichvars.plots.effects import _standardised_components, _t_density, correlations
+from whichvars.plots.effects import _standardised_components, _t_density, _write_numbers, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
@@ -402,6 +402,13 @@ def test_correlations_are_numpys(exact):
     assert set(names) == set(exact.summary().index[:6])
     expected = np.corrcoef(X[names].to_numpy().T)
     np.testing.assert_allclose(ax.images[0].get_array().data, expected, atol=1e-12)
+
+
+def test_no_correlation_is_minus_zero(exact):
+    figure = wv.plot_correlation(exact, top=3).figure
+    axes = figure.add_subplot()
+    _write_numbers(axes, np.array([[1, -0.004, 0.5], [-0.004, 1, -0.31], [0.5, -0.31, 1]]), 1, 8)
+    assert [text.get_text() for text in axes.texts] == [".00", ".50", ".00", "−.31", ".50", "−.31"]
 
 
 def test_clusters_are_kept_together_and_outlined(exact):

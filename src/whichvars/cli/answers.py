@@ -200,8 +200,12 @@ def compare(first: Path, second: Path, rows: int, as_json: bool) -> None:
         console.print(plain(line))
     shown = frame.head(max(rows, 1))
     table = new_table()
-    for title in ("variable", "first", "second", "difference", "in errors"):
-        table.add_column(title, justify="left" if title == "variable" else "right", no_wrap=True)
+    names = [path.name or str(path) for path in (first, second)]
+    if names[0] == names[1]:
+        names = ["first", "second"]
+    table.add_column("variable", no_wrap=True)
+    for title in (*names, "difference, points", "standard errors"):
+        table.add_column(plain(title), justify="right", no_wrap=title not in names)
     for name, row in shown.iterrows():
         table.add_row(
             plain(str(name)),

@@ -35,12 +35,12 @@ def list_datasets() -> None:
     console.print(table)
 
 
-@datasets.command()
-@click.argument("name", type=click.Choice(list(BUNDLED)))
+@datasets.command(short_help="Write a data set as a CSV file.")
+@click.argument("name", type=click.Choice(list(BUNDLED)), metavar="NAME")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file; the default is NAME.csv.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(name: str, out: Path | None, overwrite: bool) -> None:
-    """Write a data set as a CSV file, with the response in the first column."""
+    """Write the data set NAME as a CSV file, with the response in the first column. `whichvars datasets list` has the names."""
     import whichvars as wv
     from whichvars.cli.runs import write_csv
 
@@ -52,5 +52,5 @@ def export(name: str, out: Path | None, overwrite: bool) -> None:
     frame.insert(0, data.y.name, data.y)
     write_csv(frame, path)
     say(
-        f"{path}: {len(frame)} rows; the response is {data.y.name}. Try: whichvars fit {shlex.quote(str(path))} --response {data.y.name}"
+        f"{path}: {len(frame):,} rows; the response is {data.y.name}. Try: whichvars fit {shlex.quote(str(path))} --response {data.y.name}"
     )

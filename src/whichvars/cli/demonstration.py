@@ -94,7 +94,7 @@ def _show_crime(console: "Console") -> None:
     _heading(console, 1, f"What went with crime in {problem.n} US states in 1960?")
     console.print(
         f"{problem.p} candidate variables make {posterior.iterations:,} models, each a set of variables that "
-        "may explain the crime rate. All were visited, so the probabilities are exact. Before seeing the data, "
+        "may explain the crime rate. All of them were looked at, so the probabilities are exact.  Before seeing the data, "
         "each variable was as likely to be in the model as out of it."
     )
     console.print()
@@ -121,8 +121,7 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     _heading(console, 2, f"Which of {problem.p} wavelengths tell how fat a piece of meat is?")
     console.print(
         f"2^{problem.p} models are too many to visit, so they are sampled in proportion to their "
-        "probability, in four independent runs. What follows the "
-        f"{signs(console)[2]} is the standard error of the sampling."
+        f"probability, in four independent runs. The number after {signs(console)[2]} is the Monte Carlo standard error."
     )
     started = time.perf_counter()
     posterior = wv.sample(problem, draws=draws, replicates=4, seed=0)
@@ -137,7 +136,7 @@ def _show_meat(console: "Console", draws: int, out: Path) -> None:
     near = [f"x{j:03d}" for j in range(39, 44)]
     expected = posterior.inclusion_probabilities[near].sum()
     console.print(
-        "Neighbouring wavelengths are nearly copies of one another and can replace each other, so that no single "
+        "Neighbouring wavelengths are near copies that can replace one another, so that no single "
         f"one is certain. Groups are clearer: of the five from {near[0]} to {near[-1]}, {expected:.1f} "
         f"are in the model on average; of all {problem.p}, {posterior.mean_size:.1f}."
     )

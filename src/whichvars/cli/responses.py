@@ -155,7 +155,7 @@ def check_fit(
     loo = (
         ""
         if check.loo_r_squared is None
-        else f", {check.loo_r_squared:.2f} if each row is predicted from all others"
+        else f"; {check.loo_r_squared:.2f} if each row is predicted from the others"
     )
     say(f"R² is {check.r_squared:.2f}{loo}.", quiet)
     for remark in check.remarks:

@@ -47,7 +47,22 @@ def new_console() -> "Console":
 def say(message: str, quiet: bool = False) -> None:
     """A line on standard error, where it does not mix with results."""
     if not quiet:
-        click.echo(printable(message), err=True)
+        click.echo(wrapped(printable(message), sys.stderr), err=True)
+
+
+def wrapped(message: str, stream: Any) -> str:
+    """In a terminal, lines that end between words. Elsewhere, as in a pipe, lines are left as they are."""
+    import shutil
+    import textwrap
+
+    if not stream.isatty():
+        return message
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    lines = (
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in message.split("\n")
+    )
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -174,7 +189,19 @@ def included_ratios(posterior: "Posterior") -> "pd.Series | None":
 def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
     if not posterior.mcse.any():
         return f"{pip:6.1%}"
-    return f"{100 * pip:5.1f} {signs(console)[2]} {hundredths(error)}%"
+    return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error)}%"
+
+
+def tenths(share: float) -> str:
+    """A share in per cent with as many digits as the probability before it; small values are not rounded to zero, and "?" means
+    unknown.
+
+    >>> tenths(0.25), tenths(0.0004), tenths(0.0), tenths(float("nan"))
+    ('25.0', '<0.1', '<0.1', '?')
+    """
+    if share != share:
+        return "?"
+    return f"{100 * share:.1f}" if share >= 0.0005 else "<0.1"
 
 
 def hundredths(share: float) -> str:

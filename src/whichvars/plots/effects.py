@@ -331,6 +331,7 @@ def _write_numbers(ax: "Axes", values: np.ndarray, limit: float, size: float) ->
         for j in range(n):
             value = values[i, j]
             if i != j and np.isfinite(value) and (n <= 12 or abs(value) >= 0.5 * limit):
+                value = round(float(value), 2 if limit <= 1 else 1) + 0.0  # no zero has a minus sign
                 text = (
                     f"{value:.2f}".replace("0.", ".").replace("1.00", "1") if limit <= 1 else f"{value:.1f}"
                 )

@@ -386,6 +386,17 @@ def _choose(p: int, k: int) -> float:
 # --- in words
 
 
+def _times(ratio: float) -> str:
+    """A ratio in at most three digits.
+
+    >>> _times(2.344), _times(3412.0), _times(4e9)
+    ('2.34', '3,410', 'more than a million')
+    """
+    if ratio >= 1e6:
+        return "more than a million"
+    return f"{ratio:.3g}" if ratio < 1000 else f"{float(f'{ratio:.3g}'):,.0f}"
+
+
 def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) -> list[str]:
     """What replicates that differ by more than their errors allow, drift, and masses that contradict one another say
     against a run. `disagree`: it was said already that replicates disagree."""
@@ -437,12 +448,12 @@ def against_itself(posterior: "Posterior", acceptable: float, disagree: bool) ->
     excess, times = too_much_mass(comparison), unequal_masses(comparison)
     if excess is not None:
         found.append(
-            f"the models that all replicates visited together have {excess:.3g} times the posterior mass that one of them takes for "
+            f"the models that all replicates visited together have {_times(excess)} times the posterior mass that one of them takes for "
             "the whole: it has missed good models, and others may have too. Use more draws"
         )
     elif times is not None:
         found.append(
-            f"the models that one replicate visited have {times:,.3g} times the posterior mass of those that another visited: not "
+            f"the models that one replicate visited have {_times(times)} times the posterior mass of those that another visited: not "
             "all of them have found the good models. Use more draws"
         )
     missed = _missed(posterior, comparison) if posterior.found else None

@@ -24,7 +24,7 @@ window.whichvars = { ready: (async () => {
     if (value === null) return "—";
     if (kind === "name") return value;
     if (kind === "count") return value < 1e7 ? Math.round(value).toLocaleString("en") : ">10,000,000";
-    if (kind === "number") return value.toPrecision(3).replaceAll("-", "−");
+    if (kind === "number" || kind === "spread") return value.toPrecision(3).replaceAll("-", "−");
     if (value > 0 && value < 0.0005) return "<0.001";
     if (value >= 0.9995 && value < 1) return ">0.999";
     return value.toFixed(3);

@@ -129,8 +129,8 @@ def columns(pooled: PooledPosterior) -> list[Column]:
         "Its sd", "standard deviation of the coefficient if the variable is in the model, within imputations and between them",
     )  # fmt: skip
     return out + [
-        Column(label, "number", table.significant(values[order], 3), about)
-        for values, (label, about) in zip((mean, sd), labels)
+        Column(label, kind, table.significant(values[order], 3), about)
+        for values, kind, (label, about) in zip((mean, sd), ("number", "spread"), labels)
     ]
 
 

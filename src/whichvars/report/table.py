@@ -27,7 +27,7 @@ class Column:
     """A column of the table; `kind` says how its values are written."""
 
     label: str
-    kind: str  # name, probability, error, count, number
+    kind: str  # name, probability, error, count, number, or spread, which is a number that phones leave out
     values: list[Any]  # str, or float and None for missing values
     about: str = ""
     notes: list[str] = field(
@@ -81,9 +81,9 @@ def columns(posterior: Posterior) -> list[Column]:
         shown = np.broadcast_to(single[order][:, None], effects.shape)
         return [*out, *ratio_columns(problem, ratio, effects.where(shown))]
     table = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
-    for label, key, errors, about in (
-        ("Coefficient", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
-        ("Its sd", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
+    for label, kind, key, errors, about in (
+        ("Coefficient", "number", "mean_included", coefficient_errors(posterior), "mean if the variable is in the model, in the units of the data"),
+        ("Its sd", "spread", "sd_included", None, "standard deviation of the coefficient if the variable is in the model"),
     ):  # fmt: skip
         values = np.where(single[order], table[key].to_numpy()[place], np.nan)
         notes = []
@@ -91,7 +91,7 @@ def columns(posterior: Posterior) -> list[Column]:
             errors = np.where(single[order], 2 * errors[place], np.nan)
             notes = ["" if e is None else f"± {written('number', e)}" for e in significant(errors, 2)]
             about += "; its Monte Carlo error (± two standard errors) appears under the pointer"
-        out.append(Column(label, "number", significant(values, 3), about, notes))
+        out.append(Column(label, kind, significant(values, 3), about, notes))
     return out
 
 
@@ -229,7 +229,7 @@ def written(kind: str, value: str | float | None) -> str:
         return value
     if kind == "count":
         return f"{value:,.0f}" if value < 1e7 else ">10,000,000"
-    if kind == "number":
+    if kind in ("number", "spread"):
         return three_digits(value)
     if 0 < value < 0.0005:
         return "<0.001"

@@ -20,7 +20,7 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
-from whichvars.cli.show import best_models, new_console, notes
+from whichvars.cli.show import best_models, new_console, notes, percent, wrapped
 from whichvars.errors import DataError
 from whichvars.sampling.checkpoint import Passing
 
@@ -577,6 +577,9 @@ def test_runs_side_by_side(call: Call, wide: Path) -> None:
     sizes = [abs(row["difference"] or 0) for row in found["variables"][:-1]]
     assert sizes == sorted(sizes, reverse=True)
     output = call("compare", "a", "b", "--rows", 3).output
+    heading = next(line for line in output.splitlines() if line.startswith("variable"))
+    assert heading.split()[1:3] == ["a", "b"]  # the names of the runs
+    assert heading.endswith("difference, points  standard errors")
     assert "Different slab: IndependentNormal(g=1.0) and BIC()" in output
     assert "18 more" in output
 
@@ -646,3 +649,30 @@ def test_a_rare_model_is_not_said_to_be_impossible():
         "0.06 ± <0.01%",
         "<0.01 ± ?%",
     ]
+
+
+def test_notes_end_lines_between_words_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        def __init__(self, terminal: bool) -> None:
+            super().__init__()
+            self.terminal = terminal
+
+        def isatty(self) -> bool:
+            return self.terminal
+
+    monkeypatch.setenv("COLUMNS", "40")
+    message = "Note: 5 rows (7, 30, 35, 39, 71) are influential: see a/path/that-is-longer-than/one-line/of/the/terminal"
+    assert wrapped(message, Stream(terminal=False)) == message
+    lines = wrapped(message, Stream(terminal=True)).split("\n")
+    assert " ".join(lines) == message
+    assert [len(line) <= 40 for line in lines] == [True, True, False]  # a path is not broken
+
+
+def test_errors_have_as_many_digits_as_their_probabilities() -> None:
+    class Run:
+        mcse = np.array([0.001])
+
+    shown = [
+        percent(new_console(), Run(), 0.598, error).replace("+-", "±") for error in (0.0012, 1e-5, np.nan)
+    ]
+    assert shown == [" 59.8 ± 0.1%", " 59.8 ± <0.1%", " 59.8 ± ?%"]

@@ -90,7 +90,7 @@ def test_logarithms_of_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "The logarithm of the response may fit better: --log." in raw.output
     done = CliRunner().invoke(main, ["exact", "a.csv", "-y", "price", "--no-report", "--log", "--out", "run"])
     assert done.exit_code == 0, done.output
-    assert "if each row is predicted from all others" in done.output
+    assert "if each row is predicted from the others" in done.output
     settings = json.loads(Path("run/settings.json").read_text())
     assert settings["transform"] == "log"
     assert settings["fit"]["remarks"] == []
