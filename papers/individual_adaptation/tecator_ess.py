@@ -159,4 +159,5 @@ def make(study: Study) -> Section:
     )
     study.table(section, "tecator_ess", rows)
     section.claims = judge(rows, draws)
+    section.smaller = tecator_runs.smaller(rows)
     return section
