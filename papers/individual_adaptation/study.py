@@ -107,6 +107,34 @@ class TooFewRunsError(Exception):
 
 
 @dataclass
+class Progress:
+    """How many of the runs of a table there are, and their CPU time."""
+
+    wanted: int = 0
+    there: int = 0
+    cpu_seconds: float = 0.0
+    missing_seconds: float = 0.0  # estimated from the runs that there are
+
+    def add(self, wanted: int, seconds: Sequence[float], usual: float) -> None:
+        """Runs of one setting: how many there should be, how long those took that there are, and how long one takes if there is none."""
+        self.wanted += wanted
+        self.there += len(seconds)
+        self.cpu_seconds += sum(seconds)
+        self.missing_seconds += (wanted - len(seconds)) * (float(np.mean(seconds)) if seconds else usual)
+
+    def in_words(self, table: str) -> str:
+        """One line.
+
+        >>> print(Progress(12, 9, 60.0, 20.0).in_words("t"))
+        t: 9 of 12 runs (1.0 CPU minutes); the others take about 0.33
+        """
+        words = f"{table}: {self.there:,} of {self.wanted:,} runs ({number(self.cpu_seconds / 60, 2)} CPU minutes)"
+        if self.there < self.wanted:
+            words += f"; the others take about {number(self.missing_seconds / 60, 2)}" if self.there else "; the time of the others is not known"  # fmt: skip
+        return words
+
+
+@dataclass
 class Study:
     """One making of the figures: how large, where to, and what was computed already."""
 
@@ -124,6 +152,7 @@ class Study:
         ):  # runs on other data are not kept with the program
             self.kept = self.out / "kept"
         self.records = Records(self.kept)
+        self.progress: dict[str, Progress] = {}
 
     def once(self, key: str, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time only: figures that rest on the same runs share them."""
@@ -166,6 +195,12 @@ class Study:
             for k, result in zip(wanted, made):
                 if result is not None:
                     found[k].append(result)
+        times = [[result.get("cpu_seconds", 0.0) for result in results] for results in found]
+        every = [seconds for some in times for seconds in some]
+        progress = self.progress.setdefault(table, Progress())
+        for setting, some in zip(settings, times):
+            wanted_runs = sum(due(setting, place) for place in range(len(seeds)))
+            progress.add(wanted_runs, some, float(np.mean(every)) if every else 0.0)
         return found
 
     def kept_run(self, name: str, program: str, compute: Callable[[], wv.Posterior]) -> Summary:
