@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import number
-from papers.individual_adaptation import pcr_runs, published
+from papers.individual_adaptation import pcr_correlation, pcr_runs, published
 from papers.individual_adaptation.pcr_runs import PRIORS
 from papers.individual_adaptation.study import (
     Claim,
@@ -69,8 +69,8 @@ def mean_sizes_by_quarter(run: Summary) -> list[float]:
     return [float(quarter.mean()) for quarter in np.array_split(run.mean_sizes, 4)]
 
 
-def judge(rows: Sequence[Row]) -> list[Claim]:
-    """Do three runs agree with one another? `rows` are those of ``summarise``."""
+def judge(rows: Sequence[Row], experiment: Sequence[Row] = ()) -> list[Claim]:
+    """Do three runs agree with one another? `rows` are those of ``summarise``, `experiment` those of ``pcr_correlation``."""
     out = []
     for row in rows:
         length = (
@@ -81,7 +81,7 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
         agrees = bool(row["largest_difference"] < CLOSE)
         first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
         remark = (
-            f"; they agree before they are right: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
+            f"; they agree with one another but have not settled: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
             if agrees and abs(last - first) > DRIFT
             else ""
         )
@@ -92,13 +92,13 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
                 f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
                 agrees,
                 f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}{remark}",
-                reason="" if agrees else why_apart(row),
+                reason="" if agrees else why_apart(row, experiment),
             )
         )
     return out
 
 
-def why_apart(row: Row) -> str:
+def why_apart(row: Row, experiment: Sequence[Row] = ()) -> str:
     """What was measured of runs that do not agree, in sentences."""
     said = []
     factor = f"exp({row['masses_differ_by']:.2f})"
@@ -136,6 +136,8 @@ def why_apart(row: Row) -> str:
             "another's place; if the probabilities of such columns are added up, the largest difference is "
             f"{number(row['largest_difference_of_blocks'], 2)}."
         )
+    if experiment:
+        said.append(pcr_correlation.in_words(experiment, row["prior"]))
     if row["part"] < 1:
         said.append(f"The runs have {row['part']:.3g} of the paper's iterations; --full has them all.")
     return " ".join(said)
@@ -259,7 +261,10 @@ def make(study: Study) -> Section:
     }
     others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
     study.table(section, "pcr_default", others)
-    section.claims = judge(rows) + judge_default(others)
+    experiment = pcr_correlation.rows(study)
+    if experiment:
+        study.table(section, pcr_correlation.TABLE, experiment, pcr_correlation.CAPTION)
+    section.claims = judge(rows, experiment) + judge_default(others) + pcr_correlation.judge(experiment)
     section.smaller = pcr_runs.smaller(parts)
     section.kept_cpu_seconds = pcr_runs.cpu_seconds(*found.values(), list(default.values()))
     return section

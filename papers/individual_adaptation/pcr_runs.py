@@ -36,12 +36,12 @@ SMALL = {"draws": 1000, "warmup": 100}  # the short run that tells one program f
 Runs = dict[tuple[str, int], list[Summary]]
 
 
-def simulated(p: int) -> Dataset:
-    """A design of n = 60 rows and p columns with known truth."""
+def simulated(p: int, correlation: float = CORRELATION) -> Dataset:
+    """A design of n = 60 rows and p columns with known truth; columns of a block have the given correlation."""
     blocks = -(-p // BLOCK)
     effects = min(EFFECTS, max(1, blocks // 2))
     return simulate_blocks(
-        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
+        published.PCR_N, p, BLOCK, correlation, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
     )  # fmt: skip
 
 
@@ -53,7 +53,12 @@ def data(study: Study) -> Dataset:
 
 def problem(study: Study, prior: str, columns: np.ndarray | None = None) -> wv.Problem:
     """The problem under one of the model priors, with all columns or with some."""
-    X, y = data(study)[:2]
+    return problem_of(data(study), prior, columns)
+
+
+def problem_of(data: Dataset, prior: str, columns: np.ndarray | None = None) -> wv.Problem:
+    """The same for given data."""
+    X, y = data[:2]
     if columns is not None:
         X = X.iloc[:, columns]
     return wv.Problem(X, y, slab=wv.IndependentNormal(SLAB), model_prior=PRIORS[prior], scale="unit")

@@ -29,6 +29,7 @@ from papers.individual_adaptation import (  # noqa: E402
     geo,
     independent,
     page,
+    pcr_correlation,
     pcr_pips,
     pcr_runs,
     pcr_screening,
@@ -844,7 +845,7 @@ def test_pcr_agreement_both_ways() -> None:
     assert "before they are right" not in same.why
     (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
     assert drifting.agrees is True
-    assert "agree before they are right: the mean model size is 9.0" in drifting.why
+    assert "have not settled: the mean model size is 9.0" in drifting.why
     (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
     assert apart.agrees is False
     for words in (
@@ -882,6 +883,21 @@ def test_pcr_default_both_ways() -> None:
     unsure = pcr_pips.judge_default([row(0.05, 0.2, -1.0, -1.2)])  # the judge does not agree with itself
     assert verdicts(unsure) == [None, True]
     assert "exp(-1.0) times as probable" in unsure[1].ours
+
+
+def test_the_experiment_with_independent_columns_both_ways() -> None:
+    def row(correlation: float, difference: float, apart: float) -> dict[str, Any]:
+        return {"prior": "a", "correlation": correlation, "runs": 3, "iterations": 1000, "largest_difference": difference, "ladders_differ_by": apart}  # fmt: skip
+
+    helps, neither, half = ([row(0.9, 0.3, 20.0), row(0.0, *other)] for other in ((0.1, 3.0), (0.4, 30.0), (0.1, 30.0)))  # fmt: skip
+    assert verdicts([*pcr_correlation.judge(helps), *pcr_correlation.judge(neither), *pcr_correlation.judge(half)]) == [True, False, False]  # fmt: skip
+    assert pcr_correlation.judge([]) == []
+    assert "is 0.10 instead of 0.30" in pcr_correlation.in_words(helps[::-1], "a")
+    blocks, free = (
+        np.corrcoef(pcr_runs.simulated(400, rho).X.to_numpy()[:, :2].T)[0, 1] for rho in (0.9, 0.0)
+    )
+    assert abs(blocks - 0.9) < 4 * (1 - 0.9**2) / np.sqrt(published.PCR_N)
+    assert abs(free) < 4 / np.sqrt(published.PCR_N)
 
 
 def test_pcr_summaries_of_runs() -> None:
