@@ -167,7 +167,7 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
             Claim(
                 f"the inclusion probabilities of IA-PT are those of another sampler, {row['prior']}",
                 published.NOT_GIVEN,
-                f"the mean of the {row['runs']} longest runs differs from our default by at most {number(off, 2)}",
+                f"the mean of {row['runs']} runs differs from our default by at most {number(off, 2)}",
                 bool(off < CLOSE) if spread < CLOSE else None,
                 f"holds if below {CLOSE:g}; the default's own two replicates differ by up to {number(spread, 2)}"
                 + ("" if spread < CLOSE else ", too much to judge by"),

@@ -892,7 +892,10 @@ def test_the_experiment_with_independent_columns_both_ways() -> None:
     helps, neither, half = ([row(0.9, 0.3, 20.0), row(0.0, *other)] for other in ((0.1, 3.0), (0.4, 30.0), (0.1, 30.0)))  # fmt: skip
     assert verdicts([*pcr_correlation.judge(helps), *pcr_correlation.judge(neither), *pcr_correlation.judge(half)]) == [True, False, False]  # fmt: skip
     assert pcr_correlation.judge([]) == []
-    assert "is 0.10 instead of 0.30" in pcr_correlation.in_words(helps[::-1], "a")
+    words = pcr_correlation.in_words(helps[::-1], "a")
+    assert "is 0.10 instead of 0.30" in words
+    assert words.endswith("a part of the reason.")
+    assert pcr_correlation.in_words(half, "a").endswith("not the reason, or not the only one.")
     blocks, free = (
         np.corrcoef(pcr_runs.simulated(400, rho).X.to_numpy()[:, :2].T)[0, 1] for rho in (0.9, 0.0)
     )
