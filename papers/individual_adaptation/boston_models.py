@@ -1,5 +1,6 @@
 """Boston: the table of the most probable models."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,15 @@ ERRORS = (
     "independent draws would have an error of about 0.01. Quantiles over runs that start at draws from "
     "the prior, and the number of independent draws for which the median would be expected."
 )
+PRINTED = [[j - 1 for j in members] for members, _ in published.MODELS]  # columns of the paper's models
 Row = dict[str, Any]
 
 
-def log_posteriors(problem: wv.Problem) -> np.ndarray:
-    """Of the thirteen models, without the constant that all models share."""
-    members = [[j - 1 for j in model] for model, _ in published.MODELS]
-    return np.array([problem.log_marginal(m) + problem.log_prior(m) for m in members])
+def log_posteriors(problem: wv.Problem, models: Sequence[Sequence[int]] = PRINTED) -> np.ndarray:
+    """Of models by their columns, as in the record of a run: without the constant that all models share, the prior relative to that of
+    the null model."""
+    null = problem.log_prior([])
+    return np.array([problem.log_marginal(list(m)) + problem.log_prior(list(m)) - null for m in models])
 
 
 def shares(posterior: wv.Posterior) -> np.ndarray:

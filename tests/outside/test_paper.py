@@ -692,6 +692,16 @@ def test_the_table_error_of_a_run_is_that_of_the_models_it_visited_most() -> Non
     assert wanted > 13 / 50_000
 
 
+def test_log_posteriors_of_models_are_those_in_the_record_of_a_run() -> None:
+    problem = Study(TINY, Path()).problem("boston104")
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=500, replicates=1, seed=0, progress=False)
+    assert run.trace is not None
+    models = [[int(j) for j in members] for members in run.models.members]
+    found = boston_models.log_posteriors(problem, models)
+    assert found == pytest.approx(run.models.log_marginal + run.models.log_prior, abs=1e-8)
+    assert found.max() == pytest.approx(run.trace["log_posterior"].max(), abs=1e-8)
+
+
 def test_the_papers_models_are_those_of_its_table() -> None:
     names = list(wv.datasets.load_boston().X.columns)
     assert len(published.MODELS) == len(published.COMPUTED) == 13
