@@ -208,11 +208,31 @@ def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -
     )
 
 
+def chains_apart(runs: pcr_runs.Runs) -> list[str]:
+    """How far runs with few chains are from runs with many, under each prior: runs that agree with one another need not be right."""
+    out = []
+    for prior in PRIORS:
+        means = {chains: np.mean([p.pip for p in some], axis=0) for (name, chains), some in runs.items() if name == prior}  # fmt: skip
+        for one, other in combinations(sorted(means), 2):
+            out.append(
+                f"Under {prior}, the mean inclusion probabilities of the runs with r = {one} and of those with r = {other} differ by up to "
+                f"{number(float(np.abs(means[one] - means[other]).max()), 2)}. With r = {other} each chain is {other // one} times as short."
+            )
+    return out
+
+
 def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
+    section = Section(
+        TITLE,
+        [
+            pcr_runs.about_data(study),
+            lengths_and_time(found, pcr_runs.parts(study)),
+            " ".join(chains_apart(found)),
+        ],
+    )
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):

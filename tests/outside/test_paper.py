@@ -9,6 +9,7 @@ import re
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -911,6 +912,18 @@ def test_the_experiment_with_independent_columns_both_ways() -> None:
     )
     assert abs(blocks - 0.9) < 4 * (1 - 0.9**2) / np.sqrt(published.PCR_N)
     assert abs(free) < 4 / np.sqrt(published.PCR_N)
+
+
+def test_runs_with_few_chains_beside_runs_with_many() -> None:
+    def run(*pips: float) -> Any:
+        return SimpleNamespace(pip=np.array(pips))
+
+    runs: Any = {(pcr_runs.FIXED, 5): [run(0.2, 0.9), run(0.4, 0.9)], (pcr_runs.FIXED, 25): [run(0.3, 0.5), run(0.3, 0.7)]}  # fmt: skip
+    (words,) = pcr_pips.chains_apart(runs)
+    assert "differ by up to 0.30" in words
+    assert "5 times as short" in words
+    del runs[pcr_runs.FIXED, 25]
+    assert pcr_pips.chains_apart(runs) == []
 
 
 def test_pcr_summaries_of_runs() -> None:
