@@ -63,7 +63,7 @@ test-browser: $(VENV)/.installed-browser
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# about an hour and a half on two cores; the paper's own sizes: make paper ARGS=--full
+# makes the runs that are not kept yet; the paper's own sizes: make paper ARGS=--full
 paper: $(VENV)/.installed
 	$(BIN)/python -m papers.individual_adaptation $(ARGS)
 

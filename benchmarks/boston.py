@@ -147,17 +147,26 @@ def run_settings(
     return rows
 
 
-def _summary(posteriors: list[wv.Posterior], truth: np.ndarray) -> dict[str, Any]:
-    errors = wmse(np.array([p.pip for p in posteriors]), truth)
-    cpu = float(np.mean([p.cpu_seconds for p in posteriors]))
+def result_of(posterior: wv.Posterior, truth: np.ndarray) -> dict[str, float]:
+    """What is needed of one run."""
+    return {"wmse": float(wmse(posterior.pip[None], truth)[0]), "cpu_seconds": posterior.cpu_seconds}
+
+
+def summarise(results: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """From the results of runs of one setting."""
+    errors = np.array([result["wmse"] for result in results])
     runs = len(errors)
     return {
         "runs": runs,
         "wmse": float(errors.mean()),
         "wmse_se": float(errors.std(ddof=1) / np.sqrt(runs)) if runs > 1 else None,
-        "cpu_seconds": cpu,
+        "cpu_seconds": float(np.mean([result["cpu_seconds"] for result in results])),
         "wmse_by_run": errors,
     }
+
+
+def _summary(posteriors: list[wv.Posterior], truth: np.ndarray) -> dict[str, Any]:
+    return summarise([result_of(posterior, truth) for posterior in posteriors])
 
 
 def size_for(problem: wv.Problem, sized: Sized, pilot: int, budget: float, rao_blackwell: bool = True) -> int:

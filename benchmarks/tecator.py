@@ -124,21 +124,33 @@ def replicate(
         say(f"run {run + 1} of {runs}")
         jobs = [partial(measure, problem, s, draws, warmup, SEED + run, truth) for s in settings]
         found.append(side_by_side(jobs, threads))
+    rows = summarise(settings, [list(measured) for measured in zip(*found)])
+    return {
+        "environment": environment(), "full": full, "runs": runs, "draws": draws, "warmup": warmup, "paper": PAPER,
+        "rows": rows,
+    }  # fmt: skip
+
+
+def summarise(settings: list[dict[str, Any]], found: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A row for each setting: means over its runs, how much these vary, and the ratios to both competitors, which come first."""
     rows = []
-    for s, measured in zip(settings, zip(*found)):
+    for s, measured in zip(settings, found):
         mean = {key: float(np.mean([m[key] for m in measured])) for key in measured[0]}
-        spread = float(np.std([m["mean_ess"] for m in measured], ddof=1)) if runs > 1 else None
+        spread = float(np.std([m["mean_ess"] for m in measured], ddof=1)) if len(measured) > 1 else None
         rows.append(
-            {**s, **mean, "mean_ess_sd": spread, "worst_minimum_ess": min(m["minimum_ess"] for m in measured)}
+            {
+                **s,
+                **mean,
+                "runs": len(measured),
+                "mean_ess_sd": spread,
+                "worst_minimum_ess": min(m["minimum_ess"] for m in measured),
+            }
         )
     base, second = rows[0]["mean_ess"], rows[1]["mean_ess"]
     for line in rows:
         line["ratio_to_ads"] = line["mean_ess"] / base
         line["ratio_to_lamnisos"] = line["mean_ess"] / second
-    return {
-        "environment": environment(), "full": full, "runs": runs, "draws": draws, "warmup": warmup, "paper": PAPER,
-        "rows": rows,
-    }  # fmt: skip
+    return rows
 
 
 def write_csv(result: dict[str, Any], path: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import click
 from benchmarks.common import ROOT
 from papers.individual_adaptation import page, stored
 from papers.individual_adaptation.geo import load_geo
-from papers.individual_adaptation.study import FULL, QUICK, Study
+from papers.individual_adaptation.study import FULL, KEPT, QUICK, Study, TooFewRunsError
 from whichvars.errors import DataError
 
 FIGURES = (
@@ -34,20 +35,28 @@ OUT = ROOT / "papers" / "individual_adaptation" / "results"
 
 
 def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
-    """Make the figures, and the page of all that are in the folder."""
+    """Make the figures, and the page of all that are in the folder. A figure whose runs are not all there when time is up is left as it is."""
     for name in figures:
         started = time.monotonic()
         study.say(name)
-        section = import_module(f"papers.individual_adaptation.{name}").make(study)
+        try:
+            section = import_module(f"papers.individual_adaptation.{name}").make(study)
+        except TooFewRunsError as error:
+            study.say(f"{name}: left as it is: {error}")
+            continue
         study.write(name, section, command, started)
         study.say(f"{name}: {time.monotonic() - started:.0f} s")
+    for table, progress in study.progress.items():
+        study.say(f"kept of {progress.in_words(table)}")
     return page.write_page(study.out, FIGURES)
 
 
 @click.command()
 @click.argument("figures", nargs=-1, type=click.Choice(FIGURES), metavar="[FIGURE]...")
 @click.option(
-    "--full", is_flag=True, help="The paper's sizes: hours. Without it, about an hour and a half on 2 cores."
+    "--full",
+    is_flag=True,
+    help="The paper's sizes: eight CPU hours if no run is kept. Without it, about an hour and a half on 2 cores.",
 )
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=OUT, help="Folder for the results."
@@ -55,7 +64,7 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
 @click.option(
     "--docs",
     is_flag=True,
-    help="Copy the page, its numbers and its pictures into docs/paper, and keep long runs with the program.",
+    help="Copy the page, its numbers and its pictures into docs/paper.",
 )
 @click.option(
     "--from-docs",
@@ -66,6 +75,23 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
     "--page-only",
     is_flag=True,
     help="Run nothing; judge the stored numbers again, draw what can be drawn from them and write the page (and --docs).",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    help="Begin no run after so many minutes, and make the sections of the runs there are; 0: of those that are kept.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=FULL.threads,
+    show_default=True,
+    help="How many runs are made at a time.",
+)
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Make every run anew and keep it in the folder of the results, instead of using those kept with the program.",
 )
 @click.option(
     "--genes",
@@ -82,6 +108,9 @@ def main(
     docs: bool,
     from_docs: bool,
     page_only: bool,
+    minutes: float | None,
+    threads: int,
+    again: bool,
     genes: Path | None,
     response: str | None,
 ) -> None:
@@ -95,10 +124,12 @@ def main(
         raise click.UsageError("--genes and --response go together: the matrix does not hold the response")
     try:
         study = Study(
-            FULL if full else QUICK,
+            replace(FULL if full else QUICK, threads=threads),
             out,
             lambda text: click.echo(text, err=True),
             load_geo(genes, response) if genes is not None and response is not None else None,
+            kept=None if again else KEPT,
+            deadline=None if minutes is None else time.monotonic() + 60 * minutes,
         )
     except DataError as error:
         raise click.ClickException(str(error)) from error
@@ -115,8 +146,6 @@ def main(
     click.echo(f"written: {written.name} and what it shows, in {out.name}/")
     if docs:
         size = page.copy_to_docs(out, FIGURES)
-        if genes is None:
-            page.keep_runs(out)
         click.echo(f"docs/paper: {size:,} bytes")
 
 

@@ -1,7 +1,7 @@
 """Boston: what holds tempering and SMC back. Tempering: how often models travel the whole ladder, beside how often they would if each
 exchange were independent of the last. SMC: how many particles of a high temperature have descendants at the end."""
 
-from functools import partial
+import time
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,19 @@ import numpy as np
 import whichvars as wv
 from benchmarks import boston
 from benchmarks.common import number
-from benchmarks.runs import once, side_by_side
+from benchmarks.runs import once
 from papers.individual_adaptation import independent
 from papers.individual_adaptation.boston_wmse import of_one_draw
 from papers.individual_adaptation.published import NOT_GIVEN, RUNGS_BOSTON
-from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from papers.individual_adaptation.study import (
+    FULL,
+    Claim,
+    Section,
+    Study,
+    TooFewRunsError,
+    new_figure,
+    runs_in_words,
+)
 from whichvars.plots.drawing import BLUE, GREEN, GREY, INK, ORANGE, SKY
 
 TITLE = "Boston: what holds tempering and SMC back"
@@ -35,6 +43,7 @@ ABOUT = (
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.6)
 STEPS = (25, 50)
 FEW = 0.1  # of the round trips or of the particles
+SMALL = {"draws": 1000, "warmup": 100, "particles": 50}  # the short run that tells one program from another
 Row = dict[str, Any]
 
 
@@ -62,52 +71,60 @@ def samplers(burn_in: int) -> dict[str, wv.ParallelTempering]:
     }
 
 
-def describe_ladders(
-    name: str, runs: list[wv.Posterior], truth: np.ndarray, one_draw: float, draws: int
-) -> tuple[Row, list[Row]]:
-    """One row for a ladder, and one for each of its rungs; means over runs."""
-    learned = [p.adaptation[0] for p in runs]
-    errors = boston.wmse(np.array([p.pip for p in runs]), truth)
-    rates = np.array([a["swap_rates"] for a in learned])
-    total = {
-        "method": f"IA-PT, {name}",
-        "runs": len(runs),
-        "wmse": float(errors.mean()),
-        "wmse_se": float(errors.std(ddof=1) / np.sqrt(len(errors))),
-        "worth_draws": one_draw / float(errors.mean()),
-        "round_trips": float(np.mean([a["round_trips"] for a in learned])),
-        "independent_round_trips": float(np.mean([independent_trips(r, draws) for r in rates])),
+def ladder_result(posterior: wv.Posterior, truth: np.ndarray, draws: int) -> Row:
+    """What is kept of a run of tempering; rungs are numbered from the hottest."""
+    learned = posterior.adaptation[0]
+    rates = np.asarray(learned["swap_rates"], float)
+    by_rung = {
+        "temperature": learned["temperatures"],
+        "exchange": rates,
+        "mutation": learned["mutation_rate_by_rung"],
     }
-    temperatures = np.array([a["temperatures"] for a in learned])
-    moves = np.array([a["mutation_rate_by_rung"] for a in learned])
-    rungs = [
+    return {
+        **boston.result_of(posterior, truth),
+        "round_trips": learned["round_trips"],
+        "independent_round_trips": independent_trips(rates, draws),
+        **{f"{name}_{k + 1}": value for name, values in by_rung.items() for k, value in enumerate(values)},
+    }
+
+
+def describe_rungs(name: str, results: list[Row]) -> list[Row]:
+    """A row for each rung of a ladder; means over runs."""
+
+    def values(key: str) -> np.ndarray:
+        return np.array([result[key] for result in results])
+
+    rungs = sum(key.startswith("temperature_") for key in results[0])
+    return [
         {
             "ladder": name,
-            "rung": k + 1,
-            "temperature": float(temperatures[:, k].mean()),
-            "spread_of_its_log": float(np.log(temperatures[:, k]).std(ddof=1)),
-            "exchanges_with_the_next": float(rates[:, k].mean()) if k < rates.shape[1] else None,
-            "mutation_rate": float(moves[:, k].mean()),
+            "rung": k,
+            "temperature": float(values(f"temperature_{k}").mean()),
+            "spread_of_its_log": float(np.log(values(f"temperature_{k}")).std(ddof=1)),
+            "exchanges_with_the_next": float(values(f"exchange_{k}").mean()) if k < rungs else None,
+            "mutation_rate": float(values(f"mutation_{k}").mean()),
         }
-        for k in range(temperatures.shape[1])
+        for k in range(1, rungs + 1)
     ]
-    return total, rungs
 
 
-def describe_particles(
-    steps: int, particles: int, results: list[Any], truth: np.ndarray, one_draw: float
-) -> Row:
-    """Means over runs of the second program."""
-    errors = boston.wmse(np.array([pip for pip, *_ in results]), truth)
-    left = np.mean([families for *_, families in results], axis=0)
+def summarise(method: str, results: list[Row], one_draw: float, **more: Any) -> Row:
+    """Means over runs, but for what is known of single rungs."""
+    errors = boston.summarise(results)
+    rest = {
+        key: float(np.mean([r[key] for r in results]))
+        for key in results[0]
+        if key not in errors and not key.startswith(("temperature_", "exchange_", "mutation_"))
+    }
     return {
-        "method": f"IA-SMC, K = {steps}",
-        "runs": len(results),
-        "wmse": float(errors.mean()),
-        "wmse_se": float(errors.std(ddof=1) / np.sqrt(len(errors))),
-        "worth_draws": one_draw / float(errors.mean()),
-        "particles": particles,
-        **{f"ancestors_at_{level:g}": float(value) for level, value in zip(LEVELS, left)},
+        "method": method,
+        "runs": errors["runs"],
+        "wmse": errors["wmse"],
+        "wmse_se": errors["wmse_se"],
+        "worth_draws": one_draw / errors["wmse"],
+        "cpu_seconds": errors["cpu_seconds"],
+        **more,
+        **rest,
     }
 
 
@@ -159,30 +176,45 @@ def judge(rows: list[Row]) -> list[Claim]:
 
 def make(study: Study) -> Section:
     effort, problem, truth = study.effort, study.problem("boston104"), study.truth("boston104").pip
-    one_draw = of_one_draw(truth)
+    one_draw, data = of_one_draw(truth), independent.boston_data()
     draws, burn_in = (max(2, round(size * effort.wmse_scale)) for size in (boston.PT_DRAWS, boston.PT_WARMUP))
-    totals, rungs = [], []
-    for name, sampler in samplers(burn_in).items():
-        study.say(f"tempering, {name}: {effort.variant_runs} runs")
-        jobs = [
-            partial(once, problem, sampler, SEED + k, False, draws=draws, warmup=burn_in)
-            for k in range(effort.variant_runs)
-        ]
-        total, by_rung = describe_ladders(name, side_by_side(jobs, effort.threads), truth, one_draw, draws)
-        totals.append(total)
-        rungs += by_rung
-    data = independent.boston_data()
-    for steps in STEPS:
-        particles = max(2, round(boston.PARTICLES[steps] * effort.wmse_scale))
-        study.say(f"the second program, SMC with K = {steps}: {effort.variant_runs} runs")
-        results = side_by_side(
-            [
-                partial(independent.particles, data, np.random.default_rng(stream), particles, steps, TAU, 1.0, 0.55, 0.9, independent.BETWEEN, True, np.array(LEVELS))
-                for stream in np.random.SeedSequence(SEED).spawn(effort.variant_runs)
-            ],
-            effort.threads,
+    ladders = {f"IA-PT, {name}": sampler for name, sampler in samplers(burn_in).items()}
+
+    def run(setting: Row, seed: int) -> Row:
+        if setting["method"] in ladders:
+            size = {key: setting[key] for key in ("draws", "warmup")}
+            posterior = once(problem, ladders[setting["method"]], seed, False, **size)
+            return ladder_result(posterior, truth, setting["draws"])
+        rng = np.random.default_rng(np.random.SeedSequence(SEED, spawn_key=(seed - SEED,)))
+        started = time.thread_time()
+        pip, *_, left = independent.particles(
+            data, rng, setting["particles"], setting["steps"], TAU, 1.0, 0.55, 0.9, independent.BETWEEN, True, np.array(LEVELS)
         )  # fmt: skip
-        totals.append(describe_particles(steps, particles, results, truth, one_draw))
+        return {
+            "wmse": float(boston.wmse(pip[None], truth)[0]),
+            "cpu_seconds": time.thread_time() - started,
+            **{f"ancestors_at_{level:g}": value for level, value in zip(LEVELS, left)},
+        }
+
+    settings: list[Row] = [{"method": name, "draws": draws, "warmup": burn_in} for name in ladders]
+    settings += [
+        {
+            "method": f"IA-SMC, K = {steps}",
+            "particles": max(2, round(boston.PARTICLES[steps] * effort.wmse_scale)),
+            "steps": steps,
+        }
+        for steps in STEPS
+    ]
+    seeds = [SEED + k for k in range(effort.variant_runs)]
+    found = study.results("boston_bottlenecks", settings, seeds, run, SMALL)
+    if min(map(len, found)) < 2:
+        raise TooFewRunsError("fewer than two runs of a method")
+    totals, rungs = [], []
+    for setting, results in zip(settings, found):
+        size = {"particles": setting["particles"]} if "particles" in setting else {}
+        totals.append(summarise(setting["method"], results, one_draw, **size))
+        if setting["method"] in ladders:
+            rungs += describe_rungs(setting["method"].removeprefix("IA-PT, "), results)
     section = Section(TITLE, list(ABOUT))
     draw(study, section, rungs, totals)
     study.table(
@@ -196,6 +228,9 @@ def make(study: Study) -> Section:
         section, "boston_rungs", rungs, "The rungs of the ladders, the hottest first; means over runs."
     )
     section.claims = judge(totals)
+    words = runs_in_words([row["runs"] for row in totals], FULL.variant_runs)
+    section.smaller = f"{words} of each variant" if words else ""
+    section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in totals)
     return section
 
 

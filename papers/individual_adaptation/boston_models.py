@@ -1,6 +1,6 @@
 """Boston: the table of the most probable models."""
 
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,18 @@ import numpy as np
 import whichvars as wv
 from benchmarks import boston
 from benchmarks.common import number
-from benchmarks.runs import once, side_by_side
+from benchmarks.runs import once
 from papers.individual_adaptation import published
-from papers.individual_adaptation.study import Claim, Section, Study, new_figure
+from papers.individual_adaptation.study import (
+    FULL,
+    Claim,
+    Effort,
+    Section,
+    Study,
+    TooFewRunsError,
+    new_figure,
+    runs_in_words,
+)
 from whichvars.plots.drawing import BLUE, GREY, ORANGE
 
 TITLE = "Boston: the most probable models"
@@ -20,19 +29,39 @@ SEED = 900
 DIGITS = 6  # of log posteriors by which models are told apart
 TABLE = "boston_accuracy"
 TEMPERED, SIMPLE = "IA-PT, m = 8, τ = .45", "simple MH"
+DEFAULT = "our default"
+SMALL = {"draws": 1000, "warmup": 100}  # the short run that tells one program from another
 ERRORS = (
     "How far the probabilities of the thirteen models are from the truth, Σ (share − probability)²/probability. Each of our runs has its own "
     "thirteen models, those that it visited most in a record of about 1,000 of its iterations; 1,000 "
     "independent draws would have an error of about 0.01. Quantiles over runs that start at draws from "
     "the prior, and the number of independent draws for which the median would be expected."
 )
+PRINTED = [[j - 1 for j in members] for members, _ in published.MODELS]  # columns of the paper's models
 Row = dict[str, Any]
+
+
+def log_posteriors(problem: wv.Problem, models: Sequence[Sequence[int]] = PRINTED) -> np.ndarray:
+    """Of models by their columns, as in the record of a run: without the constant that all models share, the prior relative to that of
+    the null model."""
+    null = problem.log_prior([])
+    return np.array([problem.log_marginal(list(m)) + problem.log_prior(list(m)) - null for m in models])
 
 
 def shares(posterior: wv.Posterior) -> np.ndarray:
     """The share of the draws of each model of the paper's table; 0 for one that was not met."""
     found = {tuple(sorted(int(j) for j in m)): float(f) for m, f in zip(posterior.models.members, posterior.models.frequency)}  # fmt: skip
     return np.array([found.get(tuple(j - 1 for j in members), 0.0) for members, _ in published.MODELS])
+
+
+def numbered(name: str, values: np.ndarray) -> Row:
+    """Values as results of a run: name_1, name_2, …"""
+    return {f"{name}_{k + 1}": float(value) for k, value in enumerate(values)}
+
+
+def array_of(result: Row, name: str) -> np.ndarray:
+    """Back from ``numbered``."""
+    return np.array([value for key, value in result.items() if key.startswith(f"{name}_")])
 
 
 def judge(ours: np.ndarray, mean_size: float, tempered: np.ndarray) -> list[Claim]:
@@ -92,33 +121,55 @@ def visits(posterior: wv.Posterior) -> tuple[np.ndarray, np.ndarray]:
     return values[order], counts[order] / counts.sum()
 
 
-def error_of_run(posterior: wv.Posterior, best: float, probability: float) -> float:
-    """``table_error`` of the models that a run visited most, as many as the paper has in its table. `best` is the log posterior of the
-    best model, `probability` its probability."""
+def most_visited(posterior: wv.Posterior, best: float) -> Row:
+    """The models that a run visited most, as many as the paper has in its table: their log posteriors less that of the best model, and
+    their shares of the record."""
     values, found = (array[: len(published.MODELS)] for array in visits(posterior))
-    return table_error(found, probability * np.exp(values - best))
+    return {**numbered("value", values - best), **numbered("share", found)}
+
+
+def error_of_run(result: Row, probability: float) -> float:
+    """``table_error`` of the models that a run visited most. `probability` is that of the best model."""
+    return table_error(array_of(result, "share"), probability * np.exp(array_of(result, "value")))
 
 
 def accuracy(study: Study, best: float, probability: float) -> list[Row]:
-    """Errors of such tables from single runs at the paper's sizes, which start at draws from the prior."""
+    """Errors of such tables from single runs at the paper's sizes, which start at draws from the prior. `best` is the log posterior of
+    the best model."""
     effort, problem = study.effort, study.problem("boston104")
     ladder = wv.ParallelTempering(wv.IndividualAdaptation(tau=0.45), rungs=boston.RUNGS)
+    samplers = {TEMPERED: ladder, SIMPLE: wv.AddDeleteSwap()}
 
-    def compute(sampler: Any, draws: int, warmup: int) -> Row:
-        size = {"draws": max(1000, round(draws * effort.wmse_scale)), "warmup": max(2, round(warmup * effort.wmse_scale))}  # fmt: skip
-        jobs = [partial(once, problem, sampler, SEED + k, False, start="prior", **size) for k in range(effort.variant_runs)]  # fmt: skip
-        errors = [error_of_run(p, best, probability) for p in side_by_side(jobs, effort.threads)]
-        low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9))
-        return {"tenth": low, "median": middle, "nine_tenths": high, "independent_draws": len(published.MODELS) / middle}  # fmt: skip
+    def run(setting: Row, seed: int) -> Row:
+        size = {"draws": setting["draws"], "warmup": setting["warmup"]}
+        posterior = once(problem, samplers[setting["run_of"]], seed, False, start="prior", **size)
+        return {**most_visited(posterior, best), "cpu_seconds": posterior.cpu_seconds}
 
+    settings = [
+        {"run_of": name, "draws": max(1000, round(draws * effort.wmse_scale)), "warmup": max(2, round(warmup * effort.wmse_scale))}
+        for name, draws, warmup in (
+            (TEMPERED, boston.PT_DRAWS, boston.PT_WARMUP),
+            (SIMPLE, boston.MH_DRAWS, boston.MH_WARMUP),
+        )
+    ]  # fmt: skip
+    found = study.results(TABLE, settings, [SEED + k for k in range(effort.variant_runs)], run, SMALL)
+    if not all(found):
+        raise TooFewRunsError("no run whose table of models could be compared")
     rows = []
-    for name, sampler, draws, warmup in (
-        (TEMPERED, ladder, boston.PT_DRAWS, boston.PT_WARMUP),
-        (SIMPLE, wv.AddDeleteSwap(), boston.MH_DRAWS, boston.MH_WARMUP),
-    ):
-        study.say(f"Boston: the error of a table of models, {name}: {effort.variant_runs} runs")
-        key = {"run_of": name, "runs": effort.variant_runs, "scale": effort.wmse_scale}
-        rows.append(study.row(TABLE, key, partial(compute, sampler, draws, warmup)))
+    for setting, results in zip(settings, found):
+        errors = [error_of_run(result, probability) for result in results]
+        low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9))
+        rows.append(
+            {
+                "run_of": setting["run_of"],
+                "runs": len(errors),
+                "cpu_seconds": float(np.mean([result["cpu_seconds"] for result in results])),
+                "tenth": low,
+                "median": middle,
+                "nine_tenths": high,
+                "independent_draws": len(published.MODELS) / middle,
+            }
+        )
     return rows
 
 
@@ -156,7 +207,7 @@ def row_of_paper(error: float) -> Row:
     return {
         "run_of": "the paper",
         "runs": None,
-        "scale": None,
+        "cpu_seconds": None,
         "tenth": None,
         "median": error,
         "nine_tenths": None,
@@ -173,33 +224,56 @@ def as_tempering(table: list[Row]) -> bool:
     return [claim.agrees for claim in judge_accuracy(paper["median"], rows)] == [True, False]
 
 
-def make(study: Study) -> Section:
+def long_runs(study: Study, logs: np.ndarray) -> tuple[Row, Row]:
+    """Our default and IA-PT, four replicates each: shares of the thirteen models, whose log posteriors are given."""
     effort, problem = study.effort, study.problem("boston104")
-    study.say("Boston: probabilities of models, by our default")
-    default = study.sample(problem, wv.Hybrid(), draws=effort.model_draws, replicates=4, seed=SEED)
-    study.say("Boston: the same by IA-PT")
-    draws = max(1000, round(boston.PT_DRAWS * effort.wmse_scale))
-    sampler = wv.ParallelTempering(wv.IndividualAdaptation(tau=0.35), rungs=boston.RUNGS)
-    tempered = study.sample(problem, sampler, draws=draws, replicates=4, seed=SEED, rao_blackwell=False)
-    models, ours = default.models, shares(default)
-    scale = {
-        tuple(sorted(int(j) + 1 for j in m)): float(marginal + prior)
-        for m, marginal, prior in zip(models.members, models.log_marginal, models.log_prior)
-    }
-    best = scale.get(tuple(published.FIRST), np.nan)
-    values, found = visits(tempered)
-    theirs = np.array([
-        found[np.abs(values - scale.get(members, np.nan)) < 2 * 10.0**-DIGITS].sum() for members, _ in published.MODELS
-    ])  # fmt: skip
+    ladder = wv.ParallelTempering(wv.IndividualAdaptation(tau=0.35), rungs=boston.RUNGS)
+
+    def run(setting: Row, seed: int) -> Row:
+        size = {"draws": setting["draws"], "replicates": 4, "seed": seed}
+        if setting["run_of"] == DEFAULT:
+            posterior = study.sample(problem, wv.Hybrid(), **size)
+            found = shares(posterior)
+        else:
+            posterior = study.sample(problem, ladder, rao_blackwell=False, **size)
+            values, frequencies = visits(posterior)
+            found = np.array([frequencies[np.abs(values - log) < 2 * 10.0**-DIGITS].sum() for log in logs])
+        return {
+            "mean_size": posterior.mean_size,
+            "iterations": posterior.iterations,
+            "cpu_seconds": posterior.cpu_seconds,
+            **numbered("share", found),
+        }
+
+    settings = [
+        {"run_of": DEFAULT, "draws": effort.model_draws},
+        {"run_of": "IA-PT", "draws": max(1000, round(boston.PT_DRAWS * effort.wmse_scale))},
+    ]
+    default, tempered = study.results("boston_models", settings, [SEED], run, SMALL)
+    if not (default and tempered):
+        raise TooFewRunsError("the long runs are not there")
+    return default[0], tempered[0]
+
+
+def smaller(effort: Effort, rows: list[Row]) -> str:
+    """What is smaller than at full size."""
+    words = runs_in_words([row["runs"] for row in rows], FULL.variant_runs) if rows else ""
+    draws = f"{effort.model_draws:,} draws a replicate instead of {FULL.model_draws:,}"
+    return "; ".join([draws] * (effort.model_draws < FULL.model_draws) + [f"{words} for the error of a table"] * bool(words))  # fmt: skip
+
+
+def make(study: Study) -> Section:
+    logs = log_posteriors(study.problem("boston104"))
+    default, tempered = long_runs(study, logs)
+    ours, theirs = (array_of(result, "share") for result in (default, tempered))
+    exact = ours[0] * np.exp(logs - logs[0])
     section = Section(TITLE)
     rows = [
         {
             "model": " ".join(map(str, members)),
             "paper": share,
             "independent sampler": computed,
-            "by exact ratio to the best": round(
-                float(ours[0] * np.exp(scale.get(members, np.nan) - best)), 4
-            ),
+            "by exact ratio to the best": round(float(exact[k]), 4),
             "hybrid": round(float(ours[k]), 4),
             "IA-PT": round(float(theirs[k]), 4),
         }
@@ -211,8 +285,8 @@ def make(study: Study) -> Section:
         section,
         "boston_models",
         rows,
-        f"Probabilities of models in the paper's numbering, from {default.iterations:,} iterations of our default and "
-        f"{tempered.iterations:,} of IA-PT (m = {boston.RUNGS}, τ = .35).",
+        f"Probabilities of models in the paper's numbering, from {default['iterations']:,} iterations of our default and "
+        f"{tempered['iterations']:,} of IA-PT (m = {boston.RUNGS}, τ = .35).",
     )
     figure, axes = new_figure(width=6.4, height=3.6)
     place = np.arange(len(rows))
@@ -222,14 +296,14 @@ def make(study: Study) -> Section:
     axes[0, 0].set_xticklabels([str(k + 1) for k in place])
     axes[0, 0].legend(fontsize=8, frameon=False)
     study.picture(section, "boston_models", figure, "The paper's probabilities of the models and ours.")
-    section.claims = judge(ours, default.mean_size, theirs)
-    exact = np.array(
-        [float(ours[0] * np.exp(scale.get(members, np.nan) - best)) for members, _ in published.MODELS]
-    )
-    if np.isfinite(exact).all() and ours[0] > 0:  # in a short run some may be missing
-        rows = accuracy(study, best, float(ours[0]))
+    section.claims = judge(ours, default["mean_size"], theirs)
+    section.smaller = smaller(study.effort, [])
+    section.kept_cpu_seconds = default["cpu_seconds"] + tempered["cpu_seconds"]
+    if ours[0] > 0:  # a short run may have missed the best model
+        errors = accuracy(study, float(logs[0]), float(ours[0]))
+        section.smaller = smaller(study.effort, errors)
+        section.kept_cpu_seconds += sum(float(row["runs"] * row["cpu_seconds"]) for row in errors)
         paper = table_error(np.array([share for _, share in published.MODELS]), exact)
-        rows = [row_of_paper(paper), *rows]
-        study.table(section, TABLE, rows, ERRORS)
-        section.claims += judge_accuracy(paper, rows[1:])
+        study.table(section, TABLE, [row_of_paper(paper), *errors], ERRORS)
+        section.claims += judge_accuracy(paper, errors)
     return section

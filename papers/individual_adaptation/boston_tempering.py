@@ -1,6 +1,7 @@
 """Boston: where tempering and SMC lose against simple MH. What the paper leaves open is tried one at a time, and a second program that
 shares no code with the package makes the same runs."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,11 +11,21 @@ import numpy as np
 import whichvars as wv
 from benchmarks import boston
 from benchmarks.common import number
-from benchmarks.runs import once, side_by_side
+from benchmarks.runs import once
 from papers.individual_adaptation import independent
-from papers.individual_adaptation.boston_wmse import WELL_BELOW, of_one_draw
+from papers.individual_adaptation.boston_wmse import WELL_BELOW, of_one_draw, runs_of
 from papers.individual_adaptation.published import MH_WMSE, NOT_GIVEN, RUNGS_BOSTON, WMSE_RUNS
-from papers.individual_adaptation.study import QUICK, Claim, Section, Study, new_figure, times
+from papers.individual_adaptation.study import (
+    FULL,
+    QUICK,
+    Claim,
+    Section,
+    Study,
+    TooFewRunsError,
+    new_figure,
+    runs_in_words,
+    times,
+)
 from whichvars.plots.drawing import BLUE, INK, ORANGE
 
 TITLE = "Boston: where tempering and SMC lose"
@@ -31,8 +42,10 @@ NO_RESET = "SMC, K = 50, learning within the K moves, counter not reset"
 FULL_ONLY = (FROM_NULL, HELD, TRAVELS, NO_RESET, ROUNDS)  # variants that a quick study leaves out
 ALIKE = 3.0  # standard errors between two programs
 TAU = 0.45
+SMALL = {"draws": 1000, "warmup": 100, "particles": 50}  # the short run that tells one program from another
 Row = dict[str, Any]
 Result = tuple[np.ndarray, dict[str, float]]  # inclusion probabilities, and what else is known of a run
+Job = Callable[[Row, np.random.Generator], Result]  # a run of the second program, of given sizes
 
 
 def variants() -> dict[str, Any]:
@@ -54,34 +67,26 @@ def variants() -> dict[str, Any]:
     }
 
 
-def measures(errors: np.ndarray, seconds: float | None, one_draw: float, **more: Any) -> Row:
-    """WMSE over runs, and what a run is worth."""
-    mean = float(errors.mean())
+def ladder_result(posterior: wv.Posterior, truth: np.ndarray) -> Row:
+    """What is kept of a run of tempering."""
+    learned = posterior.adaptation[0]
     return {
-        "wmse": mean,
-        "wmse_se": float(errors.std(ddof=1) / np.sqrt(len(errors))),
-        "worth_draws": one_draw / mean,
-        "cpu_seconds": seconds,
-        **more,
+        **boston.result_of(posterior, truth),
+        "lowest_temperature": learned["temperatures"][0],
+        "exchange_rate": float(np.mean(learned["swap_rates"])),
+        "round_trips": learned["round_trips"],
+        "mutation_rate_top": learned["mutation_rate_by_rung"][-1],
+        "mutation_rate_bottom": learned["mutation_rate_by_rung"][0],
     }
 
 
-def ladder_measures(posteriors: list[wv.Posterior], truth: np.ndarray, one_draw: float) -> Row:
-    learned = [p.adaptation[0] for p in posteriors]
-
-    def mean(key: str, place: int) -> float:
-        return float(np.mean([a[key][place] for a in learned]))
-
-    return measures(
-        boston.wmse(np.array([p.pip for p in posteriors]), truth),
-        float(np.mean([p.cpu_seconds for p in posteriors])),
-        one_draw,
-        lowest_temperature=mean("temperatures", 0),
-        exchange_rate=float(np.mean([np.mean(a["swap_rates"]) for a in learned])),
-        round_trips=float(np.mean([a["round_trips"] for a in learned])),
-        mutation_rate_top=mean("mutation_rate_by_rung", -1),
-        mutation_rate_bottom=mean("mutation_rate_by_rung", 0),
-    )
+def summarise(results: list[Row], one_draw: float) -> Row:
+    """WMSE over runs, what a run is worth, and means of all else that is known of the runs."""
+    row = boston.summarise(results)
+    del row["wmse_by_run"]
+    rest = {key: float(np.mean([r[key] for r in results])) for key in results[0] if key not in row}
+    cpu_seconds = row.pop("cpu_seconds")
+    return {**row, "worth_draws": one_draw / row["wmse"], "cpu_seconds": cpu_seconds, **rest}
 
 
 def readings(rows: list[Row], one_draw: float) -> list[str]:
@@ -186,49 +191,78 @@ def wanted(study: Study, name: str) -> bool:
     return name not in FULL_ONLY or study.effort.name != QUICK.name
 
 
-def make(study: Study) -> Section:
-    effort, problem, truth = study.effort, study.problem("boston104"), study.truth("boston104").pip
-    runs, one_draw = effort.variant_runs, of_one_draw(truth)
+def package_runs(study: Study) -> dict[str, tuple[Any, Row]]:
+    """Samplers of the package and the sizes of their runs, by the names of the variants."""
 
     def sized(number: int) -> int:
-        return max(2, round(number * effort.wmse_scale))
+        return max(2, round(number * study.effort.wmse_scale))
 
-    def key(name: str) -> Row:
-        return {"variant": name, "runs": runs, "scale": effort.wmse_scale}
-
-    def simple(sampler: wv.AddDeleteSwap) -> Row:
-        size = {"draws": sized(boston.MH_DRAWS), "warmup": sized(boston.MH_WARMUP)}
-        jobs = [partial(once, problem, sampler, SEED + k, False, **size) for k in range(runs)]
-        found = side_by_side(jobs, effort.threads)
-        seconds = float(np.mean([p.cpu_seconds for p in found]))
-        return measures(boston.wmse(np.array([p.pip for p in found]), truth), seconds, one_draw)
-
-    def tempered(sampler: Any, sizes: dict[str, Any]) -> Row:
-        jobs = [partial(once, problem, sampler, SEED + k, False, **sizes) for k in range(runs)]
-        return ladder_measures(side_by_side(jobs, effort.threads), truth, one_draw)
-
-    rows = []
-    for name, swaps in ((SIMPLE, 1 / 3), (FLIPS, 0.0)):
-        study.say(f"{name}: {runs} runs")
-        rows.append(study.row(TABLE, key(name), partial(simple, wv.AddDeleteSwap(swap=swaps))))
-    size: dict[str, Any] = {"draws": sized(boston.PT_DRAWS), "warmup": sized(boston.PT_WARMUP)}
+    long: Row = {"draws": sized(boston.MH_DRAWS), "warmup": sized(boston.MH_WARMUP)}
+    size: Row = {"draws": sized(boston.PT_DRAWS), "warmup": sized(boston.PT_WARMUP)}
     usual = variants()[TEMPERED]
-    settings = {name: (sampler, size) for name, sampler in variants().items()}
-    settings |= {
+    return {
+        SIMPLE: (wv.AddDeleteSwap(swap=1 / 3), long),
+        FLIPS: (wv.AddDeleteSwap(swap=0.0), long),
+        **{name: (sampler, size) for name, sampler in variants().items()},
         "ten times the burn-in": (usual, {**size, "warmup": 10 * size["warmup"]}),
         FROM_PRIOR: (usual, {**size, "start": "prior"}),
         FROM_NULL: (usual, {**size, "start": "null"}),
     }
-    for name, (sampler, sizes) in settings.items():
-        if not wanted(study, name):
-            continue
-        study.say(f"tempering, {name}: {runs} runs")
-        rows.append(study.row(TABLE, key(name), partial(tempered, sampler, sizes)))
-    rows += second_program(study, key, sized, truth, one_draw)
+
+
+def measured(study: Study) -> list[Row]:
+    """A row for each variant that has two runs."""
+    problem, truth = study.problem("boston104"), study.truth("boston104").pip
+    package, second = package_runs(study), second_program(study)
+
+    def run(setting: Row, seed: int) -> Row:
+        name, size = setting["variant"], {key: value for key, value in setting.items() if key != "variant"}
+        if name.startswith(SECOND):
+            job = second[name.removeprefix(SECOND)][0]
+            stream = np.random.SeedSequence(SEED, spawn_key=(seed - SEED,))
+            started = time.thread_time()
+            pip, more = job(size, np.random.default_rng(stream))
+            seconds = time.thread_time() - started
+            return {"wmse": float(boston.wmse(pip[None], truth)[0]), "cpu_seconds": seconds, **more}
+        posterior = once(problem, package[name][0], seed, False, **size)
+        return (
+            boston.result_of(posterior, truth) if name in (SIMPLE, FLIPS) else ladder_result(posterior, truth)
+        )
+
+    settings = [{"variant": name, **size} for name, (_, size) in package.items()]
+    settings += [{"variant": SECOND + name, **size} for name, (_, size) in second.items()]
+    settings = [s for s in settings if wanted(study, s["variant"].removeprefix(SECOND))]
+    seeds = [SEED + k for k in range(study.effort.variant_runs)]
+    found = study.results(TABLE, settings, seeds, run, SMALL)
+    one_draw = of_one_draw(truth)
+    rows = [
+        {"variant": setting["variant"], **summarise(results, one_draw)}
+        for setting, results in zip(settings, found)
+        if len(results) > 1
+    ]
+    missing = {SIMPLE, FLIPS, TEMPERED, SECOND + SIMPLE, SECOND + TEMPERED} - {r["variant"] for r in rows}
+    if missing:
+        raise TooFewRunsError(f"fewer than two runs of {', '.join(sorted(missing))}")
+    return rows
+
+
+def smaller(rows: list[Row]) -> str:
+    """What is smaller than at full size."""
+    words = runs_in_words([row["runs"] for row in rows], FULL.variant_runs)
+    made = {row["variant"].removeprefix(SECOND) for row in rows}
+    missing = [name for name in FULL_ONLY if name not in made]
+    return "; ".join([words] * bool(words) + [f"{len(missing)} variants fewer"] * bool(missing))
+
+
+def make(study: Study) -> Section:
+    one_draw = of_one_draw(study.truth("boston104").pip)
+    rows = measured(study)
     section = Section(TITLE, readings(rows, one_draw))
     draw(study, section, rows)
     study.table(section, TABLE, rows, "What was tried; temperatures and rates are means over runs.")
     section.claims = judge(rows)
+    section.smaller = smaller(rows)
+    section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in rows)
     return section
 
 
@@ -246,29 +280,24 @@ def draw(study: Study, section: Section, rows: list[Row]) -> None:
         section,
         "boston_tempering",
         figure,
-        f"WMSE of the variants, {rows[0]['runs']} runs each; the dotted line is simple MH.",
+        f"WMSE of the variants, {runs_of(*rows)} runs each; the dotted line is simple MH.",
     )
 
 
-def second_program(
-    study: Study,
-    key: Callable[[str], Row],
-    sized: Callable[[int], int],
-    truth: np.ndarray,
-    one_draw: float,
-) -> list[Row]:
-    """Simple MH, IA-PT and IA-SMC by ``independent``."""
-    runs = study.effort.variant_runs
+def second_program(study: Study) -> dict[str, tuple[Job, Row]]:
+    """Simple MH, IA-PT and IA-SMC by ``independent``, and the sizes of their runs, by the names of the variants."""
     data = independent.boston_data()
     start = np.exp(-0.5 * np.arange(RUNGS_BOSTON - 1, -1, -1.0))
-    burn_in, draws = sized(boston.PT_WARMUP), sized(boston.PT_DRAWS)
 
-    def simple(rng: np.random.Generator) -> Result:
-        return independent.simple(data, rng, sized(boston.MH_WARMUP), sized(boston.MH_DRAWS), 1 / 3), {}
+    def sized(number: int) -> int:
+        return max(2, round(number * study.effort.wmse_scale))
 
-    def tempered(held: bool, travels: bool, rng: np.random.Generator) -> Result:
+    def simple(size: Row, rng: np.random.Generator) -> Result:
+        return independent.simple(data, rng, size["warmup"], size["draws"], 1 / 3), {}
+
+    def tempered(held: bool, travels: bool, size: Row, rng: np.random.Generator) -> Result:
         pip, temperatures, rates, moved, trips = independent.tempering(
-            data, rng, start, burn_in, draws, TAU, 1.0, 0.55, 0.234, held, travels
+            data, rng, start, size["warmup"], size["draws"], TAU, 1.0, 0.55, 0.234, held, travels
         )
         return pip, {
             "lowest_temperature": temperatures[0],
@@ -278,36 +307,24 @@ def second_program(
             "mutation_rate_bottom": moved[0],
         }
 
-    def particles(steps: int, learning: int, reset: bool, rng: np.random.Generator) -> Result:
-        number = sized(boston.PARTICLES[steps])
-        return independent.particles(
-            data, rng, number, steps, TAU, 1.0, 0.55, 0.9, learning, reset, np.empty(0)
-        )[0], {}
+    def particles(steps: int, learning: int, reset: bool, size: Row, rng: np.random.Generator) -> Result:
+        pip, *_ = independent.particles(
+            data, rng, size["particles"], steps, TAU, 1.0, 0.55, 0.9, learning, reset, np.empty(0)
+        )
+        return pip, {}
 
-    jobs: dict[str, Callable[[np.random.Generator], Result]] = {
-        SIMPLE: simple,
-        TEMPERED: partial(tempered, False, False),
-        BETWEEN: partial(particles, 50, independent.BETWEEN, True),
-        WITHIN: partial(particles, 50, independent.WITHIN, True),
-        BETWEEN_25: partial(particles, 25, independent.BETWEEN, True),
-        WITHIN_25: partial(particles, 25, independent.WITHIN, True),
-        HELD: partial(tempered, True, False),
-        TRAVELS: partial(tempered, False, True),
-        NO_RESET: partial(particles, 50, independent.WITHIN, False),
-        ROUNDS: partial(particles, 50, independent.ROUNDS, True),
+    long = {"draws": sized(boston.MH_DRAWS), "warmup": sized(boston.MH_WARMUP)}
+    ladder = {"draws": sized(boston.PT_DRAWS), "warmup": sized(boston.PT_WARMUP)}
+    many, few = ({"particles": sized(boston.PARTICLES[steps])} for steps in (25, 50))
+    return {
+        SIMPLE: (simple, long),
+        TEMPERED: (partial(tempered, False, False), ladder),
+        BETWEEN: (partial(particles, 50, independent.BETWEEN, True), few),
+        WITHIN: (partial(particles, 50, independent.WITHIN, True), few),
+        BETWEEN_25: (partial(particles, 25, independent.BETWEEN, True), many),
+        WITHIN_25: (partial(particles, 25, independent.WITHIN, True), many),
+        HELD: (partial(tempered, True, False), ladder),
+        TRAVELS: (partial(tempered, False, True), ladder),
+        NO_RESET: (partial(particles, 50, independent.WITHIN, False), few),
+        ROUNDS: (partial(particles, 50, independent.ROUNDS, True), few),
     }
-
-    def compute(job: Callable[[np.random.Generator], Result]) -> Row:
-        streams = np.random.SeedSequence(SEED).spawn(runs)
-        found = side_by_side([partial(job, np.random.default_rng(s)) for s in streams], study.effort.threads)
-        errors = boston.wmse(np.array([pip for pip, _ in found]), truth)
-        more = {key: float(np.mean([other[key] for _, other in found])) for key in found[0][1]}
-        return measures(errors, None, one_draw, **more)
-
-    rows = []
-    for name, job in jobs.items():
-        if not wanted(study, name):
-            continue
-        study.say(f"the second program, {name}: {runs} runs")
-        rows.append(study.row(TABLE, key(SECOND + name), partial(compute, job)))
-    return rows

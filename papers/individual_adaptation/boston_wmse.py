@@ -7,8 +7,19 @@ import numpy as np
 from benchmarks import boston
 from benchmarks.common import number, plain
 from papers.individual_adaptation import boston_models, published
-from papers.individual_adaptation.study import Claim, Section, Study, between, new_figure, read_table, times
-from whichvars.plots.drawing import AMBER, BLUE, GREEN, INK, ORANGE, PALE, PURPLE, SKY
+from papers.individual_adaptation.study import (
+    FULL,
+    Claim,
+    Section,
+    Study,
+    TooFewRunsError,
+    between,
+    new_figure,
+    read_table,
+    runs_in_words,
+    times,
+)
+from whichvars.plots.drawing import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 
 TITLE = "Boston: WMSE of SMC, parallel tempering and simple MH"
 FACTOR = 3.0  # the mean over a few runs of so skewed a quantity is not known better
@@ -21,6 +32,11 @@ PAPERS_TABLE = (
     "The model probabilities that the paper prints are evidence, too: they are as far from the truth as those of one of our runs of IA-PT, and "
     "no nearer than those of simple MH: see “Boston: the most probable models”. "
 )
+TABLE = "boston_wmse"
+SIMPLE, EQUAL = "MH", "MH, CPU time of PT"
+EQUAL_DRAWS = 29_000_000  # with which simple MH takes about as long as IA-PT, by pilot runs
+FEW_STEPS = 25  # SMC with fewer has fewer runs in a quick study: the paper leaves it aside
+SMALL = {"draws": 1000, "warmup": 100, "particles": 50}  # the short run that tells one program from another
 Row = dict[str, Any]
 
 
@@ -38,14 +54,42 @@ def size_in_words(scale: float) -> str:
     return "at the paper's sizes" if scale == 1 else f"at {scale:g} of the paper's sizes"
 
 
+def runs_of(*rows: Row) -> str:
+    """How many runs there are, or from how many to how many.
+
+    >>> runs_of({"runs": 20}, {"runs": 20}), runs_of({"runs": 20}, {"runs": 60})
+    ('20', '20–60')
+    """
+    counts = sorted({row["runs"] for row in rows})
+    return "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+
+
+def smaller(rows: list[Row]) -> str:
+    """What is smaller than at full size."""
+    few = [row["runs"] for row in rows if (row.get("steps") or FEW_STEPS) < FEW_STEPS]
+    others = [row["runs"] for row in rows if (row.get("steps") or FEW_STEPS) >= FEW_STEPS]
+    words = runs_in_words(others, FULL.wmse_runs)
+    if few and runs_in_words(few, FULL.wmse_few_runs):
+        words += (
+            "; " if words else ""
+        ) + f"SMC with K < {FEW_STEPS}: {runs_in_words(few, FULL.wmse_few_runs)}"
+    taus = len({row["tau"] for row in rows if row["tau"] is not None})
+    if taus < len(FULL.wmse_taus):
+        words += ("; " if words else "") + f"{taus} values of τ instead of {len(FULL.wmse_taus)}"
+    return words
+
+
 def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -> list[Claim]:
     """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``of_one_draw``; `table` says
     whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``)."""
 
-    simple = next(r for r in rows if r["method"] == "MH")
-    equal = next(r for r in rows if r["method"].startswith("MH, "))
+    simple = next(r for r in rows if r["method"] == SIMPLE)
+    equal = next(r for r in rows if r["method"] == EQUAL)
     tempered = best_of(rows, "PT")
-    about = f"{size_in_words(scale)}, {simple['runs']} runs"
+
+    def about(*others: Row) -> str:
+        return f"{size_in_words(scale)}, {runs_of(simple, *others)} runs"
+
     out = [
         Claim(
             "WMSE of a run of simple MH",
@@ -54,7 +98,7 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             between(simple["wmse"], published.MH_WMSE / FACTOR, published.MH_WMSE * FACTOR)
             if scale == 1
             else None,
-            f"agrees if within a factor of {FACTOR:g}; ours is add/delete/swap, the paper's simple MH may have other moves; {about}"
+            f"agrees if within a factor of {FACTOR:g}; ours is add/delete/swap, the paper's simple MH may have other moves; {about()}"
             + ("" if scale == 1 else ": too few iterations for the paper's number"),
         ),
         Claim(
@@ -63,7 +107,7 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             f"{number(tempered['wmse'], 2)} at its best (τ = {tempered['tau']:g}) against {number(simple['wmse'], 2)}: "
             f"{times(tempered['wmse'] / simple['wmse'])}",
             bool(tempered["wmse"] < WELL_BELOW * simple["wmse"]),
-            f"agrees if at most {WELL_BELOW:g} times; {about}",
+            f"agrees if at most {WELL_BELOW:g} times; {about(tempered)}",
             reason=f"A run of IA-PT is worth {number(one_draw / tempered['wmse'], 2)} independent draws from the posterior, one of simple MH "
             f"{number(one_draw / simple['wmse'], 2)}. Two programs that share no code agree on both "
             "numbers, and no choice that the paper leaves open changes the order: see “Boston: where tempering and SMC lose”. What limits IA-PT "
@@ -79,21 +123,22 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             f"below; {published.NOT_GIVEN}",
             f"{number(particles['wmse'], 2)} at its best (τ = {particles['tau']:g}) against {number(simple['wmse'], 2)}",
             bool(particles["wmse"] < simple["wmse"]),
-            f"agrees if below; {about}",
+            f"agrees if below; {about(particles)}",
             reason=f"Its {published.PARTICLES_50:,} particles would have to be worth {number(one_draw / simple['wmse'], 2)} independent draws, and are "
             f"worth {number(one_draw / particles['wmse'], 2)}. {FEW_ANCESTORS} Learning within the K moves, as the paper prints it, makes no "
             "difference: see “Boston: where tempering and SMC lose”.",
         )
     )
-    fewer = {r["tau"]: r["wmse"] for r in rows if r["method"] == "SMC, K = 25"}
-    smallest, largest = fewer[min(fewer)], fewer[max(fewer)]
+    fewer = {r["tau"]: r for r in rows if r["method"] == "SMC, K = 25"}
+    at_least, at_most = fewer[min(fewer)], fewer[max(fewer)]
+    smallest, largest = at_least["wmse"], at_most["wmse"]
     out.append(
         Claim(
             "IA-SMC with K = 25 is below simple MH only at small τ",
             f"below at small τ only; {published.NOT_GIVEN}",
             f"τ = {min(fewer):g}: {number(smallest, 2)}, τ = {max(fewer):g}: {number(largest, 2)}",
             bool(smallest < simple["wmse"] <= largest),
-            f"agrees if it is below simple MH at the first τ and not at the second; {about}",
+            f"agrees if it is below simple MH at the first τ and not at the second; {about(at_least, at_most)}",
             reason=f"Its particles are worth {number(one_draw / smallest, 2)} and {number(one_draw / largest, 2)} independent draws, those of simple MH "
             f"{number(one_draw / simple['wmse'], 2)}. {FEW_ANCESTORS}",
         )
@@ -118,49 +163,42 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             published.NOT_GIVEN,
             f"{times(ratio)} that of simple MH, at its best ({best['method']}, τ = {best['tau']:g})",
             bool(ratio < 1),
-            about,
+            about(best),
             fairer=True,
         )
     )
     return out
 
 
-def drawn(rows: list[Row], floor: float) -> Any:
-    """The picture: a line for each method over the target τ, and one across for each run of simple MH. `floor` is the reference's own
-    error."""
-    figure, axes = new_figure(width=6.4, height=4.2)
-    ax = axes[0, 0]
-    methods = [m for m in dict.fromkeys(r["method"] for r in rows) if not m.startswith("MH")]
-    for method, colour in zip(methods, (INK, PURPLE, AMBER, SKY, GREEN, ORANGE)):
-        some = [r for r in rows if r["method"] == method]
-        ax.plot([r["tau"] for r in some], [r["wmse"] for r in some], "o-", color=colour, label=method)
-    for r, style in zip((r for r in rows if r["method"].startswith("MH")), ("--", ":")):
-        ax.axhline(r["wmse"], color=BLUE, linestyle=style, label=r["method"])
-    ax.axhline(floor, color=PALE, label="the reference's own error")
-    ax.set(xlabel="target τ", ylabel="WMSE", yscale="log")
-    taus = sorted({r["tau"] for r in rows if r["tau"] is not None})
-    ax.set_xticks(taus, [f"{tau:g}" for tau in taus])  # the values that were run, and no others
-    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return figure
+def measured(study: Study) -> list[Row]:
+    """The paper's settings, and simple MH for as long as tempering takes, with their WMSE. Settings without two runs are left out."""
+    effort, problem, truth = study.effort, study.problem("boston104"), study.truth("boston104").pip
+    simple, *others = boston.plan(effort.wmse_taus, effort.wmse_scale)
+    draws = max(2, round(EQUAL_DRAWS * effort.wmse_scale))
+    equal = {"method": EQUAL, "tau": None, "draws": draws, "warmup": draws // 10}
+    settings = [simple, equal, *others]
+
+    def run(setting: Row, seed: int) -> Row:
+        return boston.result_of(boston.run_setting(problem, setting, seed), truth)
+
+    def due(setting: Row, place: int) -> bool:
+        return place < effort.wmse_few_runs or setting.get("steps", FEW_STEPS) >= FEW_STEPS
+
+    seeds = [boston.SEED + k for k in range(effort.wmse_runs)]
+    found = study.results(TABLE, settings, seeds, run, SMALL, due)
+    rows = [{**s, **boston.summarise(results)} for s, results in zip(settings, found) if len(results) > 1]
+    have = {row["method"] for row in rows}
+    needed = {SIMPLE, EQUAL, f"PT, m = {boston.RUNGS}", "SMC, K = 25", "SMC, K = 50"}
+    if not needed <= have:
+        raise TooFewRunsError(f"fewer than two runs of {', '.join(sorted(needed - have))}")
+    return rows
 
 
 def make(study: Study) -> Section:
-    effort, problem = study.effort, study.problem("boston104")
-    truth = study.truth("boston104")
-    settings = boston.plan(effort.wmse_taus, effort.wmse_scale)
-    rows = plain(
-        boston.run_settings(
-            problem, truth.pip, settings, effort.wmse_runs, effort.threads, study.say, effort.wmse_few_runs
-        )
-    )
+    effort, truth = study.effort, study.truth("boston104")
+    rows = plain(measured(study))
     section = Section(TITLE)
-    figure = drawn(rows, boston.floor_of(truth))
-    study.picture(
-        section,
-        "boston_wmse",
-        figure,
-        f"Weighted mean squared error of the inclusion probabilities, {effort.wmse_runs} runs {size_in_words(effort.wmse_scale)}.",
-    )
+    draw(study, section, rows, boston.floor_of(truth))
     kept = [{key: value for key, value in r.items() if key != "wmse_by_run"} for r in rows]
     study.table(section, "boston_wmse", kept, "WMSE by method and τ, with its standard error over runs.")
     runs = [
@@ -172,4 +210,47 @@ def make(study: Study) -> Section:
     path = study.out / f"{boston_models.TABLE}.csv"
     table = boston_models.as_tempering(read_table(path) if path.exists() else [])
     section.claims = judge(rows, effort.wmse_scale, of_one_draw(truth.pip), table)
+    section.smaller = smaller(rows)
+    section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in rows)
     return section
+
+
+def drawn(rows: list[Row]) -> Any:
+    """WMSE against τ, with two standard errors; lines for what does not depend on τ."""
+    figure, axes = new_figure(width=7.0, height=4.4)
+    ax = axes[0, 0]
+    methods = [m for m in dict.fromkeys(r["method"] for r in rows) if not m.startswith(SIMPLE)]
+    shift = 0.004  # so that error bars do not hide one another
+    for place, (method, colour) in enumerate(zip(methods, (INK, PURPLE, AMBER, SKY, GREEN, ORANGE))):
+        some = [r for r in rows if r["method"] == method]
+        ax.errorbar(
+            [r["tau"] + shift * (place - (len(methods) - 1) / 2) for r in some],
+            [r["wmse"] for r in some],
+            yerr=[2 * r["wmse_se"] for r in some],
+            fmt="o-",
+            markersize=4,
+            linewidth=1.4,
+            elinewidth=0.8,
+            color=colour,
+            label=f"IA-{method}",
+        )
+    lines = {r["method"]: r["wmse"] for r in rows if r["method"].startswith(SIMPLE)}
+    ax.axhline(lines[SIMPLE], color=BLUE, linestyle="--", label="simple MH")
+    ax.axhline(lines[EQUAL], color=BLUE, linestyle=":", label="simple MH,\nCPU time of IA-PT")
+    ax.axhline(published.MH_WMSE, color=GREY, linestyle="--", label="simple MH in the paper")
+    ax.set(xlabel="target τ", ylabel="WMSE of a run", yscale="log")
+    taus = sorted({r["tau"] for r in rows if r["tau"] is not None})
+    ax.set_xticks(taus, [f"{tau:g}" for tau in taus])  # the values that were run, and no others
+    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), labelspacing=0.9)
+    return figure
+
+
+def draw(study: Study, section: Section, rows: list[Row], floor: float) -> None:
+    counts = runs_of(*rows)
+    study.picture(
+        section,
+        "boston_wmse",
+        drawn(rows),
+        "Weighted mean squared error of the inclusion probabilities, with two standard errors; "
+        f"{counts} runs {size_in_words(study.effort.wmse_scale)}, as the table says. The error of the reference itself adds {number(floor, 2)}.",
+    )

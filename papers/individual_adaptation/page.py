@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common import ROOT, Table, number
 from papers.individual_adaptation import published
-from papers.individual_adaptation.study import KEPT, QUICK, QUICK_HAS, Claim
+from papers.individual_adaptation.study import FULL, QUICK, Claim
 
 DOCS = ROOT / "docs" / "paper"
 NUMBERS = "numbers"  # the folder of the sections and their tables beside the page in the documentation
@@ -168,20 +168,17 @@ def section_text(out: Path, name: str, section: dict[str, Any]) -> list[str]:
     files = ", ".join(f"`{file}`" for file in [f"{name}.json", *kept_tables(section)])
     about = section["environment"]
     parts.append(
-        f"*Made by `{section['command']}` on {about['date']} at commit {about['commit']}. Size: {size_of(name, section)}. "
+        f"*Made by `{section['command']}` on {about['date']} at commit {about['commit']}. Size: {size_of(section)}. "
         f"Time: {time_of(section)}. Numbers beside this page, in `{NUMBERS}`: {files}.*\n"
     )
     return parts
 
 
-def size_of(name: str, section: dict[str, Any]) -> str:
+def size_of(section: dict[str, Any]) -> str:
     """In words: full size, or what is smaller than that."""
-    smaller = section.get("smaller")
-    if smaller is None:
-        smaller = QUICK_HAS.get(name, "") if section["mode"] == QUICK.name else ""
-    if section["mode"] not in (QUICK.name, "full"):
+    if section["mode"] not in (QUICK.name, FULL.name):
         return section["mode"]
-    return smaller or "full"
+    return section["smaller"] or "full"
 
 
 def in_words(seconds: float) -> str:
@@ -194,26 +191,31 @@ def in_words(seconds: float) -> str:
 
 
 def time_of(section: dict[str, Any]) -> str:
+    """CPU time of the runs if they are kept, otherwise how long the section took."""
     kept = section.get("kept_cpu_seconds", 0.0)
-    own = f"{in_words(section['seconds'])} on {section['environment']['cpus']} CPUs"
-    return f"{own}, and {in_words(kept)} of CPU time for long runs" if kept else own
+    if kept:
+        return f"{in_words(kept)} of CPU time"
+    return f"{in_words(section['seconds'])} on {section['environment']['cpus']} CPUs"
 
 
 def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
     """How large each section is, and how long it took."""
-    rows = [
-        [s["title"], size_of(name, s), time_of(s), s["environment"]["date"]] for name, s in sections.items()
-    ]
+    rows = [[s["title"], size_of(s), time_of(s), s["environment"]["date"]] for s in sections.values()]
     full = sum(row[1] == "full" for row in rows)
-    minutes = sum(s["seconds"] for s in sections.values()) / 60
+    hours = sum(s.get("kept_cpu_seconds", 0.0) for s in sections.values()) / 3600
+    short = (
+        "`make paper ARGS=--full` makes the runs that are missing and keeps each when it ends, so that it can be interrupted and "
+        "continued. "
+        if full < len(rows)
+        else ""
+    )
     return [
         "## Sizes and times\n",
         f"{full} of the {len(rows)} sections are of full size, which means the paper's numbers of iterations and, where the paper says how many "
-        "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. Together "
-        f"the sections took {number(minutes, 2)} minutes, partly on a busy machine; long runs that one study took over from another are counted in "
-        "the table, by their CPU time. `make paper` makes sections of quick size, as most are here, and `make paper ARGS=--full` makes all of "
-        "them at full size. A complete run of the second kind has not been made yet. The Tecator settings with ten runs each, by the benchmarks, "
-        "are [on another page](../performance/paper.md).\n",
+        "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. "
+        f"The runs that are kept with the program took {number(hours, 2)} hours of CPU time together. {short}Times are CPU time of all "
+        "runs of a section if these are kept, otherwise the time that it took to make the section; sections that share the runs of another "
+        "one take seconds. The Tecator settings with ten runs each, by the benchmarks, are [on another page](../performance/paper.md).\n",
         table(["section", "size", "time", "date"], rows),
     ]
 
@@ -233,16 +235,6 @@ def write_page(out: Path, order: Sequence[str]) -> Path:
     path = out / "README.md"
     path.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
     return path
-
-
-def keep_runs(out: Path, kept: Path | None = None) -> list[str]:
-    """Store the summaries of finished runs of the paper's length with the program; returns their names."""
-    kept = KEPT if kept is None else kept
-    kept.mkdir(parents=True, exist_ok=True)
-    found = sorted((out / "runs" / "full").glob("pcr_*.npz"))
-    for path in found:
-        shutil.copy(path, kept)
-    return [path.stem for path in found]
 
 
 def copy_from_docs(out: Path, docs: Path | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import number
-from papers.individual_adaptation import pcr_runs, published
+from papers.individual_adaptation import pcr_correlation, pcr_runs, published
 from papers.individual_adaptation.pcr_runs import PRIORS
 from papers.individual_adaptation.study import (
     Claim,
@@ -69,8 +69,8 @@ def mean_sizes_by_quarter(run: Summary) -> list[float]:
     return [float(quarter.mean()) for quarter in np.array_split(run.mean_sizes, 4)]
 
 
-def judge(rows: Sequence[Row]) -> list[Claim]:
-    """Do three runs agree with one another? `rows` are those of ``summarise``."""
+def judge(rows: Sequence[Row], experiment: Sequence[Row] = ()) -> list[Claim]:
+    """Do three runs agree with one another? `rows` are those of ``summarise``, `experiment` those of ``pcr_correlation``."""
     out = []
     for row in rows:
         length = (
@@ -81,7 +81,7 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
         agrees = bool(row["largest_difference"] < CLOSE)
         first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
         remark = (
-            f"; they agree before they are right: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
+            f"; they agree with one another but have not settled: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the last"
             if agrees and abs(last - first) > DRIFT
             else ""
         )
@@ -92,13 +92,13 @@ def judge(rows: Sequence[Row]) -> list[Claim]:
                 f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
                 agrees,
                 f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}{remark}",
-                reason="" if agrees else why_apart(row),
+                reason="" if agrees else why_apart(row, experiment),
             )
         )
     return out
 
 
-def why_apart(row: Row) -> str:
+def why_apart(row: Row, experiment: Sequence[Row] = ()) -> str:
     """What was measured of runs that do not agree, in sentences."""
     said = []
     factor = f"exp({row['masses_differ_by']:.2f})"
@@ -136,6 +136,8 @@ def why_apart(row: Row) -> str:
             "another's place; if the probabilities of such columns are added up, the largest difference is "
             f"{number(row['largest_difference_of_blocks'], 2)}."
         )
+    if experiment:
+        said.append(pcr_correlation.in_words(experiment, row["prior"]))
     if row["part"] < 1:
         said.append(f"The runs have {row['part']:.3g} of the paper's iterations; --full has them all.")
     return " ".join(said)
@@ -165,7 +167,7 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
             Claim(
                 f"the inclusion probabilities of IA-PT are those of another sampler, {row['prior']}",
                 published.NOT_GIVEN,
-                f"the mean of the {row['runs']} longest runs differs from our default by at most {number(off, 2)}",
+                f"the mean of {row['runs']} runs differs from our default by at most {number(off, 2)}",
                 bool(off < CLOSE) if spread < CLOSE else None,
                 f"holds if below {CLOSE:g}; the default's own two replicates differ by up to {number(spread, 2)}"
                 + ("" if spread < CLOSE else ", too much to judge by"),
@@ -206,11 +208,31 @@ def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -
     )
 
 
+def chains_apart(runs: pcr_runs.Runs) -> list[str]:
+    """How far runs with few chains are from runs with many, under each prior: runs that agree with one another need not be right."""
+    out = []
+    for prior in PRIORS:
+        means = {chains: np.mean([p.pip for p in some], axis=0) for (name, chains), some in runs.items() if name == prior}  # fmt: skip
+        for one, other in combinations(sorted(means), 2):
+            out.append(
+                f"Under {prior}, the mean inclusion probabilities of the runs with r = {one} and of those with r = {other} differ by up to "
+                f"{number(float(np.abs(means[one] - means[other]).max()), 2)}. With r = {other} each chain is {other // one} times as short."
+            )
+    return out
+
+
 def make(study: Study) -> Section:
     found = pcr_runs.all_runs(study)
     pips = {key: np.array([p.pip for p in runs]) for key, runs in found.items()}
     default = {prior: pcr_runs.by_default(study, prior) for prior in PRIORS}
-    section = Section(TITLE, [pcr_runs.about_data(study), lengths_and_time(found, pcr_runs.parts(study))])
+    section = Section(
+        TITLE,
+        [
+            pcr_runs.about_data(study),
+            lengths_and_time(found, pcr_runs.parts(study)),
+            " ".join(chains_apart(found)),
+        ],
+    )
     figure, axes = new_figure(2, 2, width=5.4, height=2.6, sharex=True, sharey=True)
     scatter, pairs = new_figure(4, 2, width=3.0, height=3.0, sharex=True, sharey=True)
     for place, ((prior, chains), runs) in enumerate(pips.items()):
@@ -259,7 +281,10 @@ def make(study: Study) -> Section:
     }
     others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
     study.table(section, "pcr_default", others)
-    section.claims = judge(rows) + judge_default(others)
+    experiment = pcr_correlation.rows(study)
+    if experiment:
+        study.table(section, pcr_correlation.TABLE, experiment, pcr_correlation.CAPTION)
+    section.claims = judge(rows, experiment) + judge_default(others) + pcr_correlation.judge(experiment)
     section.smaller = pcr_runs.smaller(parts)
     section.kept_cpu_seconds = pcr_runs.cpu_seconds(*found.values(), list(default.values()))
     return section

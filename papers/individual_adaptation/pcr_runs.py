@@ -15,6 +15,7 @@ import numpy as np
 import whichvars as wv
 from benchmarks.runs import once, side_by_side
 from papers.individual_adaptation import published
+from papers.individual_adaptation.records import fingerprint
 from papers.individual_adaptation.study import FULL, Study
 from papers.individual_adaptation.summaries import Summary
 from whichvars.datasets import Dataset, simulate_blocks
@@ -30,15 +31,17 @@ PRIORS: dict[str, Any] = {
 HIERARCHICAL, FIXED = PRIORS
 NAMES = {HIERARCHICAL: "hierarchical", FIXED: "fixed"}  # in names of files
 LONG = 10_000_000  # iterations, from which a run is saved on its way
+ALL_RUNS = "pcr runs"  # under which a study has them
+SMALL = {"draws": 1000, "warmup": 100}  # the short run that tells one program from another
 Runs = dict[tuple[str, int], list[Summary]]
 
 
-def simulated(p: int) -> Dataset:
-    """A design of n = 60 rows and p columns with known truth."""
+def simulated(p: int, correlation: float = CORRELATION) -> Dataset:
+    """A design of n = 60 rows and p columns with known truth; columns of a block have the given correlation."""
     blocks = -(-p // BLOCK)
     effects = min(EFFECTS, max(1, blocks // 2))
     return simulate_blocks(
-        published.PCR_N, p, BLOCK, CORRELATION, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
+        published.PCR_N, p, BLOCK, correlation, [DECAY**j for j in range(effects)], min(WEAK, blocks - effects), NOISE, seed=0
     )  # fmt: skip
 
 
@@ -50,7 +53,12 @@ def data(study: Study) -> Dataset:
 
 def problem(study: Study, prior: str, columns: np.ndarray | None = None) -> wv.Problem:
     """The problem under one of the model priors, with all columns or with some."""
-    X, y = data(study)[:2]
+    return problem_of(data(study), prior, columns)
+
+
+def problem_of(data: Dataset, prior: str, columns: np.ndarray | None = None) -> wv.Problem:
+    """The same for given data."""
+    X, y = data[:2]
     if columns is not None:
         X = X.iloc[:, columns]
     return wv.Problem(X, y, slab=wv.IndependentNormal(SLAB), model_prior=PRIORS[prior], scale="unit")
@@ -73,11 +81,29 @@ def iterations(study: Study) -> int:
     return max(1000, round(published.PCR_ITERATIONS * study.effort.pcr_part))
 
 
+def program_of(study: Study, target: wv.Problem, sampler: Any, name: str, draws: int) -> str:
+    """What a kept run must have in common with the one that is wanted: its length, and the results of a short run of the same problem
+    and sampler, whose fingerprint this is (``records``)."""
+
+    def short() -> dict[str, Any]:
+        posterior = once(target, sampler, SEED, False, **SMALL)
+        place = np.arange(1, target.p + 1)
+        return {
+            "p": target.p,
+            "mean_size": posterior.mean_size,
+            "pips": float(posterior.pip @ place),
+            "best": float(np.max(posterior.models.log_marginal)),
+        }
+
+    return fingerprint({**study.once(f"short run of {name}", short), "draws": draws})
+
+
 def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tuple[list[Summary], float]:
     """Three runs with other seeds, and their length as a part of the paper's: an eleventh of the iterations is warm-up. They are kept
     under `name`. Where runs of the paper's length were finished earlier, they are taken, whatever the size of this study."""
     names = [f"{name}_{run + 1}" for run in range(published.PCR_RUNS)]
-    if study.gene_data is None and (finished := study.finished(names, target.p)):
+    program = partial(program_of, study, target, sampler(chains), name)
+    if finished := study.finished(names, program(published.PCR_ITERATIONS * 10 // 11)):
         study.say(f"{name}: runs of the paper's length, read from an earlier study")
         return finished, FULL.pcr_part
     draws = iterations(study) * 10 // 11
@@ -85,6 +111,7 @@ def three_runs(study: Study, target: wv.Problem, chains: int, name: str) -> tupl
         partial(
             study.kept_run,
             names[run],
+            program(draws),
             partial(
                 one_run,
                 study.out / "runs" / "unfinished" / names[run],
@@ -136,7 +163,12 @@ def _runs_and_parts(study: Study) -> dict[tuple[str, int], tuple[list[Summary], 
                 found[prior, chains] = three_runs(study, target, chains, name_of(prior, chains))
         return found
 
-    return study.once("pcr runs", compute)
+    return study.once(ALL_RUNS, compute)
+
+
+def were_made(study: Study) -> bool:
+    """Whether this study has made or read the runs of ``all_runs``."""
+    return ALL_RUNS in study.done
 
 
 def by_default(study: Study, prior: str) -> Summary:
@@ -146,11 +178,14 @@ def by_default(study: Study, prior: str) -> Summary:
         study.say(f"PCR: {prior}, our default")
         name = f"pcr_{NAMES[prior]}_default"
         target = problem(study, prior)
-        if study.gene_data is None and (finished := study.finished([name], target.p)):
+        program = partial(program_of, study, target, wv.Hybrid(), name)
+        if finished := study.finished([name], program(published.PCR_ITERATIONS // 2)):
             return finished[0]
         draws = max(1000, iterations(study) // 2)
         return study.kept_run(
-            name, partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED)
+            name,
+            program(draws),
+            partial(study.sample, target, wv.Hybrid(), draws=draws, replicates=2, seed=SEED),
         )
 
     return study.once(f"pcr default {prior}", compute)

@@ -51,15 +51,14 @@ def judge(rows: list[Row], threads: int, load: float) -> list[Claim]:
 
 
 def whole_runs(study: Study) -> list[str]:
-    """What runs of the paper's own length took, if there are any."""
+    """What the runs of the other sections took, if these were made before this one and all have the paper's own length."""
+    if not pcr_runs.were_made(study) or any(part < 1 for part in pcr_runs.parts(study).values()):
+        return []
     found = []
-    for prior in PRIORS:
-        for chains in published.PCR_CHAINS:
-            names = [f"{pcr_runs.name_of(prior, chains)}_{run + 1}" for run in range(published.PCR_RUNS)]
-            if not pcr_runs.real(study) and (runs := study.finished(names, study.effort.pcr_p)):
-                seconds = [run.cpu_seconds for run in runs]
-                found.append(f"{number(min(seconds), 2)}–{number(max(seconds), 2)} s ({prior}, r = {chains})")
-    return [f"The whole runs of the section on inclusion probabilities took so much CPU time each: {', '.join(found)}."] if found else []  # fmt: skip
+    for (prior, chains), runs in pcr_runs.all_runs(study).items():
+        seconds = [run.cpu_seconds for run in runs]
+        found.append(f"{number(min(seconds), 2)}–{number(max(seconds), 2)} s ({prior}, r = {chains})")
+    return [f"The whole runs of the section on inclusion probabilities took so much CPU time each: {', '.join(found)}."]  # fmt: skip
 
 
 def make(study: Study) -> Section:

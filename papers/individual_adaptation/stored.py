@@ -13,6 +13,7 @@ from papers.individual_adaptation import (
     boston_models,
     boston_tempering,
     boston_wmse,
+    pcr_correlation,
     pcr_pips,
 )
 from papers.individual_adaptation.page import kept_tables
@@ -32,12 +33,17 @@ def _one_draw() -> float:
     return boston_wmse.of_one_draw(Study(QUICK, Path()).truth("boston104").pip)
 
 
+def _if_there(read: Read, name: str) -> list[Row]:
+    """The rows of a table, none if there is no such table."""
+    try:
+        return read(name)
+    except FileNotFoundError:
+        return []
+
+
 def _wmse(read: Read) -> list[Claim]:
     rows = read("boston_wmse")
-    try:
-        table = read(boston_models.TABLE)
-    except FileNotFoundError:
-        table = []
+    table = _if_there(read, boston_models.TABLE)
     scale = rows[0]["draws"] / boston.MH_DRAWS
     return boston_wmse.judge(rows, scale, _one_draw(), boston_models.as_tempering(table))
 
@@ -46,13 +52,17 @@ def _tempering(read: Read) -> list[Claim]:
     return boston_tempering.judge([given(row) for row in read("boston_tempering")])
 
 
+def _pcr(read: Read) -> list[Claim]:
+    experiment = _if_there(read, pcr_correlation.TABLE)
+    claims = pcr_pips.judge(read("pcr_agreement"), experiment) + pcr_pips.judge_default(read("pcr_default"))
+    return claims + pcr_correlation.judge(experiment)
+
+
 JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_wmse": _wmse,
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
-    "pcr_pips": lambda read: (
-        pcr_pips.judge(read("pcr_agreement")) + pcr_pips.judge_default(read("pcr_default"))
-    ),
+    "pcr_pips": _pcr,
 }
 
 
@@ -79,6 +89,6 @@ def draw_again(out: Path) -> list[str]:
     if not (out / f"{name}.json").exists() or not (out / f"{name}.csv").exists():
         return []
     study = Study(QUICK, out)
-    figure = boston_wmse.drawn(reader(out)(name), boston.floor_of(study.truth("boston104")))
+    figure = boston_wmse.drawn(reader(out)(name))
     study.picture(Section(boston_wmse.TITLE), name, figure, "")
     return [name]

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,8 @@ import whichvars as wv
 from benchmarks import references
 from benchmarks.common import ROOT, environment, number, plain
 from benchmarks.problems import build
-from benchmarks.runs import quiet
+from benchmarks.runs import quiet, side_by_side
+from papers.individual_adaptation.records import Records, Run
 from papers.individual_adaptation.summaries import Summary
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MILLION = 1_000_000
 PICTURE_DPI = 110
-# summaries of runs of the paper's own length, which took hours; they come with the program
+# finished runs, which took hours; they come with the program
 KEPT = ROOT / "papers" / "individual_adaptation" / "kept"
 
 
@@ -51,18 +53,6 @@ class Effort:
 
 
 FULL = Effort()
-# what a quick study has less of; the other sections are as large as in a full one
-QUICK_HAS = {
-    "tecator_mutation": "2 runs of each setting instead of 10",
-    "tecator_ess": "2 runs of each setting instead of 10",
-    "boston_models": "2 million draws a replicate instead of 20 million, 10 runs for the error of a table instead of 20",
-    "boston_wmse": "20 runs instead of 60 (3 of SMC with K < 25), two values of τ instead of five",
-    "boston_tempering": "10 runs of each variant instead of 20, and five variants fewer",
-    "boston_bottlenecks": "10 runs of each variant instead of 20",
-    **dict.fromkeys(
-        ("pcr_pips", "pcr_sizes", "pcr_traces", "pcr_screening"), "a twentieth of the iterations"
-    ),
-}
 QUICK = Effort(
     name="quick",
     tecator_runs=2,
@@ -108,10 +98,40 @@ class Section:
     figures: list[tuple[str, str]] = field(default_factory=list)  # name of the PNG file, caption
     tables: list[tuple[str, str]] = field(default_factory=list)  # name of the CSV file, caption
     claims: list[Claim] = field(default_factory=list)
-    smaller: str | None = (
-        None  # what is smaller than in the paper, "" if nothing is; None if that follows from the size of the study
-    )
-    kept_cpu_seconds: float = 0.0  # of runs that were kept from an earlier study
+    smaller: str = ""  # what is smaller than in a study of full size, "" if nothing is
+    kept_cpu_seconds: float = 0.0  # of all runs that are kept, whenever they were made
+
+
+class TooFewRunsError(Exception):
+    """A section cannot be made yet: the runs that it needs are not there, and this study may make no more."""
+
+
+@dataclass
+class Progress:
+    """How many of the runs of a table there are, and their CPU time."""
+
+    wanted: int = 0
+    there: int = 0
+    cpu_seconds: float = 0.0
+    missing_seconds: float = 0.0  # estimated from the runs that there are
+
+    def add(self, wanted: int, seconds: Sequence[float], usual: float) -> None:
+        """Runs of one setting: how many there should be, how long those took that there are, and how long one takes if there is none."""
+        self.wanted += wanted
+        self.there += len(seconds)
+        self.cpu_seconds += sum(seconds)
+        self.missing_seconds += (wanted - len(seconds)) * (float(np.mean(seconds)) if seconds else usual)
+
+    def in_words(self, table: str) -> str:
+        """One line.
+
+        >>> print(Progress(12, 9, 60.0, 20.0).in_words("t"))
+        t: 9 of 12 runs (1.0 CPU minutes); the others take about 0.33
+        """
+        words = f"{table}: {self.there:,} of {self.wanted:,} runs ({number(self.cpu_seconds / 60, 2)} CPU minutes)"
+        if self.there < self.wanted:
+            words += f"; the others take about {number(self.missing_seconds / 60, 2)}" if self.there else "; the time of the others is not known"  # fmt: skip
+        return words
 
 
 @dataclass
@@ -123,7 +143,16 @@ class Study:
     say: Callable[[str], None] = lambda text: None
     gene_data: Any = None  # the real matrix, as a Dataset, where the user has it
     done: dict[str, Any] = field(default_factory=dict)
-    kept: Path = KEPT
+    kept: Path | None = None  # the folder of finished runs; one in `out` if not given
+    deadline: float | None = None  # by the monotonic clock; no run is begun after it
+
+    def __post_init__(self) -> None:
+        if (
+            self.kept is None or self.gene_data is not None
+        ):  # runs on other data are not kept with the program
+            self.kept = self.out / "kept"
+        self.records = Records(self.kept)
+        self.progress: dict[str, Progress] = {}
 
     def once(self, key: str, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time only: figures that rest on the same runs share them."""
@@ -131,28 +160,72 @@ class Study:
             self.done[key] = compute()
         return self.done[key]
 
-    def kept_run(self, name: str, compute: Callable[[], wv.Posterior]) -> Summary:
+    @property
+    def may_run(self) -> bool:
+        return self.deadline is None or time.monotonic() < self.deadline
+
+    def results(
+        self,
+        table: str,
+        settings: Sequence[dict[str, Any]],
+        seeds: Sequence[int],
+        run: Run,
+        small: dict[str, Any],
+        due: Callable[[dict[str, Any], int], bool] = lambda setting, place: True,
+    ) -> list[list[dict[str, Any]]]:
+        """Results of runs: for each setting a list in the order of the seeds. Runs that are kept are not made again; the others are made,
+        the settings taking turns, and each is kept as soon as it ends. After the deadline no run is begun, and the lists are shorter.
+
+        `small` has the sizes of the short run by which it is decided whether a kept run was made by a program that gives the same
+        results (``records``). `due` says whether a setting has the run with a given place among the seeds.
+        """
+
+        def one(setting: dict[str, Any], seed: int) -> dict[str, Any] | None:
+            program = self.records.program(table, setting, seeds[0], run, small)
+            found = self.records.find(table, setting, seed, program)
+            if found is None and self.may_run:
+                found = self.records.add(table, setting, seed, program, run(setting, seed))
+            return found
+
+        found: list[list[dict[str, Any]]] = [[] for _ in settings]
+        for place, seed in enumerate(seeds):
+            wanted = [k for k, setting in enumerate(settings) if due(setting, place)]
+            self.say(f"{table}: run {place + 1} of {len(seeds)}")
+            made = side_by_side([partial(one, settings[k], seed) for k in wanted], self.effort.threads)
+            for k, result in zip(wanted, made):
+                if result is not None:
+                    found[k].append(result)
+        times = [[result.get("cpu_seconds", 0.0) for result in results] for results in found]
+        every = [seconds for some in times for seconds in some]
+        progress = self.progress.setdefault(table, Progress())
+        for setting, some in zip(settings, times):
+            wanted_runs = sum(due(setting, place) for place in range(len(seeds)))
+            progress.add(wanted_runs, some, float(np.mean(every)) if every else 0.0)
+        return found
+
+    def kept_run(self, name: str, program: str, compute: Callable[[], wv.Posterior]) -> Summary:
         """A long run. What is needed of it is saved when it ends and read the next time, so that a study that was interrupted goes on
-        where it was."""
-        path = self.out / "runs" / self.effort.name / f"{name}.npz"
-        if path.exists():
+        where it was. Runs of the paper's own length are kept with the program. `program` is the fingerprint of a short run."""
+        assert self.kept is not None
+        folder = self.kept if self.effort.name == FULL.name else self.out / "runs" / self.effort.name
+        path = folder / f"{name}.npz"
+        if path.exists() and Summary.load(path).about.get("program") == program:
             self.say(f"{name}: read from an earlier study")
+        elif not self.may_run:
+            raise TooFewRunsError(name)
         else:
-            about = environment()
+            about = {**environment(), "program": program}
             Summary.of(compute(), about).save(path)
         return Summary.load(path)
 
-    def finished(self, names: Sequence[str], p: int) -> list[Summary] | None:
-        """Runs of the paper's own size with p variables, if all that are named were finished earlier, here or by those who wrote this."""
-        found = []
-        for name in names:
-            places = [folder / f"{name}.npz" for folder in (self.out / "runs" / FULL.name, self.kept)]
-            runs = [Summary.load(path) for path in places if path.exists()]
-            runs = [run for run in runs if len(run.pip) == p]
-            if not runs:
-                return None
-            found.append(runs[0])
-        return found
+    def finished(self, names: Sequence[str], program: str) -> list[Summary] | None:
+        """Runs of the paper's own size, if all that are named were finished earlier, by a program with this fingerprint."""
+        assert self.kept is not None
+        paths = [self.kept / f"{name}.npz" for name in names]
+        if not all(path.exists() for path in paths):
+            return None
+        runs = [Summary.load(path) for path in paths]
+        return runs if all(run.about.get("program") == program for run in runs) else None
 
     def problem(self, name: str) -> wv.Problem:
         """One of the benchmarks' problems."""
@@ -186,23 +259,6 @@ class Study:
             writer.writeheader()
             writer.writerows(plain(row) for row in rows)
         section.tables.append((f"{name}.csv", caption))
-
-    def row(self, table: str, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A row of a table whose rows take minutes each. It is written as soon as it is known. A row that has this key and is there
-        already, from an earlier study, is taken as it is."""
-        path = self.out / f"{table}.csv"
-
-        def there() -> list[dict[str, Any]]:
-            return [given(row) for row in read_table(path)] if path.exists() else []
-
-        for row in there():
-            if all(row.get(name) == value for name, value in key.items()):
-                self.say(f"{table}: {', '.join(map(str, key.values()))}: read from an earlier study")
-                return row
-        commit = environment()["commit"]
-        new = plain({**key, **compute(), "commit": commit})
-        self.table(Section(""), table, [*there(), new])  # another process may have written rows meanwhile
-        return given(new)
 
     def write(self, name: str, section: Section, command: str, started: float) -> Path:
         """Keep a section, so that the page can be made of all that were ever made."""
@@ -275,6 +331,18 @@ def between(value: float, low: float, high: float) -> bool:
 def worst_difference(pips: np.ndarray) -> float:
     """Largest difference of a PIP between any two runs; shape (runs, p)."""
     return float((np.max(pips, axis=0) - np.min(pips, axis=0)).max())
+
+
+def runs_in_words(counts: Sequence[int], of: int) -> str:
+    """How many runs there are of each setting, if any has fewer than it should; "" otherwise.
+
+    >>> runs_in_words([10, 10], 10), runs_in_words([2, 2], 10), runs_in_words([2, 3], 10)
+    ('', '2 runs instead of 10', '2–3 runs instead of 10')
+    """
+    least, most = min(counts), max(counts)
+    if least >= of:
+        return ""
+    return f"{least if least == most else f'{least}–{most}'} runs instead of {of}"
 
 
 def times(value: float) -> str:

@@ -12,6 +12,21 @@ import whichvars as wv
 
 SMALLEST = 1e-4  # inclusion probabilities below this are kept as 0
 MOST_MODELS = 2000  # the best ones
+MILLIONTH = 1_000_000  # probabilities and differences of log posteriors are whole numbers of millionths
+
+
+def in_millionths(values: np.ndarray) -> np.ndarray:
+    """As they are stored.
+
+    >>> in_millionths(np.array([0.25, 1.0000004]))
+    array([ 250000, 1000000], dtype=int32)
+    """
+    return np.round(np.asarray(values, float) * MILLIONTH).astype(np.int32)
+
+
+def below_the_best(log_posterior: np.ndarray) -> np.ndarray:
+    """How far each model is below the first one, in millionths."""
+    return in_millionths(log_posterior[:1] - log_posterior)
 
 
 @dataclass(frozen=True)
@@ -48,16 +63,23 @@ class Summary:
         )
         seen = pip >= SMALLEST
         tempered = "round_trips" in learned
+
+        def short(numbers: np.ndarray) -> np.ndarray:
+            return in_millionths(np.where(seen, numbers, 0.0)) / MILLIONTH
+
+        values = values[best]
         return cls(
-            pip=np.where(seen, pip, 0.0),
-            mcse=np.where(seen, posterior.mcse, 0.0),
-            replicate_pips=np.where(seen, replicates, 0.0),
-            sizes=np.asarray(posterior.sizes, float),
+            pip=short(pip),
+            mcse=np.where(seen, posterior.mcse, 0.0)
+            .astype(np.float32)
+            .astype(float),  # NaN where nothing moved
+            replicate_pips=short(replicates),
+            sizes=np.trim_zeros(np.asarray(posterior.sizes, float), "b"),
             iteration=along.index.to_numpy(),
             mean_sizes=along.to_numpy(),
             log_posteriors=trace.groupby(["replicate", "chain"])["log_posterior"].mean().to_numpy(),
             members=[tuple(int(j) for j in models.members[i]) for i in best],
-            log_posterior=values[best],
+            log_posterior=values[:1] - below_the_best(values) / MILLIONTH,
             mean_size=float(posterior.mean_size),
             cpu_seconds=float(posterior.cpu_seconds),
             iterations=int(posterior.iterations),
@@ -76,24 +98,27 @@ class Summary:
             "cpu_seconds": self.cpu_seconds,
             "iterations": self.iterations,
             "round_trips": self.round_trips,
+            "best": self.log_posterior[:1].tolist(),
             "about": self.about,
         }
+        some = self.replicate_pips if len(self.replicate_pips) > 1 else self.replicate_pips[:0]
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name("unfinished-" + path.name)
         np.savez_compressed(
             unfinished,
             numbers=np.array(json.dumps(numbers)),
-            where=where.astype(np.int32),
-            pip=self.pip[where],
-            mcse=self.mcse[where],
-            replicate_pips=self.replicate_pips[:, where],
-            sizes=self.sizes,
+            where=np.diff(where, prepend=0).astype(np.int32),
+            pip=in_millionths(self.pip[where]),
+            mcse=self.mcse[where].astype(np.float32),
+            replicates=len(self.replicate_pips),
+            replicate_pips=in_millionths(some[:, where]),  # of a single one: those of the run
+            sizes=np.trim_zeros(self.sizes, "b"),
             iteration=self.iteration,
             mean_sizes=self.mean_sizes,
             log_posteriors=self.log_posteriors,
             members=np.array([j for model in self.members for j in model], np.int32),
             lengths=np.array([len(model) for model in self.members], np.int32),
-            log_posterior=self.log_posterior,
+            below=np.diff(below_the_best(self.log_posterior), prepend=0).astype(np.int32),
             temperatures=self.temperatures,
             exchange_rates=self.exchange_rates,
         )
@@ -103,20 +128,24 @@ class Summary:
     def load(cls, path: Path) -> "Summary":
         with np.load(path, allow_pickle=False) as stored:
             numbers = json.loads(str(stored["numbers"]))
-            where, p = stored["where"], numbers.pop("p")
+            where, p, best = np.cumsum(stored["where"]), numbers.pop("p"), np.array(numbers.pop("best"))
 
             def spread(values: np.ndarray) -> np.ndarray:
                 whole = np.zeros((*values.shape[:-1], p))
                 whole[..., where] = values
                 return whole
 
+            pip = spread(stored["pip"] / MILLIONTH)
+            single = int(stored["replicates"]) == 1
+
             ends = np.cumsum(stored["lengths"])
             members = np.split(stored["members"], ends[:-1]) if len(ends) else []
-            same = ("sizes", "iteration", "mean_sizes", "log_posteriors", "log_posterior", "temperatures", "exchange_rates")  # fmt: skip
+            same = ("sizes", "iteration", "mean_sizes", "log_posteriors", "temperatures", "exchange_rates")
             return cls(
-                pip=spread(stored["pip"]),
+                pip=pip,
                 mcse=spread(stored["mcse"]),
-                replicate_pips=spread(stored["replicate_pips"]),
+                replicate_pips=pip[None] if single else spread(stored["replicate_pips"] / MILLIONTH),
+                log_posterior=best - np.cumsum(stored["below"]) / MILLIONTH,
                 members=[tuple(int(j) for j in model) for model in members],
                 **{name: stored[name] for name in same},
                 **numbers,

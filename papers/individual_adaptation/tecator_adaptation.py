@@ -31,8 +31,8 @@ def judge(
             published.NOT_GIVEN,
             f"between runs, log √(AD) varies by {number(level_spread, 2)}, log A/D by {number(ratio_spread, 2)} (standard deviations)",
             bool(level_spread <= ratio_spread),
-            "the data pin the ratio; the level of the pair "
-            + ("is as certain" if level_spread <= ratio_spread else "drifts, and is another one in each run"),
+            "the data determine the ratio; how large both are "
+            + ("is as certain" if level_spread <= ratio_spread else "drifts, and differs from run to run"),
             fairer=True,
         ),
     ]

@@ -76,7 +76,7 @@ def fairer_claims(ads: Row, top: Row, calm: Row, per: float) -> list[Claim]:
         return ads["squared_error"] * ads["cpu_seconds"] / (row["squared_error"] * row["cpu_seconds"])
 
     with_calm = f"with φ₀ = {CALM:g}, at its best"
-    frozen = "mean ESS hides variables that freeze: A/D is pinned by the data, the level of the pair is not, and drifts"
+    frozen = "a mean over variables hides those that hardly move: the data determine the ratio A/D, but not how large both are, which drifts"
     out = [
         Claim(
             "the *minimum* ESS of individual adaptation is above that of multi-move",
@@ -159,4 +159,5 @@ def make(study: Study) -> Section:
     )
     study.table(section, "tecator_ess", rows)
     section.claims = judge(rows, draws)
+    section.smaller = tecator_runs.smaller(rows)
     return section

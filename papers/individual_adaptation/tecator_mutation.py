@@ -81,4 +81,6 @@ def make(study: Study) -> Section:
     rows = [{"iterations": draws, **r} for draws, found in zip(lengths, (short, long)) for r in found]
     study.table(section, "tecator_mutation", rows)
     section.claims = judge(short, long, lengths)
+    section.smaller = tecator_runs.smaller([*short, *long])
+    section.kept_cpu_seconds = tecator_runs.cpu_seconds([*short, *long])
     return section

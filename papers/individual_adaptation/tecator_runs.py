@@ -9,11 +9,13 @@ import whichvars as wv
 from benchmarks import tecator
 from benchmarks.common import plain
 from benchmarks.runs import once, side_by_side
-from papers.individual_adaptation.study import Study
+from papers.individual_adaptation.study import FULL, Study, TooFewRunsError, runs_in_words
 from whichvars.plots.drawing import BLUE, GREEN, ORANGE
 
 BOLD, CALM = 10.0, 1.0  # φ₀: the paper gives none; its figures are met with 10, our default is 1
 COLOURS = {1: BLUE, 5: ORANGE, 25: GREEN}  # by number of chains
+TABLE = "tecator"  # of the runs that are kept
+SMALL = {"draws": 1000, "warmup": 100}  # the short run that tells one program from another
 Row = dict[str, Any]
 
 
@@ -24,19 +26,31 @@ def grid(study: Study, draws: int) -> list[Row]:
     def compute() -> list[Row]:
         study.say(f"Tecator: all settings, {effort.tecator_runs} runs of {draws:,} iterations")
         problem, truth = study.problem("tecator"), study.truth("tecator").pip
-        result = tecator.replicate(
-            effort.all_taus,
-            effort.tecator_runs,
-            draws,
-            draws // 10,
-            problem,
-            study.say,
-            effort.threads,
-            truth,
-        )
-        return plain(result["rows"])
+
+        def run(setting: Row, seed: int) -> Row:
+            settings = {key: value for key, value in setting.items() if key not in SMALL}
+            return tecator.measure(problem, settings, setting["draws"], setting["warmup"], seed, truth)
+
+        settings = tecator.plan(effort.all_taus)
+        sized = [{**setting, "draws": draws, "warmup": draws // 10} for setting in settings]
+        seeds = [tecator.SEED + k for k in range(effort.tecator_runs)]
+        found = study.results(TABLE, sized, seeds, run, SMALL)
+        if not all(found):
+            raise TooFewRunsError("not every setting has a run")
+        return plain(tecator.summarise(settings, found))
 
     return study.once(f"tecator grid {draws}", compute)
+
+
+def smaller(rows: list[Row]) -> str:
+    """What is smaller than at full size."""
+    words = runs_in_words([row["runs"] for row in rows], FULL.tecator_runs)
+    return f"{words} of each setting" if words else ""
+
+
+def cpu_seconds(rows: list[Row]) -> float:
+    """Of all runs."""
+    return sum(row["runs"] * row["cpu_seconds"] for row in rows)
 
 
 def chosen(rows: list[Row], **having: Any) -> list[Row]:

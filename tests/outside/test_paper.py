@@ -9,6 +9,7 @@ import re
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # papers/ is no part of the installed package
 
-import papers.individual_adaptation.study  # noqa: E402
 from papers.individual_adaptation import (  # noqa: E402
     boston_models,
     boston_tempering,
@@ -30,6 +30,7 @@ from papers.individual_adaptation import (  # noqa: E402
     geo,
     independent,
     page,
+    pcr_correlation,
     pcr_pips,
     pcr_runs,
     pcr_screening,
@@ -47,7 +48,7 @@ from papers.individual_adaptation import (  # noqa: E402
     tecator_traces,
 )
 from papers.individual_adaptation.__main__ import FIGURES, main, make  # noqa: E402
-from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study  # noqa: E402
+from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study, TooFewRunsError  # noqa: E402
 from papers.individual_adaptation.summaries import Summary  # noqa: E402
 
 TINY = Effort(
@@ -177,7 +178,7 @@ def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
         same_summaries(Summary.load(tmp_path / "runs" / "a.npz"), summary)
         seen = posterior.pip >= summaries.SMALLEST
         assert seen.any()
-        assert (summary.pip[seen] == posterior.pip[seen]).all()
+        assert summary.pip[seen] == pytest.approx(posterior.pip[seen], abs=1e-6)
         assert summary.replicate_pips.shape == (2, 6)
         assert posterior.trace is not None
         together = posterior.trace[posterior.trace["iteration"] == summary.iteration[0]]
@@ -191,19 +192,58 @@ def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
     assert (summary.round_trips, len(summary.temperatures)) == (None, 0)
 
 
-def test_runs_that_come_with_the_program_are_taken_if_they_have_as_many_variables(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    whole = pcr_runs.all_runs(Study(replace(TINY, name=FULL.name), tmp_path / "first"))
-    (tmp_path / "first" / "runs" / FULL.name).rename(kept)
-    found = pcr_runs.all_runs(Study(TINY, tmp_path / "second", kept=kept))
+def full_length(folder: Path) -> Study:
+    """A tiny study whose runs count as runs of the paper's length."""
+    return Study(replace(TINY, name=FULL.name), folder, kept=folder)
+
+
+@pytest.fixture
+def as_long_as_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny runs have the length that the paper's are asked to have."""
+    monkeypatch.setattr(published, "PCR_ITERATIONS", 1000)
+
+
+@pytest.mark.usefixtures("as_long_as_the_papers")
+def test_long_runs_that_come_with_the_program_are_taken(tmp_path: Path) -> None:
+    whole = pcr_runs.all_runs(full_length(tmp_path / "kept"))
+    assert len(list((tmp_path / "kept").glob("pcr_*.npz"))) == 12
+    said: list[str] = []
+    found = pcr_runs.all_runs(Study(TINY, tmp_path / "second", said.append, kept=tmp_path / "kept"))
+    assert sum("runs of the paper's length" in line for line in said) == 4
     for key, runs in whole.items():
         for one, other in zip(runs, found[key]):
             same_summaries(one, other)
-    names = [f"{pcr_runs.name_of(pcr_runs.FIXED, 5)}_{k}" for k in (1, 2, 3)]
-    study = Study(TINY, tmp_path / "third", kept=kept)
-    assert study.finished(names, TINY.pcr_p) is not None
-    assert study.finished(names, TINY.pcr_p + 1) is None
-    assert study.finished([*names, "no such run"], TINY.pcr_p) is None
+
+
+@pytest.mark.usefixtures("as_long_as_the_papers")
+def test_long_runs_of_another_program_are_made_again(tmp_path: Path) -> None:
+    """The same names, but other data, another length, or kernels that give other results."""
+    study = full_length(tmp_path)
+    target = pcr_runs.problem(study, pcr_runs.FIXED)
+    runs, _ = pcr_runs.three_runs(study, target, 5, "a")
+    names, program = ["a_1", "a_2", "a_3"], runs[0].about["program"]
+    assert study.finished(names, program) is not None
+    assert study.finished([*names, "no such run"], program) is None
+    ladder, draws = pcr_runs.sampler(5), 1000 * 10 // 11
+
+    def program_of(target: wv.Problem, draws: int) -> str:
+        return pcr_runs.program_of(full_length(tmp_path), target, ladder, "a", draws)
+
+    assert program_of(target, draws) == program
+    other = pcr_runs.problem(study, pcr_runs.FIXED, np.arange(TINY.pcr_p - 1))
+    different = {program_of(other, draws), program_of(target, draws + 1), program_of(pcr_runs.problem(study, pcr_runs.HIERARCHICAL), draws)}  # fmt: skip
+    assert len(different | {program}) == 4
+    made: list[str] = []
+
+    def compute() -> wv.Posterior:
+        made.append("again")
+        return pcr_runs.one_run(tmp_path / "never", target, ladder, 1, draws)
+
+    for wrong in different:
+        assert study.finished(names, wrong) is None
+        study.kept_run("b", wrong, compute)
+        study.kept_run("b", wrong, compute)
+    assert made == ["again"] * 3  # once for each program
 
 
 def test_a_long_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,8 +274,8 @@ def test_a_long_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: py
     assert (other.pip == whole.pip).all()
 
 
-def test_long_runs_are_kept_and_a_study_can_begin_with_the_documentation(tmp_path: Path) -> None:
-    out, docs, kept = tmp_path / "out", tmp_path / "docs", tmp_path / "kept"
+def test_a_study_can_begin_with_the_documentation(tmp_path: Path) -> None:
+    out, docs = tmp_path / "out", tmp_path / "docs"
     (docs / page.NUMBERS).mkdir(parents=True)
     (docs / page.NUMBERS / "a.json").write_text("theirs")
     (docs / page.NUMBERS / "b.csv").write_text("theirs")
@@ -246,11 +286,6 @@ def test_long_runs_are_kept_and_a_study_can_begin_with_the_documentation(tmp_pat
     page.copy_from_docs(out, docs)
     found = {file.name: file.read_text() for file in out.iterdir()}
     assert found == {"a.json": "mine", "b.csv": "theirs", "a.png": "a picture"}
-    (out / "runs" / "full").mkdir(parents=True)
-    for name in ("pcr_x_1.npz", "pcr_x_2.npz", "unfinished-pcr_x_3.npz"):
-        (out / "runs" / "full" / name).write_text(name)
-    assert page.keep_runs(out, kept) == ["pcr_x_1", "pcr_x_2"]
-    assert sorted(file.name for file in kept.iterdir()) == ["pcr_x_1.npz", "pcr_x_2.npz"]
 
 
 def test_sizes_and_times_are_on_the_page() -> None:
@@ -258,38 +293,150 @@ def test_sizes_and_times_are_on_the_page() -> None:
         return {"title": f"{mode} {seconds:g}", "mode": mode, "seconds": seconds, "environment": {"cpus": 2, "date": "d"}, **more}  # fmt: skip
 
     sections = {
-        "boston_wmse": section("quick", 7.0),
-        "tecator_pips": section("quick", 8.0),
-        "tecator_ess": section("full", 600.0),
-        "pcr_pips": section("quick", 9.0, smaller="", kept_cpu_seconds=3000.0),
-        "pcr_sizes": section("quick", 10.0, smaller="a tenth"),
-        "pcr_traces": section("quick", 11.0),
+        "boston_wmse": section("quick", 7.0, smaller="20 runs instead of 60"),
+        "tecator_pips": section("quick", 8.0, smaller=""),
+        "tecator_ess": section("full", 600.0, smaller=""),
+        "pcr_pips": section("quick", 9.0, smaller="", kept_cpu_seconds=3600.0),
+        "pcr_sizes": section("full", 10.0, smaller="a tenth", kept_cpu_seconds=5400.0),
     }
     text = "\n".join(page.sizes_and_times(sections))
-    assert "3 of the 6 sections are of full size" in text
-    for words in ("| quick 7 | 20 runs instead of 60", "| quick 8 | full | 8.0 s on 2 CPUs | d |", "| full 600 | full | 10 min on 2 CPUs", "| full | 9.0 s on 2 CPUs, and 50 min of CPU time for long runs |",
-                  "| a tenth |", "| a twentieth of the iterations |"):  # fmt: skip
+    assert "3 of the 5 sections are of full size" in text
+    assert "2.5 hours of CPU time" in text
+    assert "makes the runs that are missing" in text
+    for words in ("| quick 7 | 20 runs instead of 60 | 7.0 s on 2 CPUs", "| quick 8 | full | 8.0 s on 2 CPUs | d |", "| full 600 | full | 10 min on 2 CPUs",
+                  "| quick 9 | full | 60 min of CPU time | d |", "| full 10 | a tenth | 90 min of CPU time"):  # fmt: skip
         assert words in text
+    complete = {name: s for name, s in sections.items() if not s["smaller"]}
+    assert "makes the runs that are missing" not in "\n".join(page.sizes_and_times(complete))
 
 
-def test_rows_that_are_there_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+# --- runs that are kept
+# ----------------------------------------------------------------------------------------------------------
 
-    def compute(name: str) -> dict[str, Any]:
-        calls.append(name)
-        return {"value": 0.1 + len(calls), "missing": None}
 
-    monkeypatch.setattr(papers.individual_adaptation.study, "environment", lambda: {"commit": "4544792503"})
+class Counted:
+    """Runs whose results depend on the setting and the seed, and on the version of the program; those of full size are counted."""
+
+    def __init__(self, version: float = 0.0) -> None:
+        self.made: list[tuple[str, int]] = []
+        self.version = version
+
+    def __call__(self, setting: dict[str, Any], seed: int) -> dict[str, Any]:
+        if setting["draws"] > SMALL["draws"]:
+            self.made.append((setting["method"], seed))
+        value = 0.1 * seed + len(setting["method"]) + self.version
+        return {"value": value, "cpu_seconds": 1.0 + len(self.made), "count": seed, "unknown": None}
+
+
+SMALL = {"draws": 10}
+SETTINGS = [{"method": "MH", "tau": None, "draws": 100}, {"method": "PT, m = 8", "tau": 0.25, "draws": 100}]
+BOTH = [(setting["method"], seed) for seed in (1, 2) for setting in SETTINGS]
+
+
+def kept_results(folder: Path, run: Counted, seeds: tuple[int, ...] = (1, 2), settings: Any = SETTINGS, **more: Any) -> Any:  # fmt: skip
+    study = Study(replace(TINY, threads=1), folder / "results", kept=folder / "kept", **more)
+    return study.results("t", settings, seeds, run, SMALL)
+
+
+def test_a_run_that_is_kept_is_not_made_again(tmp_path: Path) -> None:
+    first, second = Counted(), Counted()
+    found = kept_results(tmp_path, first)
+    assert first.made == BOTH  # settings take turns
+    assert [[row["count"] for row in rows] for rows in found] == [[1, 2], [1, 2]]
+    assert found[1][0]["value"] == 9.1
+    assert np.isnan(found[0][0]["unknown"])
+    again = kept_results(tmp_path, second)
+    assert second.made == []
+    assert repr(again) == repr(found)  # NaN included
+    (row, *_) = stored.reader(tmp_path / "kept")("t")
+    assert re.fullmatch(r"[0-9a-f]{10}\+?|unknown", row["commit"])
+
+
+@pytest.mark.parametrize(
+    ("seeds", "settings", "made"),
+    [
+        ((1, 2, 3), SETTINGS, [("MH", 3), ("PT, m = 8", 3)]),
+        ((1, 2), [{**SETTINGS[1], "tau": 0.35}], [("PT, m = 8", 1), ("PT, m = 8", 2)]),
+        ((1, 2), [{**SETTINGS[1], "draws": 101}], [("PT, m = 8", 1), ("PT, m = 8", 2)]),
+        ((1, 2), [{**SETTINGS[1], "method": "PT"}, SETTINGS[0]], [("PT", 1), ("PT", 2)]),
+    ],
+)
+def test_runs_of_another_seed_or_setting_are_made(tmp_path: Path, seeds: Any, settings: Any, made: Any) -> None:  # fmt: skip
+    kept_results(tmp_path, Counted())
+    other = Counted()
+    kept_results(tmp_path, other, seeds, settings)
+    assert other.made == made
+    unchanged = Counted()
+    kept_results(tmp_path, unchanged)
+    assert unchanged.made == []
+
+
+def test_runs_of_a_program_that_gives_other_results_are_made_again(tmp_path: Path) -> None:
+    """Its short runs tell. Differences in the last bits, as between processors, do not count."""
+    kept_results(tmp_path, Counted())
+    same, changed = Counted(1e-12), Counted(1e-3)
+    kept_results(tmp_path, same)
+    assert same.made == []
+    assert kept_results(tmp_path, changed)[0][0]["value"] == 2.101
+    assert changed.made == BOTH
+    assert len(stored.reader(tmp_path / "kept")("t")) == 4  # the others are gone
+
+
+def test_each_run_is_kept_when_it_ends(tmp_path: Path) -> None:
+    class Stopped(Counted):
+        def __call__(self, setting: dict[str, Any], seed: int) -> dict[str, Any]:
+            if len(self.made) == 3:
+                raise KeyboardInterrupt
+            return super().__call__(setting, seed)
+
+    with pytest.raises(KeyboardInterrupt):
+        kept_results(tmp_path, Stopped())
+    rest = Counted()
+    kept_results(tmp_path, rest)
+    assert rest.made == BOTH[3:]
+
+
+def test_no_run_is_begun_when_time_is_up(tmp_path: Path) -> None:
+    kept_results(tmp_path, Counted(), seeds=(1,))
+    late = Counted()
+    found = kept_results(tmp_path, late, deadline=0.0)
+    assert late.made == []
+    assert [len(rows) for rows in found] == [1, 1]
+    with pytest.raises(TooFewRunsError):
+        Study(TINY, tmp_path, deadline=0.0).kept_run("a", "b", lambda: pytest.fail("was run"))
+
+
+def test_runs_that_are_not_due_are_left_out(tmp_path: Path) -> None:
+    run = Counted()
     study = Study(TINY, tmp_path)
-    first = study.row("t", {"name": "a", "runs": 2}, lambda: compute("a"))
-    assert first["value"] == 1.1
-    assert first["commit"] == "4544792503"  # a text
-    other = Study(TINY, tmp_path)
-    assert other.row("t", {"name": "a", "runs": 2}, lambda: compute("a")) == first
-    other.row("t", {"name": "a", "runs": 3}, lambda: compute("a"))
-    other.row("t", {"name": "b", "runs": 2}, lambda: compute("b"))
-    assert calls == ["a", "a", "b"]
-    assert len(stored.reader(tmp_path)("t")) == 3
+    found = study.results("t", SETTINGS, (1, 2), run, SMALL, lambda setting, place: place == 0 or setting["method"] == "MH")  # fmt: skip
+    assert [len(rows) for rows in found] == [2, 1]
+
+
+def test_runs_on_other_data_are_not_kept_with_the_program(tmp_path: Path) -> None:
+    assert Study(TINY, tmp_path, gene_data=object(), kept=tmp_path / "program").kept == tmp_path / "kept"
+    assert Study(TINY, tmp_path, kept=tmp_path / "program").kept == tmp_path / "program"
+
+
+def test_a_section_whose_runs_are_missing_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "boston_models.json").write_text(json.dumps({"title": "from before"}))
+    study = Study(TINY, tmp_path, deadline=0.0)
+    with pytest.raises(KeyError):  # the page is written, and what is there is no section
+        make(study, ("boston_models",), "a test")
+    assert json.loads((tmp_path / "boston_models.json").read_text()) == {"title": "from before"}
+
+
+def test_tables_of_sections_are_the_same_from_runs_that_are_kept(tiny: Path, tmp_path: Path) -> None:
+    """Nothing is run, and nothing but dates and times is different."""
+    names = ("boston_models", "tecator_mutation", "tecator_ess")
+    make(Study(TINY, tmp_path, kept=tiny / "kept", deadline=0.0), names, "a test")
+    for name in names:
+        section = files_of(tmp_path, name)
+        before = files_of(tiny, name)
+        for key in ("title", "text", "claims", "tables", "smaller", "kept_cpu_seconds"):
+            assert section[key] == before[key], key
+        for file, _ in section["tables"]:
+            assert (tmp_path / file).read_text() == (tiny / file).read_text()
 
 
 def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -303,22 +450,24 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
             same_summaries(one, other)
 
 
+@pytest.mark.usefixtures("as_long_as_the_papers")
 def test_finished_runs_of_the_papers_length_are_taken(tmp_path: Path) -> None:
     """Only where all runs of a setting were finished, and the page says which these are."""
-    whole = pcr_runs.all_runs(Study(replace(TINY, name=FULL.name), tmp_path))
-    (tmp_path / "runs" / FULL.name / f"pcr_{pcr_runs.NAMES[pcr_runs.FIXED]}_25_2.npz").unlink()
-    study = Study(replace(TINY, pcr_part=1 / 10_000), tmp_path)
+    whole = pcr_runs.all_runs(full_length(tmp_path))
+    (tmp_path / f"pcr_{pcr_runs.NAMES[pcr_runs.FIXED]}_25_2.npz").unlink()
+    study = Study(replace(TINY, pcr_part=2.5), tmp_path, kept=tmp_path)
     found, parts = pcr_runs.all_runs(study), pcr_runs.parts(study)
     lacking = (pcr_runs.FIXED, 25)
     for key, runs in whole.items():
         taken = all((one.pip == other.pip).all() for one, other in zip(runs, found[key]))
         assert taken is (key != lacking)
-        assert parts[key] == (1 / 10_000 if key == lacking else 1.0)
+        assert parts[key] == (2.5 if key == lacking else 1.0)
+    parts[lacking] = 0.5
     origins = pcr_pips.lengths_and_time(found, parts)
     assert re.search(r"All 12 runs .* made at commit [0-9a-f]{10}\+?\.$", origins)
     words = pcr_runs.about(study, parts)
-    assert "24,000,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
-    assert "2,400 iterations, 0.0001 of the paper's (h = 5/p, r = 25)" in words
+    assert "1,000 iterations, as many as in the paper (h ~ Be(1, (p − 5)/5), r = 5 and" in words
+    assert "1,000 iterations, 0.5 of the paper's (h = 5/p, r = 25)" in words
 
 
 def test_exact_masses_count_every_model_once() -> None:
@@ -538,9 +687,20 @@ def test_the_table_error_of_a_run_is_that_of_the_models_it_visited_most() -> Non
     assert np.sort(found) == pytest.approx(np.sort(shares[shares > 0]))
     top = np.abs(values[:13, None] - logs).argmin(axis=1)
     wanted = boston_models.table_error(shares[top], truth.frequency[top])
-    error = boston_models.error_of_run(run, logs.max(), truth.frequency[logs.argmax()])
+    visited = boston_models.most_visited(run, logs.max())
+    error = boston_models.error_of_run(visited, truth.frequency[logs.argmax()])
     assert error == pytest.approx(wanted, rel=1e-4)
     assert wanted > 13 / 50_000
+
+
+def test_log_posteriors_of_models_are_those_in_the_record_of_a_run() -> None:
+    problem = Study(TINY, Path()).problem("boston104")
+    run = wv.sample(problem, wv.AddDeleteSwap(), draws=500, replicates=1, seed=0, progress=False)
+    assert run.trace is not None
+    models = [[int(j) for j in members] for members in run.models.members]
+    found = boston_models.log_posteriors(problem, models)
+    assert found == pytest.approx(run.models.log_marginal + run.models.log_prior, abs=1e-8)
+    assert found.max() == pytest.approx(run.trace["log_posterior"].max(), abs=1e-8)
 
 
 def test_the_papers_models_are_those_of_its_table() -> None:
@@ -696,7 +856,7 @@ def test_pcr_agreement_both_ways() -> None:
     assert "before they are right" not in same.why
     (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
     assert drifting.agrees is True
-    assert "agree before they are right: the mean model size is 9.0" in drifting.why
+    assert "have not settled: the mean model size is 9.0" in drifting.why
     (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
     assert apart.agrees is False
     for words in (
@@ -734,6 +894,36 @@ def test_pcr_default_both_ways() -> None:
     unsure = pcr_pips.judge_default([row(0.05, 0.2, -1.0, -1.2)])  # the judge does not agree with itself
     assert verdicts(unsure) == [None, True]
     assert "exp(-1.0) times as probable" in unsure[1].ours
+
+
+def test_the_experiment_with_independent_columns_both_ways() -> None:
+    def row(correlation: float, difference: float, apart: float) -> dict[str, Any]:
+        return {"prior": "a", "correlation": correlation, "runs": 3, "iterations": 1000, "largest_difference": difference, "ladders_differ_by": apart}  # fmt: skip
+
+    helps, neither, half = ([row(0.9, 0.3, 20.0), row(0.0, *other)] for other in ((0.1, 3.0), (0.4, 30.0), (0.1, 30.0)))  # fmt: skip
+    assert verdicts([*pcr_correlation.judge(helps), *pcr_correlation.judge(neither), *pcr_correlation.judge(half)]) == [True, False, False]  # fmt: skip
+    assert pcr_correlation.judge([]) == []
+    words = pcr_correlation.in_words(helps[::-1], "a")
+    assert "is 0.10 instead of 0.30" in words
+    assert words.endswith("a part of the reason.")
+    assert pcr_correlation.in_words(half, "a").endswith("not the reason, or not the only one.")
+    blocks, free = (
+        np.corrcoef(pcr_runs.simulated(400, rho).X.to_numpy()[:, :2].T)[0, 1] for rho in (0.9, 0.0)
+    )
+    assert abs(blocks - 0.9) < 4 * (1 - 0.9**2) / np.sqrt(published.PCR_N)
+    assert abs(free) < 4 / np.sqrt(published.PCR_N)
+
+
+def test_runs_with_few_chains_beside_runs_with_many() -> None:
+    def run(*pips: float) -> Any:
+        return SimpleNamespace(pip=np.array(pips))
+
+    runs: Any = {(pcr_runs.FIXED, 5): [run(0.2, 0.9), run(0.4, 0.9)], (pcr_runs.FIXED, 25): [run(0.3, 0.5), run(0.3, 0.7)]}  # fmt: skip
+    (words,) = pcr_pips.chains_apart(runs)
+    assert "differ by up to 0.30" in words
+    assert "5 times as short" in words
+    del runs[pcr_runs.FIXED, 25]
+    assert pcr_pips.chains_apart(runs) == []
 
 
 def test_pcr_summaries_of_runs() -> None:
