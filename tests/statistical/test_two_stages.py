@@ -21,6 +21,7 @@ from support import family_oracle as oracle
 from support.family_cases import PROBLEMS, log_joint, with_reference
 from support.family_matrix import REFERENCES, TESTED
 from support.in_turn import in_turn
+from support.kinds import mainly
 from support.once import asked_for, once
 from whichvars._kernels.chain import LOG_MARGINAL, SURROGATE, change, clear, new_chain
 from whichvars._kernels.count.model_table import new_memo
@@ -170,7 +171,7 @@ def bad_surrogate(monkeypatch: pytest.MonkeyPatch):
     return use
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", mainly(SAMPLERS, ["Hybrid", "SubsetGibbs", "PARNI"]))
 def test_a_bad_surrogate_costs_time_and_nothing_else(sampler: str, bad_surrogate) -> None:
     X, y = oracle.simulate("logistic", 80, 7, 11, effect=1.0)
     problem = wv.Problem(X, y, family="logistic", evidence="laplace")

@@ -31,7 +31,7 @@ def expected(estimator):
 
 # one of the checks has 30 columns and 15 rows; with a largest size all models are fitted in a moment
 @parametrize_with_checks(
-    [wv.VariableSelector(max_size=3), wv.VariableSelectorClassifier(max_size=3)],
+    [wv.VariableSelector(max_size=3)],
     expected_failed_checks=expected,
 )
 @pytest.mark.filterwarnings("ignore")
@@ -41,10 +41,14 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.rest
 @parametrize_with_checks(
-    [wv.VariableSelectorClassifier(max_size=3, family="probit")], expected_failed_checks=expected
+    [
+        wv.VariableSelectorClassifier(max_size=3),
+        wv.VariableSelectorClassifier(max_size=3, family="probit"),
+    ],
+    expected_failed_checks=expected,
 )
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_checks_of_another_family(estimator, check):
+def test_scikit_learn_checks_of_classes(estimator, check):
     check(estimator)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from support.kernels import from_python
+from support.kinds import mainly
 from whichvars._kernels.jit import entry
 from whichvars._kernels.propose.adapt import ADD, new_adaptation, set_logits
 from whichvars._kernels.propose.bernoulli import (
@@ -122,7 +123,7 @@ JOINT = {
 }
 
 
-@pytest.mark.parametrize("name", JOINT)
+@pytest.mark.parametrize("name", mainly(JOINT, ["many buckets", "just below powers of two", "tiny", "mixed"]))
 def test_joint_law_over_a_million_draws(name: str) -> None:
     probability = np.array(JOINT[name])
     nothing_in = np.full(len(probability), -1)

@@ -128,6 +128,7 @@ def test_known_enrichment_is_recovered_over_many_regions() -> None:
     assert found.table["odds_ratio"].to_numpy() == pytest.approx(np.exp(found.table["coefficient"]))
 
 
+@pytest.mark.rest
 def test_known_enrichment_is_recovered_in_one_large_region() -> None:
     rng, truth = np.random.default_rng(5), [-3.0, 2.0, 0.0]
     X, y, table = simulate(rng, 1500, 250, truth, 0.4)
