@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
+TICK = 1e-6  # seconds: a run of some hundred iterations can end before the clock of the processor moves
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("whichvars", "numpy", "scipy", "numba")
 

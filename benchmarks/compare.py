@@ -19,7 +19,7 @@ import numpy as np
 
 import whichvars as wv
 from benchmarks import problems, runs
-from benchmarks.common import Table, environment, number
+from benchmarks.common import TICK, Table, environment, number
 from benchmarks.references import Reference, load
 
 # To compare a new sampler, add a line to both.
@@ -178,7 +178,7 @@ def compare_on(
         row: dict[str, Any] = {
             "draws": draws[name],
             "cpu_seconds": seconds,
-            "iterations_per_second": float(np.median([p.iterations / p.cpu_seconds for p in posteriors])),
+            "iterations_per_second": float(np.median([p.iterations / max(p.cpu_seconds, TICK) for p in posteriors])),
             "mutation_rate": float(np.mean(mutation)),
             "minimum_ess": None if None in ess else float(np.median(ess)),  # type: ignore[arg-type]
         }

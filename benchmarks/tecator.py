@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import whichvars as wv
-from benchmarks.common import RESULTS, Table, environment, number
+from benchmarks.common import RESULTS, TICK, Table, environment, number
 from benchmarks.problems import build
 from benchmarks.runs import once, side_by_side
 
@@ -93,7 +93,7 @@ def measure(
         "minimum_ess": float(ess.min()),
         "never_moved": int(np.isnan(posterior.mcse).sum()),
         "cpu_seconds": posterior.cpu_seconds,
-        "iterations_per_second": posterior.iterations / posterior.cpu_seconds,
+        "iterations_per_second": posterior.iterations / max(posterior.cpu_seconds, TICK),
         "mean_size": posterior.mean_size,
     }
     if truth is not None:
