@@ -178,7 +178,9 @@ def compare_on(
         row: dict[str, Any] = {
             "draws": draws[name],
             "cpu_seconds": seconds,
-            "iterations_per_second": float(np.median([p.iterations / max(p.cpu_seconds, TICK) for p in posteriors])),
+            "iterations_per_second": float(
+                np.median([p.iterations / max(p.cpu_seconds, TICK) for p in posteriors])
+            ),
             "mutation_rate": float(np.mean(mutation)),
             "minimum_ess": None if None in ess else float(np.median(ess)),  # type: ignore[arg-type]
         }
