@@ -94,7 +94,7 @@ def _show_crime(console: "Console") -> None:
     _heading(console, 1, f"What went with crime in {problem.n} US states in 1960?")
     console.print(
         f"{problem.p} candidate variables make {posterior.iterations:,} models, each a set of variables that "
-        "may explain the crime rate. All of them were looked at, so the probabilities are exact.  Before seeing the data, "
+        "may explain the crime rate. All of them were looked at, so the probabilities are exact. Before seeing the data, "
         "each variable was as likely to be in the model as out of it."
     )
     console.print()
