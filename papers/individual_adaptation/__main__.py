@@ -25,6 +25,7 @@ FIGURES = (
     "boston_wmse",
     "boston_tempering",
     "boston_bottlenecks",
+    "boston_learning",
     "pcr_pips",
     "pcr_sizes",
     "pcr_traces",
@@ -118,7 +119,8 @@ def main(
 
     \b
     tecator_mutation tecator_ess tecator_traces tecator_pips tecator_changes tecator_adaptation
-    boston_models boston_wmse boston_tempering boston_bottlenecks pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
+    boston_models boston_wmse boston_tempering boston_bottlenecks boston_learning
+    pcr_pips pcr_sizes pcr_traces pcr_time pcr_screening
     """
     if (genes is None) != (response is None):
         raise click.UsageError("--genes and --response go together: the matrix does not hold the response")

@@ -1,12 +1,13 @@
 """Boston: weighted mean squared error of tempering and SMC against τ, and of simple Metropolis-Hastings."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks import boston
 from benchmarks.common import number, plain
-from papers.individual_adaptation import boston_models, published
+from papers.individual_adaptation import boston_learning, boston_models, published
 from papers.individual_adaptation.study import (
     FULL,
     Claim,
@@ -28,6 +29,7 @@ FEW_ANCESTORS = (
     "At the end they descend from few of the particles that there were at high temperatures, where the modes separate: see “Boston: what "
     "holds tempering and SMC back”."
 )
+WHAT_REMAINS = " We do not know what the authors' program did differently."
 PAPERS_TABLE = (
     "The model probabilities that the paper prints are evidence, too: they are as far from the truth as those of one of our runs of IA-PT, and "
     "no nearer than those of simple MH: see “Boston: the most probable models”. "
@@ -79,9 +81,12 @@ def smaller(rows: list[Row]) -> str:
     return words
 
 
-def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -> list[Claim]:
+def judge(
+    rows: list[Row], scale: float, one_draw: float, table: bool = False, learning: Sequence[Row] = ()
+) -> list[Claim]:
     """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``of_one_draw``; `table` says
-    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``)."""
+    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``); `learning` are the rows of
+    ``boston_learning``."""
 
     simple = next(r for r in rows if r["method"] == SIMPLE)
     equal = next(r for r in rows if r["method"] == EQUAL)
@@ -125,8 +130,10 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             bool(particles["wmse"] < simple["wmse"]),
             f"agrees if below; {about(particles)}",
             reason=f"Its {published.PARTICLES_50:,} particles would have to be worth {number(one_draw / simple['wmse'], 2)} independent draws, and are "
-            f"worth {number(one_draw / particles['wmse'], 2)}. {FEW_ANCESTORS} Learning within the K moves, as the paper prints it, makes no "
-            "difference: see “Boston: where tempering and SMC lose”.",
+            f"worth {number(one_draw / particles['wmse'], 2)}. {FEW_ANCESTORS} "
+            + (
+                boston_learning.reason(learning, 50, particles["wmse"] / simple["wmse"]) + WHAT_REMAINS
+            ).strip(),
         )
     )
     fewer = {r["tau"]: r for r in rows if r["method"] == "SMC, K = 25"}
@@ -140,7 +147,8 @@ def judge(rows: list[Row], scale: float, one_draw: float, table: bool = False) -
             bool(smallest < simple["wmse"] <= largest),
             f"agrees if it is below simple MH at the first τ and not at the second; {about(at_least, at_most)}",
             reason=f"Its particles are worth {number(one_draw / smallest, 2)} and {number(one_draw / largest, 2)} independent draws, those of simple MH "
-            f"{number(one_draw / simple['wmse'], 2)}. {FEW_ANCESTORS}",
+            f"{number(one_draw / simple['wmse'], 2)}. {FEW_ANCESTORS} "
+            + (boston_learning.reason(learning, 25, smallest / simple["wmse"]) + WHAT_REMAINS).strip(),
         )
     )
     ratio = tempered["wmse"] * tempered["cpu_seconds"] / (equal["wmse"] * equal["cpu_seconds"])
@@ -209,7 +217,9 @@ def make(study: Study) -> Section:
     study.table(section, "boston_wmse_by_run", runs)
     path = study.out / f"{boston_models.TABLE}.csv"
     table = boston_models.as_tempering(read_table(path) if path.exists() else [])
-    section.claims = judge(rows, effort.wmse_scale, of_one_draw(truth.pip), table)
+    path = study.out / f"{boston_learning.TABLE}.csv"
+    learning = read_table(path) if path.exists() else []
+    section.claims = judge(rows, effort.wmse_scale, of_one_draw(truth.pip), table, learning)
     section.smaller = smaller(rows)
     section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in rows)
     return section

@@ -17,7 +17,7 @@ from papers.individual_adaptation.study import (
     new_figure,
     worst_difference,
 )
-from papers.individual_adaptation.summaries import Summary, exact_masses
+from papers.individual_adaptation.summaries import MOST_MODELS, Summary, exact_masses, exact_pips
 from whichvars.plots.drawing import BLUE, GREEN, GREY, ORANGE
 
 TITLE = "PCR: inclusion probabilities of three runs"
@@ -51,6 +51,7 @@ def summarise(prior: str, chains: int, runs: Sequence[Summary], block: int | Non
             min(np.corrcoef(pips[i], pips[j])[0, 1] for i, j in combinations(range(len(pips)), 2))
         ),
         "largest_difference_of_blocks": by_block,
+        "largest_difference_by_exact_weights": worst_difference(np.array([exact_pips([p]) for p in runs])),
         "monte_carlo_error_there": float(np.mean([p.mcse[worst] for p in runs])),
         "size_in_the_first_quarter": float(quarters[:, 0].mean()),
         "size_in_the_last_quarter": float(quarters[:, -1].mean()),
@@ -115,6 +116,17 @@ def why_apart(row: Row, experiment: Sequence[Row] = ()) -> str:
         said.append(
             f"The runs found the same best model, but the models that they kept differ in posterior mass by a factor of {factor}."
         )
+    exact, observed = row["largest_difference_by_exact_weights"], row["largest_difference"]
+    by_weights = (
+        f"If the {MOST_MODELS:,} best models that each run kept get their exact posterior probabilities as weights, and not the time that the run "
+        f"spent in them, the largest difference between the runs is {number(exact, 2)} instead of {number(observed, 2)}."
+    )
+    if exact < CLOSE <= observed:
+        said.append(
+            f"{by_weights} So the difference is Monte Carlo error: the runs know the same models, and spent different times in them."
+        )
+    else:
+        said.append(f"{by_weights} So the runs differ in the models that they found, too.")
     if row["chains_of_a_run_differ_by"] > FAR:
         said.append(
             f"But the {row['chains']} ladders of a run have not all been at these models: the mean log posteriors of their chains at the target "
@@ -151,6 +163,9 @@ def compare(prior: str, ladders: Sequence[Summary], default: Summary) -> Row:
         "prior": prior,
         "runs": len(ladders),
         "difference": float(np.abs(mean - default.pip).max()),
+        "difference_by_exact_weights": float(np.abs(exact_pips(ladders) - exact_pips([default])).max()),
+        "ladders_from_exact_weights": float(np.abs(mean - exact_pips([*ladders, default])).max()),
+        "default_from_exact_weights": float(np.abs(default.pip - exact_pips([*ladders, default])).max()),
         "replicates_differ_by": worst_difference(default.replicate_pips),
         "best_of_the_default": their_best - best,
         "mass_of_the_default": their_total - total,
@@ -171,6 +186,19 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
                 bool(off < CLOSE) if spread < CLOSE else None,
                 f"holds if below {CLOSE:g}; the default's own two replicates differ by up to {number(spread, 2)}"
                 + ("" if spread < CLOSE else ", too much to judge by"),
+                fairer=True,
+            )
+        )
+        theirs, ours = row["ladders_from_exact_weights"], row["default_from_exact_weights"]
+        out.append(
+            Claim(
+                f"where IA-PT and our default differ, IA-PT is nearer to the exact weights of the models that they found, {row['prior']}",
+                published.NOT_GIVEN,
+                f"the largest distance of a PIP from that by exact weights is {number(theirs, 2)} for the mean of {row['runs']} runs of IA-PT and "
+                f"{number(ours, 2)} for our default",
+                bool(theirs < ours),
+                f"exact weights of all models that either kept, {MOST_MODELS:,} of each run, which leave out the less probable models; with these "
+                f"weights the models of IA-PT and those of the default give PIPs that differ by at most {number(row['difference_by_exact_weights'], 2)}",
                 fairer=True,
             )
         )

@@ -68,6 +68,7 @@ SHOWN = {
     "number is divided by 60.",
     "boston_tempering": "",
     "boston_bottlenecks": "",
+    "boston_learning": "",
     "pcr_pips": "Figures show the inclusion probabilities of three runs of MCA-IA-PT and plot the runs against one another, for r = 5 and 25 "
     "chains and under both model priors. The runs agree.",
     "pcr_sizes": "A figure shows the posterior distribution of the model size. The text gives its mean.",

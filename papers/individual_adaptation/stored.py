@@ -10,6 +10,7 @@ from benchmarks import boston
 from benchmarks.common import plain
 from papers.individual_adaptation import (
     boston_bottlenecks,
+    boston_learning,
     boston_models,
     boston_tempering,
     boston_wmse,
@@ -45,7 +46,9 @@ def _wmse(read: Read) -> list[Claim]:
     rows = read("boston_wmse")
     table = _if_there(read, boston_models.TABLE)
     scale = rows[0]["draws"] / boston.MH_DRAWS
-    return boston_wmse.judge(rows, scale, _one_draw(), boston_models.as_tempering(table))
+    return boston_wmse.judge(
+        rows, scale, _one_draw(), boston_models.as_tempering(table), _if_there(read, boston_learning.TABLE)
+    )
 
 
 def _tempering(read: Read) -> list[Claim]:
@@ -62,6 +65,7 @@ JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_wmse": _wmse,
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
+    "boston_learning": lambda read: boston_learning.judge(read(boston_learning.TABLE)),
     "pcr_pips": _pcr,
 }
 

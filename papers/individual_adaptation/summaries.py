@@ -152,11 +152,27 @@ class Summary:
             )
 
 
-def exact_masses(runs: Sequence[Summary]) -> tuple[float, float]:
-    """Of all models that these runs kept, each counted once: the largest log posterior, without its constant, and the log of the sum
-    of all."""
+def models_of(runs: Sequence[Summary]) -> dict[tuple[int, ...], float]:
+    """All models that these runs kept, each counted once, with their log posteriors without the constant."""
     found: dict[tuple[int, ...], float] = {}
     for run in runs:
         found.update(zip(run.members, run.log_posterior.tolist()))
-    values = np.array(list(found.values()))
+    return found
+
+
+def exact_masses(runs: Sequence[Summary]) -> tuple[float, float]:
+    """Of all models that these runs kept: the largest log posterior, without its constant, and the log of the sum of all."""
+    values = np.array(list(models_of(runs).values()))
     return float(values.max()), float(np.logaddexp.reduce(values))
+
+
+def exact_pips(runs: Sequence[Summary]) -> np.ndarray:
+    """Inclusion probabilities given that the model is one of those that these runs kept: each model has its exact weight, however
+    much time a run has spent in it."""
+    found = models_of(runs)
+    values = np.array(list(found.values()))
+    weights = np.exp(values - np.logaddexp.reduce(values))
+    pip = np.zeros(len(runs[0].pip))
+    for members, weight in zip(found, weights):
+        pip[list(members)] += weight
+    return pip

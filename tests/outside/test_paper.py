@@ -74,6 +74,7 @@ SLOW = (
     "boston_wmse",
     "boston_tempering",
     "boston_bottlenecks",
+    "boston_learning",
 )  # sequential Monte Carlo and the second program compile for long
 
 
@@ -843,7 +844,7 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
 def agreement_row(**changes: Any) -> dict[str, Any]:
     row = {
         "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
-        "largest_difference_of_blocks": 0.01, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
+        "largest_difference_of_blocks": 0.01, "largest_difference_by_exact_weights": 0.03, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
         "size_in_the_last_quarter": 9.1, "chains_of_a_run_differ_by": 1.0, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
         "masses_differ_by": 0.1,
     }  # fmt: skip
@@ -887,13 +888,14 @@ def test_pcr_agreement_both_ways() -> None:
 def test_pcr_default_both_ways() -> None:
     def row(difference: float, spread: float, best: float, mass: float) -> dict[str, Any]:
         return {"prior": pcr_runs.FIXED, "runs": 6, "difference": difference, "replicates_differ_by": spread,
-                "best_of_the_default": best, "mass_of_the_default": mass}  # fmt: skip
+                "best_of_the_default": best, "mass_of_the_default": mass,
+                "ladders_from_exact_weights": difference, "default_from_exact_weights": 0.1, "difference_by_exact_weights": 0.05}  # fmt: skip
 
-    assert verdicts(pcr_pips.judge_default([row(0.05, 0.02, 0.0, 0.3)])) == [True, True]
-    assert verdicts(pcr_pips.judge_default([row(0.5, 0.02, 3.0, 4.0)])) == [False, False]
+    assert verdicts(pcr_pips.judge_default([row(0.05, 0.02, 0.0, 0.3)])) == [True, True, True]
+    assert verdicts(pcr_pips.judge_default([row(0.5, 0.02, 3.0, 4.0)])) == [False, False, False]
     unsure = pcr_pips.judge_default([row(0.05, 0.2, -1.0, -1.2)])  # the judge does not agree with itself
-    assert verdicts(unsure) == [None, True]
-    assert "exp(-1.0) times as probable" in unsure[1].ours
+    assert verdicts(unsure) == [None, True, True]
+    assert "exp(-1.0) times as probable" in unsure[2].ours
 
 
 def test_the_experiment_with_independent_columns_both_ways() -> None:
