@@ -21,6 +21,8 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it
+toc_object_entries_show_parents = "hide"  # the contents of a page have room for fit(), not for VariableSelector.fit()
+smartquotes_action = "qe"  # quotation marks and dots, but "--help" keeps its two hyphens
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {  # the scripts in examples/ are run, and become pages in gallery/
@@ -46,3 +48,12 @@ html_css_files = ["whichvars.css"]
 templates_path = ["_templates"]
 html_sidebars = {"**": ["navigation.html"]}  # all pages, in four parts
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False, "navbar_center": []}
+
+
+def readable_defaults(app, what, name, obj, options, signature, returns):  # type: ignore[no-untyped-def]
+    """Signatures say 1/3, as the source does."""
+    return signature and signature.replace("0.3333333333333333", "1/3"), returns
+
+
+def setup(app):  # type: ignore[no-untyped-def]
+    app.connect("autodoc-process-signature", readable_defaults)

@@ -271,16 +271,22 @@ def tables(result: dict[str, Any]) -> list[Table]:
             table.rows.append(
                 [name, _ratio(row), number(row["worst_error"], 2), needed, number(row["cpu_seconds"], 2), number(row["startup_seconds"], 2)]
             )  # fmt: skip
-        table.note = " ".join(f"{name}: skipped, {why}." for name, why in found["skipped"].items())
+        table.note = " ".join(f"{name} is skipped: it {why}." for name, why in found["skipped"].items())
         picks = Table(
             f"{found['about'].split(':')[0]}: what is selected",
-            ["program", "CPU s", "selected", "of those with reference PIP > ½", "of the true effects"],
+            ["program", "CPU s", "selected", "of those with reference PIP > ½"],
         )
+        simulated = any(row["true"] is not None for row in found["selection"].values())
+        if simulated:
+            picks.columns.append("of the true effects")
         for name, row in found["selection"].items():
-            true = "–" if row["true"] is None else f"{row['true_found']} of {row['true']}"
-            picks.rows.append(
-                [name, number(row["cpu_seconds"], 2), str(row["selected"]), f"{row['found']} of {row['wanted']}", true]
-            )  # fmt: skip
+            line = [
+                name,
+                number(row["cpu_seconds"], 2),
+                str(row["selected"]),
+                f"{row['found']} of {row['wanted']}",
+            ]
+            picks.rows.append([*line, f"{row['true_found']} of {row['true']}"] if simulated else line)
         out += [table, picks]
     return out
 

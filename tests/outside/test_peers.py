@@ -348,7 +348,7 @@ def test_contest_end_to_end(named, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     picks = found["selection"]["scikit-learn LassoCV"]
     assert (picks["true"], picks["true_found"]) == (3, 3)
     headline, selected = contest.tables(result)
-    assert "absent: skipped, is not installed." in headline.note
+    assert "absent is skipped: it is not installed." in headline.note
     assert [row[0] for row in headline.rows][-2:] == ["noisy", "theirs (from files)"]
     assert headline.rows[0][1] == "exact"
     assert headline.rows[-1][3] == "> 2.0"
@@ -365,8 +365,8 @@ def test_peers_command(named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run = CliRunner().invoke(main, [*arguments, "--file", f"uscrime:theirs={theirs}"])
     assert run.exit_code == 0, run.output
     assert "| theirs (from files) |" in run.output
-    assert "BMS: skipped, has g-priors only" in run.output
-    assert "particles: skipped, needs an environment of its own" in run.output
+    assert "BMS is skipped: it has g-priors only" in run.output
+    assert "particles is skipped: it needs an environment of its own" in run.output
     assert (common.RESULTS / "peers.json").exists()
     for text, message in (
         ("uscrime=x", "PROBLEM:NAME=FOLDER"),
