@@ -163,7 +163,7 @@ def reason(found: Sequence[Row], steps: int, needed: float) -> str:
     ratios = "; ".join(f"{in_words(r)}: {number(r['ratio'], 2)} ± {number(r['ratio_se'], 2)}" for r in some)
     least = min(r["ratio"] - CLEAR * r["ratio_se"] for r in some)
     end = (
-        "None of them comes near it. Runs so small are worth hardly more than one independent draw, so that their ratios say little about gains at "
+        "None of them shows a gain of that order. But runs so small are worth hardly more than one independent draw, so that their ratios say little about gains at "
         "full size; there, learning within the K moves gives no gain that is beyond the error either: see “Boston: where tempering and SMC lose”."
         if least > 2 / needed
         else "That does not rule out the way of learning as the reason."
