@@ -158,7 +158,7 @@ def inclusion_table(
         filled = round(10 * pip)
         bar = f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
         middle = [] if meaning is None else [plain(meaning[name])]
-        last = [] if ratios is None else [f"{ratios[name]:.3g}" if ratios[name] == ratios[name] else ""]
+        last = [] if ratios is None else [in_ratio(ratios[name])]
         share = f"{bar} {percent(console, posterior, pip, error)}"
         table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
@@ -166,6 +166,17 @@ def inclusion_table(
         rest = f"[dim]{len(left):,} more, each at most {left.iloc[0]:.0%}[/]"
         table.add_row("...", rest)
     return table
+
+
+def in_ratio(value: float) -> str:
+    """An odds ratio or rate ratio with two decimals, so that those of a column align; empty if it is not known.
+
+    >>> in_ratio(1.3), in_ratio(0.877), in_ratio(0.0012), in_ratio(float("nan"))
+    ('1.30', '0.88', '0.0012', '')
+    """
+    if value != value:
+        return ""
+    return f"{value:.2f}" if 0.01 <= value < 1000 else f"{value:.3g}"
 
 
 def included_ratios(posterior: "Posterior") -> "pd.Series | None":

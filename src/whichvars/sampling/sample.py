@@ -312,6 +312,14 @@ def _conclude(
     return posterior
 
 
+def _in_seconds(seconds: float) -> str:
+    """
+    >>> _in_seconds(0.04), _in_seconds(2.81), _in_seconds(171.3), _in_seconds(12345.6)
+    ('0.04', '2.8', '171', '12,346')
+    """
+    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
+
+
 def _shortcomings(settings: Settings, loop: Loop, stopped: str, replicates: int) -> list[str]:
     """Warnings about a run that has fewer replicates than asked for, or took longer than its budget."""
     messages = []
@@ -325,7 +333,7 @@ def _shortcomings(settings: Settings, loop: Loop, stopped: str, replicates: int)
     if budget is not None and stopped != "interrupted" and any(loop.late):
         messages.append(
             f"the budget of {budget:g} seconds is too small for the draws that are needed to estimate errors: these were made "
-            f"nevertheless, and the run took {loop.spent() - budget:.2g} seconds longer"
+            f"nevertheless, and the run took {_in_seconds(loop.spent() - budget)} seconds longer"
         )
     return messages
 
