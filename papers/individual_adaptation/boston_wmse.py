@@ -29,7 +29,11 @@ FEW_ANCESTORS = (
     "At the end they descend from few of the particles that there were at high temperatures, where the modes separate: see “Boston: what "
     "holds tempering and SMC back”."
 )
-WHAT_REMAINS = " We do not know what the authors' program did differently."
+WHAT_REMAINS = (
+    " What was tried and does not explain the difference: learning within the K moves or between particles, with a counter that starts again at "
+    "each temperature or goes on, and a second program that shares no code with ours, whose errors are larger still (we do not know why). What "
+    "was not tried: other ways of resampling, and anything else that the authors' program did and the paper does not print."
+)
 PAPERS_TABLE = (
     "The model probabilities that the paper prints are evidence, too: they are as far from the truth as those of one of our runs of IA-PT, and "
     "no nearer than those of simple MH: see “Boston: the most probable models”. "

@@ -123,7 +123,8 @@ def why_apart(row: Row, experiment: Sequence[Row] = ()) -> str:
     )
     if exact < CLOSE <= observed:
         said.append(
-            f"{by_weights} So the difference is Monte Carlo error: the runs know the same models, and spent different times in them."
+            f"{by_weights} So the runs know the same best models, and differ in the time that they spent in them, which is Monte Carlo error. This does "
+            "not show that there is no other reason: less probable models are not among those that were kept."
         )
     else:
         said.append(f"{by_weights} So the runs differ in the models that they found, too.")

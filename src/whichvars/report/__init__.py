@@ -46,6 +46,19 @@ OF_SAMPLING = {
 OF_DRAWS = {"draws", "warmup", "thin"}
 
 
+def _with_unit(name: str, value: object) -> object:
+    """The value of a setting as the report shows it.
+
+    >>> _with_unit("draws", 20000), _with_unit("budget", 5.0), _with_unit("seed", 1)
+    ('20,000', '5 s', 1)
+    """
+    if isinstance(value, int) and name in OF_DRAWS:
+        return f"{value:,}"
+    if isinstance(value, (int, float)) and name == "budget":
+        return f"{value:,g} s"
+    return value
+
+
 def write_report(
     posterior: Posterior | PooledPosterior,
     path: str | os.PathLike[str],
@@ -299,7 +312,7 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         *(
             (
                 name.replace("_", " ").capitalize(),
-                f"{value:,}" if name in OF_DRAWS and value is not None else value,
+                _with_unit(name, value),
             )
             for name, value in posterior.settings.items()
             if not (posterior.models.exact and name in OF_SAMPLING)
