@@ -159,9 +159,7 @@ def _contradictions(posterior: "Posterior") -> list[str]:
     draws_error = np.hypot(draws_error, np.sqrt(pip * (1 - pip) / counted))
     most = max(3.0, float(ndtri(1 - 0.005 / p)))
     by_models, models_error = model_pips(posterior.kept, p)
-    # beside the best models, the weighted models are a thinned sample
-    others, recorded = max(1 - float(posterior.models.frequency.sum()), 0.0), max(len(posterior.trace), 1)
-    models_error = np.hypot(models_error, np.sqrt(pip * (1 - pip) * others / recorded))
+    models_error = np.hypot(models_error, thinning_error(pip, posterior.models, len(posterior.trace)))
     both = most * np.hypot(error, draws_error)
     claimed = np.maximum(most * error, MATTERS)
     allowed = {
@@ -228,6 +226,24 @@ def model_pips(kept: "KeptModels", p: int) -> tuple[np.ndarray, np.ndarray]:
         return pips, np.zeros(p)
     means = [np.bincount(kept.members, np.repeat(w, sizes), p) for w in kept.by_replicate]
     return pips, np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
+
+
+def thinning_error(pip: np.ndarray, models: "Models", recorded: int) -> np.ndarray:
+    r"""The error of inclusion probabilities from the weighted models that comes of thinning, (p,).
+
+    Beside the best models, the weighted models are a thinned sample. If the others have a share o of the mass, and a variable has
+    probability q among *these*, the share of both is known with variance
+
+    .. math:: o\, q (1 - q) / N
+
+    from a record of N draws, of which oN are of other models. A variable that is in few of the best models has a q far above its
+    inclusion probability.
+    """
+    listed = models.listed
+    others = max(1 - float(models.frequency.sum()), 0.0)
+    among_best = np.bincount(listed.members, np.repeat(models.frequency, np.diff(listed.start)), len(pip))
+    q = np.clip((pip - among_best) / max(others, 1e-300), 0.0, 1.0)
+    return np.sqrt(others * q * (1 - q) / max(recorded, 1))
 
 
 def r_hat_of_means(means: np.ndarray | None) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from support.paired import make_paired
 from whichvars.posterior import diagnostics
 from whichvars.posterior.diagnostics import disagreement, r_hat_of_means, renormalised_pips
 from whichvars.posterior.moving import move_rows
+from whichvars.posterior.posterior import Models
 from whichvars.posterior.replicates import combine_replicates
 from whichvars.sampling import sample as sampling
 
@@ -271,3 +272,21 @@ def test_stand_ins_are_named_and_only_if_the_numbers_can_be_trusted() -> None:
     assert "stand in" not in doubtful.explain()
     alone = wv.exact(wv.Problem(X[:, 1:], y, slab=wv.GPrior("n")), progress=False)
     assert "stand in" not in alone.explain()
+
+
+def test_the_error_of_thinning_is_that_of_a_thinned_sample():
+    """Two models are listed with their shares of all draws; the others come from a record. The second variable is in none of the listed
+    models, so that its q among the others is six times its inclusion probability."""
+    rng = np.random.default_rng(11)
+    members = [(0,), (), (0, 1), (1,), (0, 2), (2,)]
+    mass = np.array([0.5, 0.33, 0.04, 0.03, 0.06, 0.04])
+    inside = np.array([[j in model for j in range(3)] for model in members], float)
+    listed = Models(members[:2], np.zeros(2), np.zeros(2), mass[:2])
+    recorded, runs = 2000, 4000
+    others = rng.multinomial(recorded, mass, size=runs)[:, 2:]
+    # what is not listed is shared out by the record
+    shares = 0.17 * others / others.sum(axis=1, keepdims=True)
+    estimates = mass[:2] @ inside[:2] + shares @ inside[2:]
+    claimed = diagnostics.thinning_error(mass @ inside, listed, recorded)
+    actual = estimates.std(axis=0)
+    assert np.abs(actual / claimed - 1).max() < 5 / np.sqrt(2 * runs)
