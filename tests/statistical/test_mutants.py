@@ -35,6 +35,7 @@ PRIOR = "_kernels/prior.py"
 RATES = "_kernels/scan/rate_table.py"
 STAND_INS = "_kernels/propose/stand_ins.py"
 MODE_JUMPS = "_kernels/propose/mode_jumps.py"
+RESIZE = "_kernels/propose/resize.py"
 SUBSET = "_kernels/scan/subset_scan.py"
 GIBBS, SCALED = "samplers/tempered_gibbs.py", "_kernels/propose/informed.py"
 ASI, PARNI = "samplers/asi.py", "samplers/parni.py"
@@ -53,6 +54,15 @@ MUTANTS = {
     ),
     "a core that leaves a slot of a mode empty": Mutant(
         MODE_JUMPS, "if jumps.sizes[c] != n:", "if jumps.sizes[c] < n:", "check_hybrid_moves"
+    ),
+    "a change of the size by several that forgets how many models there are of each size": Mutant(
+        RESIZE, "= log_resize_ratio(size, p, step)", "= 0.0", "check_hybrid_moves"
+    ),
+    "a deletion of several with the ratio of an addition": Mutant(
+        RESIZE, "= -log_resize_ratio(size - step", "= log_resize_ratio(size - step", "check_hybrid_moves"
+    ),
+    "several are added where that many are not left": Mutant(
+        RESIZE, "if adds and size + step <= p:", "if adds and size < p:", "check_hybrid_moves"
     ),
     "wrong sign in the ratio of an addition": Mutant(
         ADS,

@@ -296,6 +296,7 @@ def jump_step(sampler: Any, problem: Any, start: int, moves_left: int) -> Callab
         # 0 – 1 – 2: the one in the middle has two stand-ins
         links = StandIns(np.arange(3, dtype=np.int32), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
         unit.own = unit.own._replace(stand_ins=links, mode_jumps=modes_of_three())
+        unit.own.resize[:] = 0.25, 2  # changes of the size by two
         unit.own.ints[0, 0] = moves_left
     restore = starting_point(run, unit)
 

@@ -20,6 +20,7 @@ KINDS = {
     "add/delete/swap": "moves that add, delete or swap one variable",
     "stand-in": "swaps of a variable for one that is correlated with it",
     "mode jump": "jumps between the modes that a search found",
+    "size": "moves that add or delete several variables at once",
 }
 
 
@@ -74,9 +75,12 @@ def _by_changes(learned: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _tried(learned: dict[str, Any], kind: str) -> bool:
     """Whether moves of this kind were possible."""
-    return not (kind == "stand-in" and not learned.get("stand_ins")) and not (
-        kind == "mode jump" and learned.get("modes", 0) < 2
-    )
+    possible = {
+        "stand-in": learned.get("stand_ins"),
+        "mode jump": learned.get("modes", 0) > 1,
+        "size": learned.get("size_step"),
+    }
+    return bool(possible.get(kind, True))
 
 
 def _row(name: str, rates: list[float], words: str) -> dict[str, Any]:

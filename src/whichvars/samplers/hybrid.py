@@ -10,13 +10,14 @@ moves P are cheap, where a scan of all p variables is not. One event at γ:
 3. with probability λ/(Z + λ), make m moves of P, and count γ and every model after one of them as a draw; else flip j
    with probability r_j/(Z + λ).
 
-P is one of four: with chance .2 that of ``asi.py``; with chance 1/64, where several modes were found before sampling
-(``finding.py``), a jump from one to another (``_kernels/propose/mode_jumps.py``); else a swap of a variable for one that
-is correlated with it (``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by
+P is one of five: with chance .2 that of ``asi.py``; with chance 1/64, where several modes were found before sampling
+(``finding.py``), a jump from one to another (``_kernels/propose/mode_jumps.py``); where most moves of one variable are
+accepted, with chance 1/(1 + d), at most .29, a change of the size by d variables (``_kernels/propose/resize.py``); else a swap of a variable for
+one that is correlated with it (``_kernels/propose/stand_ins.py``), or add/delete/swap whose entering variable is drawn by
 .7·π̂/Σπ̂ + .3/p.
 
 In warm-up, at iterations 128, 256, 512, …, π̂ is estimated from the Rao–Blackwell sums so far (what is older counts
-half each time), stand-ins are looked for and λ and m are chosen: m so that a burst of moves takes about as long as an
+half each time), stand-ins are looked for and d, λ and m are chosen: m so that a burst of moves takes about as long as an
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. Where the response is not
 Gaussian, events and moves cost a fit as well, and λ is ½ (1 + scan/fit) times the mean of Z, by what a scan and a fit cost,
@@ -43,6 +44,7 @@ from whichvars._kernels.fits import fit_cost, fit_if_room
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.propose.informed import ZETA, Informed, new_informed, propose_single, set_estimate
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
+from whichvars._kernels.propose.resize import propose_resize
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
 from whichvars.problem.evaluating import WORTH_COST
@@ -52,6 +54,22 @@ from whichvars.samplers import references as papers
 from whichvars.samplers.contract import Entries, RaoBlackwell, Run, check_between, lags_of_size
 from whichvars.samplers.estimated import FIRST_STAGE_OF_LEARNING, check_chains, first_estimate, regular
 from whichvars.samplers.finding import jumps_between_modes
+from whichvars.samplers.kinds_of_moves import (
+    CHANGES,
+    GIBBS_FLIP,
+    JUMP_SHARE,
+    MODE_JUMP,
+    RESIZE,
+    RESIZE_SHARE,
+    SCALED,
+    SCALED_SHARE,
+    SHARE,
+    SINGLE,
+    STAND_IN,
+    STEP,
+    choose_scaled,
+    choose_step,
+)
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     KNOWN_MODELS,
@@ -67,10 +85,6 @@ from whichvars.samplers.tempered_gibbs import (
 
 # nanoseconds: an event, beside its scan, and a move
 EVENT, MOVE = 250.0, 300.0
-# of the moves, those that change many variables at once, at first
-SCALED_SHARE = 0.2
-LEAST_SCALED = 0.01
-JUMP_SHARE = 1.0 / 64.0  # of the moves, those from mode to mode, where at least two are known
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
 MOST_MOVES = 4000
@@ -83,10 +97,7 @@ FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the en
 # places in HybridState.ints, one row a chain
 # moves left of the current event; the kind of a proposal that waits for room; draws of the current model not yet counted
 LEFT, KIND, STAYED = range(3)
-GIBBS_FLIP, SCALED, SINGLE, STAND_IN, MODE_JUMP = range(5)  # kinds
-# places in HybridState.scaled
-SHARE, CHANGES = range(2)
-# places in HybridState.counts: m, and how often each kind of move was tried
+# place in HybridState.counts: m. Those of the kinds of moves, in which it is counted how often each was tried, come after it
 MOVES = 0
 
 
@@ -96,8 +107,8 @@ class HybridState(NamedTuple):
     stand_ins: StandIns
     mode_jumps: ModeJumps
     ints: np.ndarray  # (chains, 3)
-    counts: np.ndarray  # (5,) int64
-    accepted: np.ndarray  # (5,): by kind, sums of acceptance probabilities
+    counts: np.ndarray  # (6,) int64
+    accepted: np.ndarray  # (6,): by kind, sums of acceptance probabilities
     visits: np.ndarray  # (chains, p): draws that had the variable in
     visited: np.ndarray  # (chains,): draws
     known: Known  # K, models met by moves
@@ -107,6 +118,7 @@ class HybridState(NamedTuple):
     means: np.ndarray
     # (2,): the share of scaled moves, and how many variables they proposed to change, in all
     scaled: np.ndarray
+    resize: np.ndarray  # (2,): the share of changes of the size by several variables, and by how many
 
 
 @dataclass
@@ -194,14 +206,15 @@ class Hybrid:
             stand_ins=no_stand_ins(problem.p),
             mode_jumps=jumps_between_modes(problem),
             ints=np.zeros((self.chains, 3), np.int64),
-            counts=np.zeros(5, np.int64),
-            accepted=np.zeros(5),
+            counts=np.zeros(6, np.int64),
+            accepted=np.zeros(6),
             visits=np.zeros((self.chains, problem.p)),
             visited=np.zeros(self.chains),
             known=new_known(problem.p, KNOWN_MODELS if self.exact_weights else 0),
             held=np.zeros(self.chains),
             means=np.zeros(problem.p),
             scaled=np.array([SCALED_SHARE, 0.0]),
+            resize=np.zeros(2),
         )
         unit = chains.having(own)
         unit.taking_part = min(WARMING_UP, self.chains)
@@ -263,7 +276,8 @@ class Hybrid:
     def _choose(self, problem: Problem, unit: JumpUnit[HybridState], rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
         unit.own.counts[MOVES] = self._moves(problem, unit, misses)
-        self._choose_share(unit.own)
+        choose_scaled(unit.own)
+        choose_step(unit.own, self.swaps)
         unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
 
     def _moves(self, problem: Problem, unit: JumpUnit[HybridState], misses: float) -> int:
@@ -291,17 +305,6 @@ class Hybrid:
         if problem.unknown_g:
             return scan, average_cost(len(problem.target(0).slab.grid), k)
         return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0
-
-    def _choose_share(self, own: HybridState) -> None:
-        """The share of scaled moves, which cost about as much as they propose changes: at most half of the time of all moves,
-        and less where a move of one variable makes more changes in the same time."""
-        scaled, single = int(own.counts[SCALED]), int(own.counts[SINGLE])
-        if min(scaled, single) > 0:
-            changes = own.scaled[CHANGES] / scaled
-            made = own.accepted[SCALED] / scaled * changes / (1.0 + changes)
-            made_singly = max(own.accepted[SINGLE] / single, 1e-3)
-            share = min(1.0, made / made_singly) / (2.0 + changes)
-            own.scaled[SHARE] = min(max(share, LEAST_SCALED), SCALED_SHARE)
 
     def begin_counting(self, problem: Problem, run: HybridRun) -> None:
         if run.iterations > 0:
@@ -335,9 +338,10 @@ class Hybrid:
             "zeta": float(unit.own.informed.floats[ZETA]),
             "stand_ins": int(np.count_nonzero(unit.own.stand_ins.place >= 0)),
             "acceptance": dict(
-                zip(("scaled", "add/delete/swap", "stand-in", "mode jump"), accepted.tolist())
+                zip(("scaled", "add/delete/swap", "stand-in", "mode jump", "size"), accepted.tolist())
             ),
             "modes": len(unit.own.mode_jumps.sizes),
+            "size_step": int(unit.own.resize[STEP]),
         }
 
 
@@ -366,6 +370,9 @@ def propose_move(target, chain, own, c, swaps, rng):
     elif u >= 1.0 - JUMP_SHARE and own.mode_jumps.sizes.shape[0] > 1:
         own.ints[c, KIND] = MODE_JUMP
         propose_mode_jump(target, chain, own.mode_jumps, rng)
+    elif u >= 1.0 - JUMP_SHARE - own.resize[RESIZE_SHARE] and u < 1.0 - JUMP_SHARE:
+        own.ints[c, KIND] = RESIZE
+        propose_resize(target, chain, int(own.resize[STEP]), rng)
     elif u < own.scaled[SHARE] + swaps:
         own.ints[c, KIND] = STAND_IN
         propose_stand_in(target, chain, own.stand_ins, rng)

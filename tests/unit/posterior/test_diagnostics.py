@@ -81,7 +81,7 @@ def test_rates_of_proposals_that_change_several_variables():
 
 
 def test_moves_that_were_not_possible_have_no_rate():
-    kinds = {"scaled": 0.5, "add/delete/swap": 0.2, "stand-in": 0.0, "mode jump": 0.0}
+    kinds = {"scaled": 0.5, "add/delete/swap": 0.2, "stand-in": 0.0, "mode jump": 0.0, "size": 0.0}
     rows = move_rows(
         [{"acceptance": kinds, "stand_ins": 0, "modes": 1}, {"acceptance": kinds, "stand_ins": 0, "modes": 2}]
     )
