@@ -60,8 +60,10 @@ _TWICE_BY_MOVES = Recipe(sampler=wv.AddDeleteSwap(), second=wv.Hybrid())
 # How the references of problems are made, where that is not one run of Hybrid(). Behind a barrier the first run starts on both
 # sides of it, and the second one at the mode alone, where nearly all of the mass is.
 RECIPES: dict[str, Recipe] = {
-    **dict.fromkeys(("diabetes64", "boston-products", "expression4088", "expression22283", "wine164", "copies2000", *LOGISTIC), _TWICE),
-    **dict.fromkeys(("concrete164", "spectra268", "spectra350", "spectra401"), _TWICE_BY_MOVES),
+    **dict.fromkeys((
+        "diabetes64", "boston-products", "expression4088", "expression22283", "wine164", "copies2000", "spectra268", "spectra350", "spectra401", *LOGISTIC,
+    ), _TWICE),
+    "concrete164": _TWICE_BY_MOVES,
     **{
         name: Recipe(
             start=_null_and_truth(name, "null"), second=wv.AddDeleteSwap(), second_start=_null_and_truth(name)
