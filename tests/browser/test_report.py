@@ -329,8 +329,8 @@ def test_no_table_of_imputed_data_is_cut(browser, opened, name, size):
 @pytest.mark.parametrize("size", [TABLET, PHONE], ids=["tablet", "phone"])
 @pytest.mark.parametrize("name", ["exact", "crime", "boston", "blocks", "classes"])
 def test_small_screens_show_the_table_of_variables_whole(browser, opened, name, size):
-    """On phones, names are broken into lines, and effective draws, standard deviations and ends of intervals are left to wider screens and
-    to the CSV file."""
+    """Effective draws are left to wider screens and to the CSV file; on phones so are standard deviations and ends of intervals, and names
+    are broken into lines."""
     opened(name, size)
     box = "document.querySelector('#variables .wide')"
     assert browser.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0

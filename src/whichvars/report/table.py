@@ -27,7 +27,7 @@ class Column:
     """A column of the table; `kind` says how its values are written."""
 
     label: str
-    kind: str  # name, probability, error, count, number; phones leave out count, spread (a number) and range (a probability)
+    kind: str  # name, probability, error, count, number; small screens leave out count, range (a probability) and spread (a number)
     values: list[Any]  # str, or float and None for missing values
     about: str = ""
     notes: list[str] = field(
