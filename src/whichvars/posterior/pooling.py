@@ -47,6 +47,7 @@ from whichvars.posterior.pooled_effects import (
 )
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
+from whichvars.posterior.tables import formatted
 from whichvars.problem.families import Family, is_linear
 from whichvars.problem.problem import Problem
 
@@ -404,13 +405,12 @@ class PooledPosterior:
         return f"{self._heading()}\n{self.summary().head(10).round(3).to_string()}"
 
     def _repr_html_(self) -> str:
-        table = self.summary()
-        first = table.head(MOST_ROWS)
-        text = first.map(lambda value: "–" if np.isnan(value) else f"{value:.3g}")
-        return notebook_table(self._heading(), text, first, len(table) - len(first))
+        first = self.summary().head(MOST_ROWS)
+        text = formatted(first, not self.mcse.any())
+        return notebook_table(self._heading(), text, first, len(self.names) - len(first))
 
     def _heading(self) -> str:
-        return f"{len(self.parts)} posteriors of imputed tables, mixed:"
+        return f"Posterior of {count(len(self.names), 'variable')}, averaged over {count(len(self.parts), 'imputation')}: mean model size {self.mean_size:.2f}"
 
 
 def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:
