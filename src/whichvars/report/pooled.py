@@ -86,14 +86,14 @@ def verdict(pooled: PooledPosterior) -> words.Verdict:
     sentences = [line for line in pooled.explain().splitlines() if line.startswith(("This is", "More imp"))]
     if m > 1:
         sentences.append(
-            f"The {words.number(m)} imputations gave inclusion probabilities that differ by up to {words.within(apart)} (most for {name})."
+            f"The {words.number(m)} imputations gave inclusion probabilities that differ {words.by_much(apart)} (most for {name})."
         )
     if reasons:
         return words.Verdict(False, words.NOT_YET, words.NOT_YET, ("", *sentences), reasons)
     exact = all(part.models.exact for part in pooled.parts)
     mark = "Exact for each imputation" if exact else "Converged for each imputation"
     clause = (
-        f"the {words.number(m)} imputations of missing values differ by up to {words.within(apart)}"
+        f"the {words.number(m)} imputations of missing values differ {words.by_much(apart)}"
         if m > 1
         else "there was only one imputation, which cannot be compared with others"
     )

@@ -69,6 +69,15 @@ def within(difference: float) -> str:
     return f".{hundredths:02d}" if hundredths < 100 else "1"
 
 
+def by_much(difference: float) -> str:
+    """By how much numbers differ.
+
+    >>> by_much(0.0012), by_much(0.0101)
+    ('by less than .01', 'by up to .02')
+    """
+    return "by less than .01" if difference < 0.01 else f"by up to {within(difference)}"
+
+
 def listed(names: list[str], most: int = MOST_NAMES) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
@@ -197,7 +206,7 @@ def verdict(posterior: Posterior) -> Verdict:
     spread = largest_spread(posterior)
     sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
     if not sound:
-        apart = f": independent runs differ by up to {within(spread)}" if spread else ""
+        apart = f": independent runs differ {by_much(spread)}" if spread else ""
         return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences, reasons)
     if spread is None:
         return Verdict(
@@ -221,7 +230,7 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     if spread == 0:
         return [f"{runs} independent runs gave the same inclusion probabilities."]
     return [
-        f"{runs} independent runs gave inclusion probabilities that differ by up to {within(spread)} (most for {name})."
+        f"{runs} independent runs gave inclusion probabilities that differ {by_much(spread)} (most for {name})."
     ]
 
 
