@@ -78,9 +78,7 @@ wv.plot_inclusion(posterior)
 # ``Po1`` and ``Po2`` are what was spent on police in two successive years, and are nearly the same column. Neither is certain, but
 # that at least one of them is needed is as good as certain; the data do not say which.
 
-print(
-    f"Po1 {posterior.inclusion_probabilities['Po1']:.2f}, Po2 {posterior.inclusion_probabilities['Po2']:.2f}"
-)
+print(posterior.inclusion_probabilities[["Po1", "Po2"]].round(2).to_dict())
 print(f"at least one of them {posterior.probability_any(['Po1', 'Po2']):.4f}")
 print(f"correlation {columns['Po1'].corr(columns['Po2']):.3f}")
 
@@ -105,7 +103,8 @@ posterior.coefficients().loc[["Ineq", "Ed", "Prob", "Po1", "NW"], shown].round(2
 
 complete = columns.notna().all(axis=1)
 check = posterior.residual_check(columns[complete], response[complete])
-print(f"R² {check.r_squared:.2f}, and {check.loo_r_squared:.2f} if each state is predicted from all others")
+print(f"R² {check.r_squared:.2f}")
+print(f"R² {check.loo_r_squared:.2f} if each state is predicted from all others")
 print(*check.remarks or ["nothing speaks against the linear model"], sep="\n")
 
 # %%

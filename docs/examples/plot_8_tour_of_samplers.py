@@ -21,7 +21,8 @@ problem = wv.Problem(
     data.X, data.y, slab=wv.IndependentNormal(100), model_prior=wv.FixedInclusion(size=5), scale="none"
 )
 print(problem)
-print(f"correlation of neighbouring columns: {np.corrcoef(data.X.iloc[:, 49], data.X.iloc[:, 50])[0, 1]:.4f}")
+neighbours = np.corrcoef(data.X.iloc[:, 49], data.X.iloc[:, 50])[0, 1]
+print(f"correlation of neighbouring columns: {neighbours:.4f}")
 
 # %%
 # A model is a set of columns, and there are 2¹⁰⁰ of them. All samplers here are Metropolis–Hastings: they propose a change of the
@@ -139,7 +140,8 @@ wv.plot_ladder(tempered)
 # Sequential Monte Carlo begins with many models drawn from the prior, and raises the inverse temperature step by step from 0 to 1. At
 # each step models that fit better are copied and others dropped, and then all of them move.
 
-particles = wv.sample(problem, wv.SequentialMonteCarlo(particles=1000), replicates=2, seed=1, progress=False)
+sampler = wv.SequentialMonteCarlo(particles=1000)
+particles = wv.sample(problem, sampler, replicates=2, seed=1, progress=False)
 wv.plot_ladder(particles)
 
 # %%

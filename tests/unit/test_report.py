@@ -17,6 +17,7 @@ import pytest
 import whichvars as wv
 from whichvars import report
 from whichvars.report import chart, figures, table, words
+from whichvars.report.effects import effects_in_words, pooled_effects_in_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")  # runs are short
 NASTY = ["<script>alert(1)</script>", "</script><b>", "\"'&amp;", "$a$ $b$", "名前", "a\nb", "x" * 200]
@@ -516,16 +517,17 @@ def test_stand_ins_are_named_under_the_pointer(exact, monkeypatch):
 
 def test_the_summary_interprets_nothing_that_cannot_be_trusted(sampled, tmp_path):
     sound = sampled.report(tmp_path / "brief.html", brief=True).read_text()
-    assert "One standard deviation more of a variable" in sound
+    assert "Effects of the variables that are probably in" in sound
     assert "<script" not in sound
     doubtful = report.render_brief(dataclasses.replace(sampled, mcse=np.full(7, 0.2)))
-    assert "One standard deviation more of a variable" not in doubtful
+    assert "Effects of the variables that are probably in" not in doubtful
+    assert "Effects of the variables that are probably in" in report.render(sampled)
     assert "What to do first" in doubtful
     assert not CERTAIN.search(doubtful)
 
 
 def test_effects_in_words_are_those_of_the_coefficients(exact):
-    sentences = words.effects_in_words(exact)
+    sentences = effects_in_words(exact)
     j = int(np.argmax(exact.pip))
     name = exact.problem.names[j]
     change = float(exact.coefficients()["mean_included"][name] * exact.problem.column_spread[j])
@@ -536,6 +538,51 @@ def test_effects_in_words_are_those_of_the_coefficients(exact):
         sentences[0]
         == f"{name}: {exact.problem.column_spread[j]:.3g} more goes with a response {abs(change):.3g} {direction}."
     )
+
+
+def test_levels_of_a_category_are_compared_with_its_reference_level():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["a", "b", "c"], size=200)
+    X = pd.DataFrame({"kind": kind, "many": rng.choice(list("pqrstu"), size=200), "x": rng.normal(size=200)})
+    y = X["kind"].map({"a": 0.0, "b": 2.0, "c": -1.0}) + 3.0 * (X["many"] == "u") + rng.normal(size=200)
+    posterior = wv.exact(wv.Problem(X, y))
+    first, second = sorted(effects_in_words(posterior))
+    inside = posterior.coefficients()["mean_included"]
+    b, c = inside["kind=b"], inside["kind=c"]
+    assert 1.5 < b < 2.5
+    assert -1.5 < c < -0.5
+    assert (
+        first
+        == f"kind: compared with a, b goes with a response {b:.3g} larger and c with a response {-c:.3g} smaller."
+    )
+    assert second.startswith("many: compared with p, ")
+    assert f"u with a response {inside['many=u']:.3g} larger; 1 other level left out." in second
+    made = wv.impute(X.mask(rng.random(X.shape) < 0.02), y, m=2, seed=0)
+    pooled = wv.pool([wv.exact(wv.Problem(part, made.y)) for part in made], made)
+    table = pooled.coefficients()
+    b, c = (table["mean"] / table["pip"])[["kind=b", "kind=c"]]
+    first = min(pooled_effects_in_words(pooled))
+    assert (
+        first
+        == f"kind: compared with a, b goes with a response {b:.3g} larger and c with a response {-c:.3g} smaller."
+    )
+
+
+def test_legends_are_not_cut_off():
+    """Long names beside the axes leave less room above them."""
+    from whichvars.plots.drawing import fix_layout
+    from whichvars.report import figures
+
+    X, y = wv.datasets.load_uscrime()[:2]
+    names = [f"a name of forty characters and more, no. {j}" for j in range(6)]
+    posterior = wv.exact(wv.Problem(X.iloc[:, :6].set_axis(names, axis=1), y))
+    with figures._own_style():
+        ax = figures._other_priors(posterior)
+        figure = ax.get_figure()
+        fix_layout(figure)
+        box = ax.get_legend().get_window_extent()
+    assert box.x1 <= figure.bbox.width + 1
+    assert box.x0 >= -1
 
 
 def test_other_priors_are_drawn_where_new_weights_suffice(exact):

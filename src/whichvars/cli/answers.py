@@ -270,9 +270,22 @@ def _share(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    # 0.0 is added so that no zero has a minus sign
-    return "–" if math.isnan(value) else f"{round(100 * value, 1) + 0.0:+.1f}"
+    """A difference of probabilities in percentage points.
+
+    >>> _signed(0.0512), _signed(-0.0001), _signed(math.nan)
+    ('+5.1', '0.0', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return "0.0" if abs(value) < 0.0005 else f"{100 * value:+.1f}"
 
 
 def _errors(value: float) -> str:
-    return "–" if not math.isfinite(value) else f"{value:+.1f}"
+    """The same in standard errors. That it is far more than chance can do is all that large numbers say.
+
+    >>> _errors(-2.13), _errors(9596.2), _errors(math.inf)
+    ('-2.1', '>+99', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:+.1f}" if abs(value) < 99.95 else ">+99" if value > 0 else "<-99"

@@ -27,7 +27,19 @@ from whichvars.cli.options import (
     sample_arguments,
 )
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, read_response
-from whichvars.cli.show import new_console, new_table, notes, plain, print_json, say, without_nan
+from whichvars.cli.show import (
+    bar,
+    in_ratio,
+    new_console,
+    new_table,
+    notes,
+    percent,
+    plain,
+    print_json,
+    say,
+    tenths,
+    without_nan,
+)
 from whichvars.cli.watching import page_beside
 from whichvars.errors import DataError
 
@@ -398,27 +410,30 @@ def pooled_ratios(pooled: "PooledPosterior") -> "pd.Series | None":
 
 
 def _show(pooled: "PooledPosterior", out: Path) -> None:
+    from whichvars.posterior.tables import in_words
+
     console = new_console()
     table = new_table()
     ratios = pooled_ratios(pooled)
-    last = "mean" if ratios is None else str(ratios.name).replace("_", " ")
-    for title in ("variable", "probability", "sampling error", "imputation error", last):
-        table.add_column(title, justify="left" if title == "variable" else "right", no_wrap=True)
-    for name, row in pooled.summary().head(SHOWN).iterrows():
-        number = row["mean"] if ratios is None else ratios[name]
-        mean = "–" if number != number else f"{number:.3g}"
-        sampling, imputation = (
-            "–" if row[error] != row[error] else f"{100 * row[error]:.{digits}f}"
-            for error, digits in (("mcse", 2), ("imputation_error", 1))
-        )
-        table.add_row(plain(str(name)), f"{row['pip']:.1%}", sampling, imputation, mean)
+    for title in ("variable", "probability it matters", "imputation error", "in words"):
+        table.add_column(title, justify="right" if title == "imputation error" else "left", no_wrap=True)
+    if ratios is not None:
+        table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
+    summary = pooled.summary()
+    for name, row in summary.head(SHOWN).iterrows():
+        share = f"{bar(console, row['pip'])} {percent(console, pooled, row['pip'], row['mcse'])}"
+        last = [] if ratios is None else [in_ratio(ratios[name])]
+        table.add_row(plain(str(name)), share, tenths(row["imputation_error"]), in_words(row["pip"]), *last)
     console.print()
     console.print(table)
-    unknown = "; – for variables that were in all draws or in none" * bool(
-        pooled.summary()["mcse"].isna().any()
+    unknown = "; ? means that one is not known" * bool(
+        summary[["mcse", "imputation_error"]].isna().any(axis=None)
     )
     console.print(f"[dim]Errors are one standard error, in percentage points{unknown}.[/]")
     console.print()
-    for line in pooled.explain().splitlines()[:3]:
-        console.print(plain(line))
+    known = [] if pooled.imputations is None else pooled.imputations.notes  # they have been printed above
+    for line in pooled.explain().splitlines():
+        if line not in known:
+            console.print(plain(line))
+    console.print()
     console.print(f"Written to {out}", markup=False, soft_wrap=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from whichvars.posterior.pooling import PooledPosterior
     from whichvars.posterior.posterior import Posterior
 
 # columns; longer lines are hard to read
@@ -143,7 +144,6 @@ def inclusion_table(
     """The most probable variables, with bars and errors."""
     from whichvars.posterior.tables import in_words
 
-    full, empty, _ = signs(console)
     table = new_table()
     table.add_column("variable", no_wrap=True, max_width=30)
     if meaning is not None:
@@ -155,11 +155,9 @@ def inclusion_table(
         table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     frame = posterior.summary()
     for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
-        filled = round(10 * pip)
-        bar = f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
         middle = [] if meaning is None else [plain(meaning[name])]
         last = [] if ratios is None else [in_ratio(ratios[name])]
-        share = f"{bar} {percent(console, posterior, pip, error)}"
+        share = f"{bar(console, pip)} {percent(console, posterior, pip, error)}"
         table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
         left = frame["pip"].iloc[rows:]
@@ -197,7 +195,14 @@ def included_ratios(posterior: "Posterior") -> "pd.Series | None":
     return pd.Series(np.where(single, first, np.nan), problem.names, name=ratio)
 
 
-def percent(console: "Console", posterior: "Posterior", pip: float, error: float) -> str:
+def bar(console: "Console", pip: float) -> str:
+    """A probability as a bar of ten cells."""
+    full, empty, _ = signs(console)
+    filled = round(10 * pip)
+    return f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
+
+
+def percent(console: "Console", posterior: "Posterior | PooledPosterior", pip: float, error: float) -> str:
     if not posterior.mcse.any():
         return f"{pip:6.1%}"
     return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error)}%"

@@ -65,9 +65,9 @@ FRAME = Advice(
     0,
     "leave it out with X.drop(columns={name})",
     "make it one with categories=[{name}]",
-    "merge its rare values with categories=Categories([{name}], lump=0.01)",
+    "merge its rare values with categories=wv.Categories([{name}], lump=0.01)",
     'leave such rows out with missing="drop"',
-    "fill them in with impute()",
+    "fill them in with wv.impute(X, y)",
     "use expand=[wv.date({name})]",
     repr,
 )

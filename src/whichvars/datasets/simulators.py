@@ -36,8 +36,13 @@ def simulate_ar(
 
     .. math::
 
-        y = X\beta + \varepsilon, \qquad \varepsilon \sim N(0, \sigma^2 I_n), \qquad \sigma^2 = 1, \qquad
-        \beta = \mathrm{snr}\,\sqrt{\sigma^2 \log(p) / n}\;(2, -3, 2, 2, -3, 3, -2, 3, -2, 3, 0, \dots, 0).
+        y = X\beta + \varepsilon, \qquad \varepsilon \sim N(0, \sigma^2 I_n), \qquad \sigma^2 = 1,
+
+    .. math::
+
+        \beta = \mathrm{snr}\,\sqrt{\sigma^2 \log(p) / n}\; b,
+
+    where b begins with (2, −3, 2, 2, −3, 3, −2, 3, −2, 3), and all its other elements are 0.
 
     So the effects sit on the first ten columns, and ``snr`` says how far they stand out of what the best of p
     noise columns would reach; the literature takes values from 0.5 (hard to find) to 3.  This is the setting

@@ -113,7 +113,7 @@ def plot_priors(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     tidy(ax, "x")
     name_rows(ax, names, fontsize=LABEL_SIZE)
     ax.set(xlim=(-0.02, 1.02), ylim=(len(names) - 0.5, -0.5), xlabel="inclusion probability")
-    legend_above(ax, ncols=3)
+    legend_above(ax, ncols=3, fontsize=LABEL_SIZE, handlelength=1.2, columnspacing=1.0)
     return ax
 
 

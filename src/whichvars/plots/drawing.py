@@ -189,7 +189,13 @@ def legend_above(
         "columnspacing": 1.4,
     } | settings
     columns = min(options.pop("ncols"), max(len(labels), 1))
-    room = WIDEST_LEGEND * ax.get_window_extent().width
+    figure, box = ax.get_figure(root=True), ax.get_window_extent()
+    if figure is not None and len(figure.axes) == 1 and (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)  # names beside the axes make them narrower
+        box = ax.get_window_extent()
+    room = WIDEST_LEGEND * box.width
+    if figure is not None:  # what is beyond the edge of the figure would be cut off
+        room = min(room, figure.bbox.width - box.x0 if side == "left" else box.x1)
     for ncols in range(columns, 0, -1):  # the layout would shrink the axes for a legend that is too wide
         legend = ax.legend(
             handles,

@@ -179,7 +179,7 @@ def _verdict(posterior: "Posterior") -> str:
     )
     return (
         f"Accurate enough: the least accurate probability is that of {posterior.problem.names[j]!r}, {posterior.pip[j]:.3f} with a "
-        f"Monte Carlo error of {mcse[j]:.2g}; read probabilities {digits}."
+        f"Monte Carlo error of {np.format_float_positional(mcse[j], 2, fractional=False, trim='-')}; read probabilities {digits}."
     )
 
 

@@ -333,7 +333,9 @@ class Refits:
 
 def held_fits(problem: Problem, kept: KeptModels) -> "list[Fits] | Refits":
     """``fits`` for repeated iteration: a list if that takes no more than HELD_BYTES."""
-    k = np.diff(kept.start) * problem.widest
+    k = np.diff(
+        np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[kept.members])])[kept.start]
+    )  # columns of each model
     nodes = 60 if type(problem.slab) in MIXTURES else 1
     copies = len(problem.target(0).slab.grid) if problem.unknown_g else 1
     again = Refits(problem, kept)

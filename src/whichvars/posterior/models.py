@@ -200,10 +200,9 @@ def standard_error(means: np.ndarray) -> Any:
 
 def columns_of(problem: Problem, members: np.ndarray) -> np.ndarray:
     """The columns of the variables."""
-    offsets = problem.offsets
-    if not len(members):
-        return np.zeros(0, np.int64)
-    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in members])
+    widths = np.diff(problem.offsets)[members]
+    ends = np.cumsum(widths)
+    return np.repeat(problem.offsets[:-1][members] - ends + widths, widths) + np.arange(widths.sum())
 
 
 def batches(problem: Problem, kept: KeptModels) -> Iterator[tuple[np.ndarray, np.ndarray]]:

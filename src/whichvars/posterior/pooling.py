@@ -47,6 +47,7 @@ from whichvars.posterior.pooled_effects import (
 )
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
+from whichvars.posterior.tables import formatted
 from whichvars.problem.families import Family, is_linear
 from whichvars.problem.problem import Problem
 
@@ -83,6 +84,10 @@ class PooledPosterior:
     def imputation_error(self) -> np.ndarray:
         """By how much they may differ from those of very many imputations, one standard error, (p,); 0 if no cell was missing."""
         return self.error_between([part.pip for part in self.parts])
+
+    @cached_property
+    def _coefficient_tables(self) -> list[pd.DataFrame]:
+        return [part.coefficients(interval=None) for part in self.parts]  # families fit all kept models again
 
     def error_between(self, values: Any) -> np.ndarray:
         """Standard error of a mean over parts, due to their number; NaN with a single one, but 0 if no cell was missing."""
@@ -188,7 +193,7 @@ class PooledPosterior:
         """
         check_level(interval)
         check_ratio(scale, self.problem.family)
-        tables = [part.coefficients(interval=None) for part in self.parts]
+        tables = self._coefficient_tables
         means, sds, errors = (
             np.array([t[name].to_numpy() for t in tables]) for name in ("mean", "sd", "mean_mcse")
         )
@@ -340,12 +345,12 @@ class PooledPosterior:
         """The answer and how far to trust it, in plain words."""
         m, likely = len(self.parts), self.select()
         error, missing = np.nanmax(self.mcse, initial=0.0), np.nanmax(self.imputation_error, initial=0.0)
+        sampling = f"{max(error, 0.0001):.2g} from sampling and " if error else ""
         named = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
         lines = [
-            f"{count(len(likely), 'variable')} of {len(self.names):,} {'is' if len(likely) == 1 else 'are'} more likely in than out{named}. A model has {self.mean_size:.1f} variables on "
-            "average.",
+            f"{count(len(likely), 'variable')} of {len(self.names):,} {'is' if len(likely) == 1 else 'are'} more likely in than out{named}. A model has {self.mean_size:.1f} variables on average.",
             f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
-            f"The largest error of an inclusion probability is {error:.2g} from sampling and {missing:.2g} from the number of imputations.",
+            f"The largest error of an inclusion probability is {sampling}{missing:.2g} from the number of imputations.",
         ]
         lines[0] = " ".join([lines[0], *self._sets_and_effects()])
         if missing > 0.05:
@@ -400,13 +405,12 @@ class PooledPosterior:
         return f"{self._heading()}\n{self.summary().head(10).round(3).to_string()}"
 
     def _repr_html_(self) -> str:
-        table = self.summary()
-        first = table.head(MOST_ROWS)
-        text = first.map(lambda value: "–" if np.isnan(value) else f"{value:.3g}")
-        return notebook_table(self._heading(), text, first, len(table) - len(first))
+        first = self.summary().head(MOST_ROWS)
+        text = formatted(first, not self.mcse.any())
+        return notebook_table(self._heading(), text, first, len(self.names) - len(first))
 
     def _heading(self) -> str:
-        return f"{len(self.parts)} posteriors of imputed tables, mixed:"
+        return f"Posterior of {count(len(self.names), 'variable')}, averaged over {count(len(self.parts), 'imputation')}: mean model size {self.mean_size:.2f}"
 
 
 def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:

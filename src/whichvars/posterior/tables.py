@@ -111,9 +111,18 @@ FORMS = {
     "pip": "{:.4f}", "mcse": "{:.2g}", "mean": "{:.4g}", "sd": "{:.3g}", "sign_probability": "{:.3f}", "ess": "{:,.0f}",
     "pip_before": "{:.4f}", "mean_mcse": "{:.2g}", "sd_mcse": "{:.2g}", "mean_included": "{:.4g}", "sd_included": "{:.3g}",
     "probability_positive": "{:.3f}", "lower": "{:.4g}", "upper": "{:.4g}", "size": "{:.0f}", "probability": "{:.4f}",
-    "log_marginal": "{:.3f}", "bayes_factor": "{:.3g}", "r_squared": "{:.3f}",
+    "lowest": "{:.4f}", "highest": "{:.4f}", "imputation_error": "{:.2g}", "log_marginal": "{:.3f}", "bayes_factor": "{:.3g}", "r_squared": "{:.3f}",
 }  # fmt: skip
-PROBABILITIES = ("pip", "pip_before", "sign_probability", "probability_positive", "probability", "r_squared")
+PROBABILITIES = (
+    "pip",
+    "pip_before",
+    "lowest",
+    "highest",
+    "sign_probability",
+    "probability_positive",
+    "probability",
+    "r_squared",
+)
 
 
 def formatted(table: pd.DataFrame, exact: bool, digits: int | None = None) -> pd.DataFrame:
@@ -135,6 +144,8 @@ def formatted(table: pd.DataFrame, exact: bool, digits: int | None = None) -> pd
 def _written(column: str, form: str, value: float) -> str:
     if not np.isfinite(value):
         return "–"
+    if column == "imputation_error" and 0 < value < 0.00005:
+        return "<0.0001"
     if column == "ess":  # averages of conditional probabilities may be very accurate
         return VERY_LARGE if value >= 1e7 else form.format(rough(value))
     return form.format(value)

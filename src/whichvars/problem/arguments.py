@@ -53,8 +53,8 @@ def check_missing(value: object) -> None:
     """DataError unless a problem knows what to do with missing values; one that imputes would need several tables."""
     if value == "impute":
         raise DataError(
-            'missing="impute" makes several completed tables, and a Problem has one: use VariableSelector(missing="impute"), '
-            "or imputations = impute(X, y) and then pool([sample(Problem(Xi, imputations.y)) for Xi in imputations], imputations)"
+            'missing="impute" makes several completed tables, and a Problem has one: use wv.VariableSelector(missing="impute"), '
+            "or imputations = wv.impute(X, y) and then wv.pool([wv.sample(wv.Problem(Xi, imputations.y)) for Xi in imputations], imputations)"
         )
     check_choice(value, ("error", "drop"), "missing")
 

@@ -17,7 +17,7 @@ from whichvars.problem.families import Gaussian, read_rows
 from whichvars.problem.missing import Rows
 
 MISSING = "is missing (NaN)"
-IMPUTING = 'let VariableSelector(missing="impute") fill them in'
+IMPUTING = 'let wv.VariableSelector(missing="impute") fill them in'
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _advice(rows: Rows, names: list[str], of_rows: list[str], of_columns: list[s
     gaps = any(MISSING in line or FRAME.gaps in line for line in [*of_rows, *of_columns])
     X = f"X.drop(columns={names!r})" if names else "X"
     drop = ', missing="drop"' if gaps else ""
-    call = f"Problem({X}, y{drop})"
+    call = f"wv.Problem({X}, y{drop})"
     right = all(MISSING in line for line in of_rows)
     return (
         f"\nThe data can be used as they are with {call}"

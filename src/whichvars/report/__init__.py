@@ -25,6 +25,7 @@ from whichvars.posterior.tables import shown_models
 from whichvars.problem.families import Gaussian
 from whichvars.problem.prior_width import narrow_prior
 from whichvars.report import chart, figures, pooled, table, words
+from whichvars.report.effects import effects_in_words, pooled_effects_in_words
 from whichvars.sampling.checkpoint import version
 
 HERE = Path(__file__).parent
@@ -95,6 +96,7 @@ def render(posterior: Posterior, title: str | None = None, check: ResidualCheck 
     return fill(
         "page.html",
         **_summary(posterior, title),
+        effects=effects_in_words(posterior),
         sets=_credible_sets(posterior),
         columns=columns,
         rows=table.first_rows(columns),
@@ -124,12 +126,13 @@ def render_pooled(
     """The page, or the summary on one page, of posteriors of completed tables, as HTML."""
     start = pooled.summary(posterior, title or TITLE, chart.BRIEF_ROWS if brief else None)
     if brief:
-        return fill("brief.html", **start, effects=pooled.effects_in_words(posterior))
+        return fill("brief.html", **start, effects=pooled_effects_in_words(posterior))
     columns = pooled.columns(posterior)
     return fill(
         "page.html",
         **start,
         **pooled.content(posterior),
+        effects=pooled_effects_in_words(posterior),
         fit=_fit(check, "In one of the completed tables, "),
         columns=columns,
         rows=table.first_rows(columns),
@@ -172,7 +175,7 @@ def render_brief(posterior: Posterior, title: str | None = None) -> str:
     return fill(
         "brief.html",
         **_summary(posterior, title, chart.BRIEF_ROWS),
-        effects=words.effects_in_words(posterior),
+        effects=effects_in_words(posterior),
     )
 
 

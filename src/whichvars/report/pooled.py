@@ -6,9 +6,8 @@ import numpy as np
 
 from whichvars.plots.drawing import short
 from whichvars.posterior.diagnostics import doubts
-from whichvars.posterior.pooled_effects import included, pooled_standard_effects, spreads
+from whichvars.posterior.pooled_effects import included, pooled_standard_effects
 from whichvars.posterior.pooling import PooledPosterior
-from whichvars.problem.families import Gaussian
 from whichvars.report import chart, figures, table, words
 from whichvars.report.table import Column
 
@@ -87,14 +86,14 @@ def verdict(pooled: PooledPosterior) -> words.Verdict:
     sentences = [line for line in pooled.explain().splitlines() if line.startswith(("This is", "More imp"))]
     if m > 1:
         sentences.append(
-            f"The {words.number(m)} imputations gave inclusion probabilities that differ by up to {words.within(apart)} (most for {name})."
+            f"The {words.number(m)} imputations gave inclusion probabilities that differ {words.by_much(apart)} (most for {name})."
         )
     if reasons:
         return words.Verdict(False, words.NOT_YET, words.NOT_YET, ("", *sentences), reasons)
     exact = all(part.models.exact for part in pooled.parts)
     mark = "Exact for each imputation" if exact else "Converged for each imputation"
     clause = (
-        f"the {words.number(m)} imputations of missing values differ by up to {words.within(apart)}"
+        f"the {words.number(m)} imputations of missing values differ {words.by_much(apart)}"
         if m > 1
         else "there was only one imputation, which cannot be compared with others"
     )
@@ -117,8 +116,8 @@ def columns(pooled: PooledPosterior) -> list[Column]:
             "±", "error", table.significant(2 * total_error(pooled)[order], 2),
             "two standard errors of the probability, due to sampling and to the number of imputations",
         ),
-        Column("Lowest", "error", table.significant(found["lowest"].to_numpy(), 3), "smallest probability of an imputation"),
-        Column("Highest", "error", table.significant(found["highest"].to_numpy(), 3), "largest probability of an imputation"),
+        Column("Lowest", "range", table.significant(found["lowest"].to_numpy(), 3), "smallest probability of an imputation"),
+        Column("Highest", "range", table.significant(found["highest"].to_numpy(), 3), "largest probability of an imputation"),
     ]  # fmt: skip
     ratio = getattr(pooled.problem.family, "ratio", None)
     if ratio is not None:
@@ -132,25 +131,6 @@ def columns(pooled: PooledPosterior) -> list[Column]:
         Column(label, kind, table.significant(values[order], 3), about)
         for values, kind, (label, about) in zip((mean, sd), ("number", "spread"), labels)
     ]
-
-
-def effects_in_words(pooled: PooledPosterior) -> list[str]:
-    """How the response differs for one standard deviation more of each variable that is more likely in than out."""
-    problem, family = pooled.problem, pooled.problem.family
-    mean, spread = included(pooled)[0], spreads(pooled)
-    order = np.argsort(-pooled.pip, kind="stable")[: words.MOST_EFFECTS]
-    scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
-    ratio, out = getattr(family, "ratio", None), []
-    for j in order[pooled.pip[order] >= 0.5].tolist():
-        if np.isnan(mean[j]):
-            continue
-        sd = float(spread[j])
-        change = mean[j] * sd
-        goes = f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
-        if ratio is not None:
-            goes = words.ratio_words(problem, ratio, float(np.exp(change)))
-        out.append(f"{problem.names[j]}: {sd:.3g} more goes with {goes}.")
-    return out
 
 
 def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tuple[str, str]]:

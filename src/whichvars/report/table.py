@@ -27,7 +27,7 @@ class Column:
     """A column of the table; `kind` says how its values are written."""
 
     label: str
-    kind: str  # name, probability, error, count, number, or spread, which is a number that phones leave out
+    kind: str  # name, probability, error, count, number; small screens leave out count, range (a probability) and spread (a number)
     values: list[Any]  # str, or float and None for missing values
     about: str = ""
     notes: list[str] = field(
@@ -58,7 +58,6 @@ def columns(posterior: Posterior) -> list[Column]:
         ),
     ]
     if posterior.mcse.any():
-        ess = posterior.inclusion_ess.to_numpy()[order]
         out += [
             Column(
                 "±",
@@ -66,6 +65,12 @@ def columns(posterior: Posterior) -> list[Column]:
                 significant(2 * posterior.mcse[order], 2),
                 "two Monte Carlo standard errors of the probability; — for variables that were in all draws or in none",
             ),
+        ]
+    if (
+        posterior.mcse.any() and not posterior.models.exact
+    ):  # else nothing was drawn but points of importance sampling
+        ess = posterior.inclusion_ess.to_numpy()[order]
+        out += [
             Column(
                 "Effective draws",
                 "count",
@@ -107,7 +112,9 @@ def ratio_columns(problem: Problem, ratio: str, effects: pd.DataFrame) -> list[C
         table = np.exp(effects)
     labels = "Odds ratio" if odds else "Rate ratio", "From", "To"
     return [
-        Column(label, "number", significant(table[name].to_numpy(), 3), words)
+        Column(
+            label, "number" if name == "effect" else "spread", significant(table[name].to_numpy(), 3), words
+        )
         for label, name, words in zip(labels, ("effect", "lower", "upper"), (about, *ends))
     ]
 

@@ -8,7 +8,6 @@ from whichvars.plots.drawing import short
 from whichvars.posterior.conditions import condition_words
 from whichvars.posterior.diagnostics import doubts
 from whichvars.posterior.explaining import trust
-from whichvars.posterior.family_words import outcome, standard_effects
 from whichvars.posterior.methods import EVIDENCE_WORDS
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
@@ -68,6 +67,15 @@ def within(difference: float) -> str:
     """
     hundredths = max(1, int(np.ceil(100 * difference - 1e-9)))
     return f".{hundredths:02d}" if hundredths < 100 else "1"
+
+
+def by_much(difference: float) -> str:
+    """By how much numbers differ.
+
+    >>> by_much(0.0012), by_much(0.0101)
+    ('by less than .01', 'by up to .02')
+    """
+    return "by less than .01" if difference < 0.01 else f"by up to {within(difference)}"
 
 
 def listed(names: list[str], most: int = MOST_NAMES) -> str:
@@ -198,7 +206,7 @@ def verdict(posterior: Posterior) -> Verdict:
     spread = largest_spread(posterior)
     sentences = (*why[:1], *_agreement(posterior, spread), *why[1:])
     if not sound:
-        apart = f": independent runs differ by up to {within(spread)}" if spread else ""
+        apart = f": independent runs differ {by_much(spread)}" if spread else ""
         return Verdict(False, NOT_YET, f"{NOT_YET}{apart}", sentences, reasons)
     if spread is None:
         return Verdict(
@@ -222,46 +230,8 @@ def _agreement(posterior: Posterior, spread: float | None) -> list[str]:
     if spread == 0:
         return [f"{runs} independent runs gave the same inclusion probabilities."]
     return [
-        f"{runs} independent runs gave inclusion probabilities that differ by up to {within(spread)} (most for {name})."
+        f"{runs} independent runs gave inclusion probabilities that differ {by_much(spread)} (most for {name})."
     ]
-
-
-MOST_EFFECTS = 8
-
-
-def effects_in_words(posterior: Posterior) -> list[str]:
-    """How the response differs for one standard deviation more of each variable, if that variable is in the model. These are the variables
-    that are more likely in than out, the most probable first."""
-    problem, family = posterior.problem, posterior.problem.family
-    order = np.argsort(-posterior.pip, kind="stable")
-    chosen = [int(j) for j in order[:MOST_EFFECTS] if posterior.pip[j] >= LEVELS[1][0]]
-    single = np.diff(problem.offsets) == 1
-    ratio = getattr(family, "ratio", None)
-    table = standard_effects(posterior, 0.95) if ratio is not None else None
-    plain = posterior.coefficients(interval=None).iloc[-len(problem.columns_used) :]
-    spread = problem.column_spread
-    out = []
-    for j in chosen:
-        name, place = problem.names[j], problem.offsets[j]
-        if not single[j]:
-            columns = problem.offsets[j + 1] - problem.offsets[j]
-            out.append(f"{name} consists of {columns} columns and has no single effect.")
-            continue
-        sd = spread[place]
-        if table is not None:
-            goes = ratio_words(problem, ratio, float(np.exp(table["effect"].iloc[place])))
-        else:
-            change = float(plain["mean_included"].iloc[place] * sd)
-            scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
-            goes = f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
-        out.append(f"{name}: {sd:.3g} more goes with {goes}.")
-    return out
-
-
-def ratio_words(problem: Problem, ratio: str | None, factor: float) -> str:
-    """Odds or rates, and how many times as large they are."""
-    what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
-    return f"{what} {factor:.3g} times as large"
 
 
 # names of scores in the line of facts

@@ -141,14 +141,14 @@ def test_frames(name):
     assert told[1] in lines[1]
     for line, other in zip(lines[2:], others):
         assert other in line
-    call = re.search("Problem\\(.*\\)$", lines[-1])[0]
+    call = re.search("wv\\.Problem\\(.*\\)$", lines[-1])[0]
     if name.startswith("missing"):
         assert lines[-1].startswith("The data can be used as they are")
     else:
         assert lines[-1].startswith("When y is right")
         y = Y.abs().round()
     with pytest.warns(wv.DataWarning) if "missing" in call else contextlib.nullcontext():
-        problem = eval(call, {"Problem": wv.Problem, "X": X, "y": y})
+        problem = eval(call, {"wv": wv, "X": X, "y": y})
     assert "note" not in problem.names
     if name == "missing values everywhere":
         assert problem.names == ["a", "b", "c"], "rows with missing values are left out, not their column"

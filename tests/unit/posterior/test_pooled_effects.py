@@ -12,7 +12,9 @@ import whichvars as wv
 from support.kinds import mainly
 from whichvars.cli import main
 from whichvars.errors import DataError
+from whichvars.posterior import coefficients, fits
 from whichvars.posterior.family_words import standard_effects
+from whichvars.posterior.fits import held_fits
 from whichvars.posterior.pooled_effects import pooled_standard_effects, spread_draws
 
 N = 160
@@ -83,6 +85,39 @@ def test_words() -> None:
     assert f"{effect['effect']:.3g} ({effect['lower']:.3g} to {effect['upper']:.3g}" in first
     with pytest.raises(DataError, match="does not apply"):
         PARTS.coefficients(scale="rate_ratio")
+
+
+def test_models_are_fitted_once_for_all_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of models of a family, each further round of fits takes minutes."""
+    calls = []
+
+    def counted(problem, kept):  # type: ignore[no-untyped-def]
+        calls.append(problem)
+        return held_fits(problem, kept)
+
+    monkeypatch.setattr(coefficients, "held_fits", counted)
+    pooled = wv.PooledPosterior(PARTS.parts, PARTS.imputations)
+    pooled.summary()
+    pooled.explain()
+    pooled.coefficients()
+    assert len(calls) == len(pooled.parts)
+
+
+def test_room_for_fits_goes_by_the_columns_that_models_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of many columns takes room only in the models that have it."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 30)), columns=[f"x{j}" for j in range(30)])
+    groups = {"wide": [f"x{j}" for j in range(6, 30)]}
+    posterior = wv.exact(
+        wv.Problem(X, X["x0"] + rng.normal(size=60), groups=groups, model_prior=wv.FixedInclusion(h=0.01))
+    )
+    widths = np.array([24 if j == posterior.problem.names.index("wide") else 1 for j in range(7)])
+    k = np.array([widths[list(posterior.kept.model(i))].sum() for i in range(len(posterior.kept))])
+    need = 8 * (k * k + 3 * k + 4).sum()
+    monkeypatch.setattr(fits, "HELD_BYTES", need)
+    assert isinstance(held_fits(posterior.problem, posterior.kept), list)
+    monkeypatch.setattr(fits, "HELD_BYTES", need - 1)
+    assert not isinstance(held_fits(posterior.problem, posterior.kept), list)
 
 
 def test_report(tmp_path: Path) -> None:

@@ -124,7 +124,11 @@ def test_a_notebook_of_imputed_tables():
     pooled = wv.pool([wv.exact(wv.Problem(part, imputations.y)) for part in imputations], imputations)
     html = pooled._repr_html_()
     assert html.count("<tr") == 5
-    assert "2 posteriors of imputed tables" in html
+    assert "Posterior of 4 variables, averaged over 2 imputations" in html
+    written = re.findall(r"<td[^>]*>([^<]*|&lt;0.0001)</td>", html.partition("<script>")[0])
+    assert not [text for text in written if "e-" in text], "errors of imputation that are next to nothing"
+    assert [text for text in written if text == f"{pooled.pip.max():.4f}"]
+    assert "mcse" not in html, "there is none, as all models were enumerated"
     assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
 
 

@@ -44,9 +44,9 @@ def test_rows_are_left_out(change: Any) -> None:
 
 def test_what_to_do_about_missing_values_is_said() -> None:
     frame, _ = holed()
-    with pytest.raises(DataError, match=r'column .a. is missing \(NaN\) in row 2 .*missing="drop", or let VariableSelector\(missing="impute"\)'):  # fmt: skip
+    with pytest.raises(DataError, match=r'column .a. is missing \(NaN\) in row 2 .*missing="drop", or let wv.VariableSelector\(missing="impute"\)'):  # fmt: skip
         wv.Problem(frame[["a", "b"]], Y)
-    with pytest.raises(DataError, match=r'a Problem has one: use VariableSelector\(missing="impute"\), or imputations = impute'):  # fmt: skip
+    with pytest.raises(DataError, match=r'a Problem has one: use wv.VariableSelector\(missing="impute"\), or imputations = wv.impute'):  # fmt: skip
         wv.Problem(frame, Y, missing="impute")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="missing must be 'error' or 'drop', not 'leave'"):
         wv.Problem(frame, Y, missing="leave")  # type: ignore[arg-type]
