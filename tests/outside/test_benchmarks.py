@@ -659,7 +659,7 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
     ours = [row for row in rows if row["method"] == "whichvars"]
     assert sum(len(row["sets"]) for row in ours) >= 2
     assert all(row["covering"] <= len(row["sets"]) and row["found"] <= 2 for row in ours)
-    rates, differences, by_signal, flips = credible_sets.tables(
+    rates, differences, _, flips = credible_sets.tables(
         {"rows": rows, "n": 300, "data_sets": 2, "panel": 200}
     )
     assert [row[:2] for row in rates.rows] == [[effects, m] for effects in ("2", "all") for m in methods]
