@@ -195,6 +195,7 @@ def _settings(
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
         "dosages": options["dosages"],
+        "sets": {name: options[name] for name in ("level", "signal")},
         "asked": {name: options[name] for name in asked},
         "notes": said,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
