@@ -8,7 +8,10 @@ A data set has n people, and k variants with the same share of the variance of y
 variants has an effect. Power is the share of variants with an effect that are in a set; variants that are never polymorphic enough have none.
 
 Sets of whichvars have two meanings: at least one member is in the model with a probability of 95 %, or with 95 % of the probability that the
-signal is there at all. The second is that of susieR, whose effects are there by assumption.
+signal is there at all. The second is that of susieR, whose effects are there by assumption. It drops an effect only if its prior variance is
+estimated as 0, that is if no variance makes the data more probable than without the effect; and sets that are not pure, which are those of
+effects that could be anywhere. A set that is pure has 95 % of the evidence among all variants, so that the evidence for it is some 19 times
+that for the others together. Therefore sets given the signal are shown at several least probabilities of the signal; SIGNAL is the one that is compared with susieR.
 
 Differences from susieR are paired: of power, within data sets; of size, between two sets that share a variant, one of each method. They
 are averaged within data sets, and their standard errors are those of a mean over data sets.
@@ -44,11 +47,12 @@ METHODS = (
     "whichvars, panel, given the signal",
     "susieR, panel",
 )
-# the same posterior, with sets that mean what those of susieR mean
+# the same posterior, with sets that mean what those of susieR mean; the least probability of their signals, and others that are shown
 GIVEN = ", given the signal"
+SIGNAL, SIGNALS = 0.8, (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GIVEN_NOTE = (
-    "*given the signal*: the same posterior, with sets given that there is an effect (`credible_sets(given_signal=True)`), which is what "
-    "sets of susieR mean; "
+    f"*given the signal*: the same posterior, with sets given that there is an effect, of signals with a probability of at least {SIGNAL:g} "
+    f"(`credible_sets(signal={SIGNAL:g})`), which is what sets of susieR mean; "
 )
 FLIP = "flip"
 # in which order methods are run on each block of data sets; z-scores with LD of the same people are not among them, as they give the posterior of the data
@@ -100,6 +104,7 @@ class Found(NamedTuple):
     sets: list[list[int]]
     seconds: float
     refused: str = ""  # why there is no answer
+    signals: list[float] | None = None  # how probable the signal of each set is
 
 
 def real_genotypes() -> np.ndarray:
@@ -161,14 +166,15 @@ def by_whichvars(data: Simulated, method: str) -> dict[str, Found]:
             seconds += posterior.cpu_seconds
             if posterior.converged and np.nanmax(posterior.mcse) <= TARGET:
                 break
-        tables = {
-            method: posterior.credible_sets(),
-            method + GIVEN: posterior.credible_sets(given_signal=True),
-        }
+        usual, given = (
+            sets[sets["reached"]]
+            for sets in (posterior.credible_sets(), posterior.credible_sets(signal=min(SIGNALS)))
+        )
     place = {name: j for j, name in enumerate(problem.all_columns)}
+    usual_sets, given_sets = ([[place[v] for v in s] for s in sets["variables"]] for sets in (usual, given))
     return {
-        name: Found([[place[name] for name in s] for s in sets["variables"][sets["reached"]]], seconds)
-        for name, sets in tables.items()
+        method: Found(usual_sets, seconds),
+        method + GIVEN: Found(given_sets, seconds, signals=given["signal"].tolist()),
     }
 
 
@@ -217,11 +223,21 @@ class Susie:
 
 def row_of(data: Simulated, found: Found) -> dict[str, Any]:
     """What is kept of one method on one data set."""
-    inside = set().union(*found.sets)
-    return {
-        "refused": found.refused, "sets": found.sets, "covering": sum(bool(set(s) & set(data.causal)) for s in found.sets),
-        "found": len(inside & set(data.causal)), "seconds": found.seconds,
-    }  # fmt: skip
+    row = {"refused": found.refused, "seconds": found.seconds, "causal": data.causal} | counts(found.sets, data.causal)  # fmt: skip
+    return row if found.signals is None else row | {"signals": found.signals}
+
+
+def counts(sets: list[list[int]], causal: list[int]) -> dict[str, Any]:
+    """The sets, how many of them cover, and how many variants with an effect are in them."""
+    covering = sum(bool(set(s) & set(causal)) for s in sets)
+    return {"sets": sets, "covering": covering, "found": len(set().union(*sets) & set(causal))}
+
+
+def at_least(row: dict[str, Any], signal: float) -> dict[str, Any]:
+    """The same row with the sets of signals that are so probable."""
+    if row.get("signals") is None:
+        return row
+    return row | counts([s for s, own in zip(row["sets"], row["signals"]) if own >= signal], row["causal"])
 
 
 def with_a_flip(data: Simulated, seed: int) -> dict[str, Any] | None:
@@ -310,8 +326,11 @@ def measure(
 
 def tables(result: dict[str, Any]) -> list[common.Table]:
     """Coverage, power and size by number of effects and method; differences from susieR; swapped alleles."""
-    rows = [row for row in result["rows"] if row["method"] != FLIP]
+    everything = [row for row in result["rows"] if row["method"] != FLIP]
+    rows = [at_least(row, SIGNAL) for row in everything]
     out = [_rates(result, rows), _differences(rows)]
+    if any(row.get("signals") is not None for row in rows):
+        out.append(_by_signal(everything))
     flips = [row["flip"] for row in result["rows"] if row["method"] == FLIP and row["flip"] is not None]
     return [*out, _flips(flips)] if flips else out
 
@@ -413,6 +432,37 @@ def _differences(rows: list[dict[str, Any]]) -> common.Table:
         "Sizes are compared between sets of the two methods that share a variant. The last column is 100 times the mean difference of log sizes: for small "
         "differences, how many per cent larger a set is."
     )
+    return out
+
+
+def _by_signal(rows: list[dict[str, Any]]) -> common.Table:
+    """What the least probability of a signal does to coverage and power."""
+    out = common.Table(
+        "Sets given the signal, by the least probability of the signal",
+        [
+            "method",
+            "signal at least",
+            "sets",
+            "coverage",
+            "power",
+            "power – susieR",
+            "false sets in a data set – susieR",
+        ],
+    )
+    for method, other in PAIRS.items():
+        for signal in SIGNALS if method.endswith(GIVEN) else ():
+            own = [at_least(row, signal) for row in rows if row["method"] == method and not row["refused"]]
+            if not own:
+                continue
+            frame = paired([*own, *(row for row in rows if row["method"] == other)], method, other)
+            total = sum(len(row["sets"]) for row in own)
+            out.rows.append(
+                [
+                    method, f"{signal:g}", str(total), _share(sum(row["covering"] for row in own), total),
+                    _share(sum(row["found"] for row in own), sum(row["effects"] for row in own)), _mean(frame["power"], 3), _mean(frame["false"], 3),
+                ]
+            )  # fmt: skip
+    out.note = "All numbers of effects together, from the same posteriors."
     return out
 
 

@@ -662,12 +662,35 @@ def test_credible_sets_are_those_of_the_data_and_are_counted(
     ours = [row for row in rows if row["method"] == "whichvars"]
     assert sum(len(row["sets"]) for row in ours) >= 2
     assert all(row["covering"] <= len(row["sets"]) and row["found"] <= 2 for row in ours)
-    rates, differences, flips = credible_sets.tables({"rows": rows, "n": 300, "data_sets": 2, "panel": 200})
+    rates, differences, _, flips = credible_sets.tables(
+        {"rows": rows, "n": 300, "data_sets": 2, "panel": 200}
+    )
     assert [row[:2] for row in rates.rows] == [[effects, m] for effects in ("2", "all") for m in methods]
     power = sum(row["found"] for row in ours) / 4
     assert rates.rows[0][4].startswith(f"{power:.3f}")
     assert differences.rows == []
     assert flips.rows[0] == ["same people", "1", "1", "0", "0"]
+
+
+def test_sets_are_counted_by_the_probability_of_their_signals() -> None:
+    """Two effects, 1 and 5; a false set, of a signal with a probability of 0.7, and a true one of 0.85."""
+    own = {
+        "effects": 2, "data": 0, "method": "whichvars, given the signal", "refused": "", "seconds": 1.0, "causal": [1, 5],
+        "sets": [[1, 2], [4], [5]], "signals": [0.99, 0.7, 0.85], "covering": 2, "found": 2,
+    }  # fmt: skip
+    other = own | {"method": "susieR", "sets": [[1], [9]], "covering": 1, "found": 1}
+    del other["signals"]
+    rates, differences, by_signal = credible_sets.tables({"rows": [own, other], "n": 1, "data_sets": 1, "panel": 1})  # fmt: skip
+    assert credible_sets.SIGNAL == 0.8
+    assert rates.rows[0][:3] == ["2", "whichvars, given the signal", "2"]
+    assert rates.rows[0][3:5] == ["1.000 ± 0.000", "1.000 ± 0.000"]
+    assert differences.rows[0][4] == "–"
+    counted = {row[1]: (row[2], row[3][:5], row[4][:5]) for row in by_signal.rows}
+    assert counted["0.5"] == ("3", "0.667", "1.000")
+    assert counted["0.8"] == ("2", "1.000", "1.000")
+    assert counted["0.9"] == ("1", "1.000", "0.500")
+    first = credible_sets.paired([credible_sets.at_least(own, 0.9), other], own["method"], "susieR")
+    assert first[["power", "false"]].to_numpy().tolist() == [[0.0, -1]]
 
 
 def test_differences_are_between_sets_that_share_a_variant() -> None:

@@ -63,6 +63,10 @@ def test_a_region_has_the_p_values_and_the_ld_of_its_variants(posterior: wv.Post
             j = NAMES.index(name)
             assert below[1000.0 + 10 * j, round(posterior.pip[j], 9)] == SERIES[i].lower()
     assert len(below) == P
+    ax = wv.plot_region(posterior, one, signal=0.2)
+    given = posterior.credible_sets(signal=0.2)
+    said = [text.get_text() for text in ax.child_axes[0].get_legend().get_texts()]
+    assert [f"signal {signal:.2f}" in text for text, signal in zip(said, given["signal"], strict=True)] == [True] * len(given)  # fmt: skip
     other = wv.plot_region(posterior, lead="rs0")
     assert [text.get_text() for text in other.get_legend().get_texts()][-1] == "rs0"
 

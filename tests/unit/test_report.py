@@ -619,6 +619,12 @@ def test_credible_sets_have_a_table_if_some_have_several_members() -> None:
     assert f"{lead['variables'][0]} ({lead['pips'][0]:.3f}) and {lead['variables'][1]}" in section
     assert f"{sets.loc[~sets['reached'], 'probability'].iloc[0]:.3f}*" in section
     assert "* marks those that do not reach it" in section
+    given, bound = posterior.credible_sets(0.9, signal=0.7), report.render(posterior, level=0.9, signal=0.7)
+    section = bound[bound.index('id="sets"') : bound.index('id="models"')]
+    assert sorted(given["reached"]) == [False, True]
+    for signal, reached in zip(given["signal"], given["reached"], strict=True):
+        assert f">{signal:.3f}{'' if reached else '*'}</td>" in section
+    assert "as small as possible with 0.9 of that; * marks signals that are less probable" in section
     alone = wv.exact(wv.Problem(X[:, 1:], y, slab=slab, model_prior=prior))
     assert 'id="sets"' not in report.render(alone)
 

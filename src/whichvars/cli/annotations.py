@@ -63,11 +63,20 @@ def with_annotations(
     for name, row in found.table.iterrows():
         low, high = (np.exp(row["coefficient"] + sign * 1.96 * row["se"]) for sign in (-1, 1))
         notes.append(
-            f"{name} multiplies the prior odds by {row['odds_ratio']:.2g} (95 % interval {low:.2g} to {high:.2g}), estimated from these data."
+            f"{name} multiplies the prior odds by {_short(row['odds_ratio'])} (95 % interval {_short(low)} to {_short(high)}), estimated from these data."
         )
     odds = {str(name): float(value) for name, value in found.table["odds_ratio"].items()}
     said = {"file": path.name, "odds_ratios": odds, "estimated": True}
     return problem.with_priors(model_prior=found.prior(table)), notes, said
+
+
+def _short(factor: float) -> str:
+    """Two digits, without exponents up to a million.
+
+    >>> _short(163.2), _short(0.0234)
+    ('160', '0.023')
+    """
+    return f"{float(f'{factor:.2g}'):,g}"
 
 
 def _read(path: Path, names: list[str]) -> "tuple[pd.DataFrame, list[str]]":

@@ -166,6 +166,7 @@ def report(run: Path, out: Path | None, title: str | None, brief: bool) -> None:
             out or saved.directory / (BRIEF if brief else REPORT),
             title or saved.settings.get("title"),
             brief,
+            saved.settings,
         )
     if not isinstance(path, Path):
         raise DataError(f"no report was written; {path}")

@@ -81,6 +81,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--out", type=click.Path(path_type=Path), help="Run directory; the default is DATA-run."),
             click.option("--overwrite", is_flag=True, help="Replace an existing run."),
             click.option("--report/--no-report", default=True, help="Whether to write the report, which takes a few seconds."),
+            click.option("--level", type=click.FloatRange(0, 1), default=0.95, show_default=True, help="Level of credible sets."),
+            click.option("--signal", type=click.FloatRange(0, 1), metavar="PROBABILITY", help="Credible sets given the signal, as those of susieR and FINEMAP, for signals with at least this probability, such as 0.5."),
             click.option("--title", help="Heading of the report."),
             click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
             click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked for)."),
@@ -325,7 +327,7 @@ def _finish(
         elif not quiet:
             _show(out, posterior, target)
         if report:  # last, as it takes a few seconds
-            add_report(out, posterior, quiet, settings.get("title"))
+            add_report(out, posterior, quiet, settings.get("title"), settings)
     if interrupted:
         say(f"Continue with: whichvars resume {shlex.quote(str(out))}", quiet)
         click.get_current_context().exit(INTERRUPTED)
@@ -386,6 +388,7 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         "encoding": table.encoding,
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
+        "sets": {name: options[name] for name in ("level", "signal")},
         "dosages": options["dosages"],
         "annotations": annotations,
         "slab_file": None if given is None else given.name,
@@ -472,10 +475,16 @@ def _show(out: Path, posterior: "Posterior", target: float | None) -> None:
     console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 
-def add_report(out: Path, posterior: "Posterior", quiet: bool, title: str | None = None) -> None:
+def add_report(
+    out: Path,
+    posterior: "Posterior",
+    quiet: bool,
+    title: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> None:
     """Write the report to a run directory, or say why there is none."""
     from whichvars.cli.runs import REPORT, write_report
 
-    path = write_report(out, posterior, out / REPORT, title)
+    path = write_report(out, posterior, out / REPORT, title, settings=settings)
     if not quiet:
         click.echo(f"Report: {path}" if isinstance(path, Path) else f"No report was written; {path}")

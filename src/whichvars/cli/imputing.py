@@ -168,6 +168,10 @@ def _read(options: dict[str, Any]) -> "tuple[Imputations, Frames, dict[str, Any]
         raise DataError("--missing impute needs the whole table; leave out --stream")
     if are_genotypes(options):
         raise DataError("--missing impute is for tables; missing genotypes are replaced by means without it")
+    if options["signal"] is not None or options["level"] != 0.95:
+        raise DataError(
+            "--signal and --level are about credible sets, and completed tables have none; leave them out"
+        )
     beside = check_options(options)
     table = read_table(options["data"])
     shape = table.frame.shape

@@ -131,7 +131,7 @@ def run_many(options: dict[str, Any], out: Path, resuming: bool = False) -> bool
         with notes(quiet) as more:
             many = wv.sample_many(
                 table.X, table.y, covariates=table.covariates, slab=slab, model_prior=prior, max_size=options["max_size"],
-                progress=not options["quiet"], checkpoint=out / CHECKPOINT, **arguments,
+                level=options["level"], signal=options["signal"], progress=not options["quiet"], checkpoint=out / CHECKPOINT, **arguments,
             )  # fmt: skip
     except BaseException:
         if not has_checkpoint(out):
@@ -195,6 +195,7 @@ def _settings(
         "covariates": table.covariate_encoding,
         "genotypes": table.variants is not None,
         "dosages": options["dosages"],
+        "sets": {name: options[name] for name in ("level", "signal")},
         "asked": {name: options[name] for name in asked},
         "notes": said,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -113,7 +113,7 @@ def write_run(directory: Path, posterior: "Posterior", settings: dict[str, Any])
     if variants is not None:
         places = variants.loc[summary["variable"]].reset_index(drop=True)
         summary = pd.concat([summary[["variable"]], places, summary.drop(columns="variable")], axis=1)
-        sets = posterior.credible_sets(long=True)
+        sets = posterior.credible_sets(**settings.get("sets", {}), long=True)
         effects = posterior.summary().loc[sets["variable"], ["mean", "sd"]].reset_index(drop=True)
         places = variants.loc[sets["variable"]].reset_index(drop=True)
         sets = pd.concat([sets.drop(columns=["pip", "mcse"]), places, sets[["pip", "mcse"]], effects], axis=1)
@@ -236,12 +236,15 @@ def write_report(
     path: Path,
     title: str | None = None,
     brief: bool = False,
+    settings: dict[str, Any] | None = None,
 ) -> Path | str:
-    """Write the report of a run directory, or the summary on one page; returns the path, or why there is none."""
+    """Write the report of a run directory with these settings, or the summary on one page; returns the path, or why there is none."""
     missing = missing_for_report()
     if missing:
         return f"it needs: pip install {' '.join(missing)}"
-    posterior.report(path, title, brief, read_check(run))
+    # level and signal of credible sets; there are none of imputed tables
+    kind = {} if settings is None else settings.get("sets", {})
+    posterior.report(path, title, brief, read_check(run), **kind)
     return path
 
 

@@ -49,15 +49,20 @@ class Watched:
 
     def title(self) -> str | None:
         """The title that was given to ``whichvars fit``."""
+        given = self._setting("title")
+        return str(given) if given else None
+
+    def _setting(self, name: str) -> Any:
+        """What was given to ``whichvars fit``, if it is there."""
         from whichvars.cli.runs import SETTINGS, UNFINISHED
 
-        for name in (UNFINISHED, SETTINGS):
+        for file in (UNFINISHED, SETTINGS):
             try:
-                given = json.loads((self.run / name).read_text(encoding="utf-8")).get("title")
+                given = json.loads((self.run / file).read_text(encoding="utf-8")).get(name)
             except (OSError, ValueError, AttributeError):  # not there, or half-written
                 continue
             if given:
-                return str(given)
+                return given
         return None
 
     def content(self) -> str:
@@ -89,7 +94,8 @@ class Watched:
             if self.view is None or posterior is None:
                 return None
             name = self.title() or self.run.name
-            return render(posterior, name if self.view.state == DONE else f"{name}: the draws so far")
+            heading = name if self.view.state == DONE else f"{name}: the draws so far"
+            return render(posterior, heading, **(self._setting("sets") or {}))
 
     def _look(self) -> "View":
         from whichvars.sampling.watching import STOPPED, View, Watcher

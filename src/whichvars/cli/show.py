@@ -1,5 +1,6 @@
 """Output in a terminal: tables, words for probabilities, and notes."""
 
+import math
 import re
 import sys
 import warnings
@@ -161,9 +162,19 @@ def inclusion_table(
         table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
         left = frame["pip"].iloc[rows:]
-        rest = f"[dim]{len(left):,} more, each at most {left.iloc[0]:.0%}[/]"
+        rest = f"[dim]{len(left):,} more, each at most {at_most(left.iloc[0])}[/]"
         table.add_row("...", rest)
     return table
+
+
+def at_most(share: float) -> str:
+    """A bound in per cent that is short and not too low.
+
+    >>> at_most(0.0213), at_most(0.0031), at_most(0.0)
+    ('3%', '0.4%', '0%')
+    """
+    steps = 100 if share >= 0.01 else 1000
+    return f"{math.ceil(share * steps - 1e-9) * 100 / steps:g}%"
 
 
 def in_ratio(value: float) -> str:

@@ -14,6 +14,10 @@ NUMERIC = "biuf"
 # most names of columns in a message
 SHOWN = 20
 ENCODE = "encode it as 0/1 columns and name them as one group (groups=…), as VariableSelector.from_formula does, or drop it"
+# covariates are always in, and need no groups
+DUMMIES = (
+    "make 0/1 columns of it, as pandas.get_dummies(covariates, drop_first=True, dtype=float) does, or drop it"
+)
 
 
 class Columns(NamedTuple):
@@ -55,7 +59,8 @@ def read_columns(
         values = np.empty((n, len(used_names)), order="F")
         for i, name in enumerate(used_names):
             column = _frame_column(X, i) if table is None else table[:, i]
-            values[:, i] = _as_floats(column, f"{what} column {name!r}", ENCODE)
+            advice = DUMMIES if what == "covariates" else ENCODE
+            values[:, i] = _as_floats(column, f"{what} column {name!r}", advice)
     check_finite(values, used_names, what, first_row, gaps)
     return Columns(values, used_names, names is not None or _is_frame(X))
 

@@ -31,7 +31,7 @@ class Genotypes:
     names : sequence of str
         A name for each column. The default is x0, x1, …
     samples : sequence of str
-        A name for each row, which whichvars itself does not use.
+        A name for each row. If y or the covariates are pandas objects with row labels, these must be the same, in the same order.
     variants : DataFrame, P rows
         What is known of each column: ``read_bed`` gives `chromosome`, `position`, `allele1` (the one that is counted) and
         `allele2`. The default has no columns.
@@ -40,6 +40,8 @@ class Genotypes:
     ----------
     values, names, samples, variants
         As given; `variants` has the names as its index.
+    index : Index
+        The samples, or the positions 0, 1, 2, … if none were given: ``people.loc[X.index]`` has the rows of a table in the order of X.
 
     Examples
     --------
@@ -69,9 +71,12 @@ class Genotypes:
         self.values = np.asfortranarray(array).view()
         self.values.flags.writeable = False
         self.names = check_columns(names, array.shape[1], "values")
-        self.samples = (
-            [str(i) for i in range(len(array))] if samples is None else [str(name) for name in samples]
+        self.index = (
+            pd.RangeIndex(len(array))
+            if samples is None
+            else pd.Index([str(name) for name in samples], dtype=object)
         )
+        self.samples = [str(name) for name in self.index]
         if len(self.samples) != len(array):
             raise DataError(f"samples has {len(self.samples)} entries but values has {len(array)} rows")
         if variants is not None and len(variants) != array.shape[1]:
@@ -89,7 +94,11 @@ class Genotypes:
     def __getitem__(self, rows: Any) -> "Genotypes":
         """Some of the rows, by a slice, indices or booleans."""
         chosen = np.atleast_1d(np.arange(len(self.values))[rows])
-        return Genotypes(self.values[chosen], self.names, [self.samples[i] for i in chosen], self.variants)
+        return Genotypes(self.values[chosen], self.names, self._samples(chosen), self.variants)
+
+    def _samples(self, chosen: np.ndarray) -> list[str] | None:
+        """The names of some rows; None if they have none."""
+        return None if isinstance(self.index, pd.RangeIndex) else [self.samples[i] for i in chosen]
 
     def take(self, columns: Any) -> "Genotypes":
         """Some of the columns, by names, indices or booleans, in their present order.
@@ -104,7 +113,8 @@ class Genotypes:
         """
         chosen = _chosen(columns, self.names, "columns")
         names = [self.names[i] for i in chosen]
-        return Genotypes(self.values[:, chosen], names, self.samples, self.variants.iloc[chosen])
+        samples = self._samples(np.arange(len(self.values)))
+        return Genotypes(self.values[:, chosen], names, samples, self.variants.iloc[chosen])
 
     def frequencies(self) -> pd.DataFrame:
         """How frequent the counted allele is, and how many genotypes are missing, by variant.

@@ -38,7 +38,7 @@ def check_same_rows(n: int | None, X: Any, *, part: bool = False, **others: Any)
 
 
 def labels_of(values: Any, part: bool = False) -> pd.Index | None:
-    """The row labels of a pandas object; None if it has none, or only positions: 0, 1, 2, …"""
+    """The row labels of a pandas object or of genotypes; None if it has none, or only positions: 0, 1, 2, …"""
     index = getattr(values, "index", None)  # for lists, this is a method
     if not isinstance(index, pd.Index):
         return None

@@ -49,6 +49,7 @@ def plot_region(
     *,
     lead: str | None = None,
     level: float = 0.95,
+    signal: float | None = None,
 ) -> "Axes":
     """Plot a region. The upper half shows the association of single variants, coloured by their LD with a leading variant; the lower half shows
     inclusion probabilities with credible sets.
@@ -63,8 +64,8 @@ def plot_region(
         Axes of the upper half. The default is a new figure. The lower half is ``ax.child_axes[0]``.
     lead : str
         The variant whose LD is shown by colours. The default is the most probable one.
-    level : float
-        Level of the credible sets. Sets that do not reach it have open circles.
+    level, signal : float
+        Which credible sets are shown, as in ``Posterior.credible_sets``. Those that are not `reached` have open circles.
 
     Returns
     -------
@@ -113,20 +114,29 @@ def plot_region(
     ax.tick_params(labelbottom=False)
     tidy(ax)
     legend_above(ax, doubt=doubt(posterior), ncols=6)
-    _pip_track(posterior, ax, x, label, level, many)
+    _pip_track(posterior, ax, x, label, level, signal, many)
     return ax
 
 
-def _pip_track(posterior: Posterior, ax: "Axes", x: np.ndarray, label: str, level: float, many: bool) -> None:
+def _pip_track(
+    posterior: Posterior,
+    ax: "Axes",
+    x: np.ndarray,
+    label: str,
+    level: float,
+    signal: float | None,
+    many: bool,
+) -> None:
     """Inclusion probabilities below the association, with the members of each credible set in one colour."""
     below = ax.inset_axes((0.0, -1.14, 1.0, 1.0), sharex=ax)
-    pip, sets = posterior.pip, posterior.credible_sets(level=level)
+    pip, sets = posterior.pip, posterior.credible_sets(level=level, signal=signal)
     place = {name: j for j, name in enumerate(posterior.problem.names)}
     below.plot(x, pip, "o", color=PALE, markersize=3, markeredgewidth=0, rasterized=many, zorder=1)
     for i, (number, row) in enumerate(sets.head(len(SERIES)).iterrows()):
         members = np.array([place[name] for name in row["variables"]])
         face = SERIES[i] if row["reached"] else "none"
-        what = f"set {number}: {row['probability']:.2f}, {row['size']} variant{'s' * (row['size'] != 1)}"
+        share = f"{row['probability']:.2f}" if signal is None else f"signal {row['signal']:.2f}"
+        what = f"set {number}: {share}, {row['size']} variant{'s' * (row['size'] != 1)}"
         below.vlines(x[members], 0, pip[members], color=SERIES[i], linewidth=0.8, alpha=0.5, zorder=1)
         below.plot(
             x[members],

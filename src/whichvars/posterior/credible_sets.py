@@ -18,10 +18,10 @@ assumption that effects are independent, as there is where each effect has a dis
 If the level cannot be reached, the signal is still reported, with the probability that it reaches: the set is then the shortest beginning
 that has the share `level` of that probability.
 
-With `given_signal`, all sets are made in this way: the set grows until nothing that stands in for it is left, which gives the probability that
+Given the signal, all sets are made in this way: the set grows until nothing that stands in for it is left, which gives the probability that
 the signal is there at all, and its shortest beginning with the share `level` of that is the set. These are credible sets of the place of
 an effect, given that there is one, as in SuSiE and FINEMAP. They are smaller, because they need not make up for the possibility
-that there is no effect.
+that there is no effect. How probable a signal must be for its set to count is a question of its own, and has a bound of its own, `signal`.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,14 +51,15 @@ class CredibleSet(NamedTuple):
     probability: float
     mcse: float
     purity: float
-    # of the variables that were looked at; with `given_signal`, of all that stand in for one another
+    # of the variables that were looked at; for sets given the signal, of all that stand in for one another
     signal: float
 
 
 def find_sets(
-    posterior: "Posterior", level: float, purity: float, least: float, given_signal: bool = False
+    posterior: "Posterior", level: float, purity: float, least: float, signal: float | None = None
 ) -> list[CredibleSet]:
-    """The credible sets of a posterior, that of the most probable leading variable first."""
+    """The credible sets of a posterior, that of the most probable leading variable first; given the signal, if its least probability is."""
+    given_signal = signal is not None
     kept, pip, problem = posterior.kept, posterior.pip, posterior.problem
     by_variable = sparse.csr_array(
         (np.ones(len(kept.members), bool), kept.members, kept.start), shape=(len(kept), problem.p)
@@ -178,10 +179,10 @@ def absolute_correlations(problem: Problem, variables: np.ndarray) -> np.ndarray
 
 
 def set_table(
-    posterior: "Posterior", sets: list[CredibleSet], level: float, given_signal: bool = False
+    posterior: "Posterior", sets: list[CredibleSet], level: float, signal: float | None = None
 ) -> pd.DataFrame:
-    """One row for each set."""
-    names, pip = posterior.problem.names, posterior.pip
+    """One row for each set. It has reached its aim if its probability is `level`, or given the signal, if that of the signal is `signal`."""
+    names, pip, given_signal = posterior.problem.names, posterior.pip, signal is not None
     judged = np.array([s.signal if given_signal else s.probability for s in sets], float)
     table = pd.DataFrame(
         {
@@ -189,7 +190,7 @@ def set_table(
             "size": np.array([len(s.members) for s in sets], int),
             "probability": np.array([s.probability for s in sets], float),
             "mcse": np.array([s.mcse for s in sets], float),
-            "reached": judged >= level,
+            "reached": judged >= (level if signal is None else signal),
             "expected": np.array([pip[s.members].sum() for s in sets], float),
             "purity": np.array([s.purity for s in sets], float),
             "variables": [[names[j] for j in s.members] for s in sets],
@@ -203,10 +204,10 @@ def set_table(
 
 
 def member_table(
-    posterior: "Posterior", sets: list[CredibleSet], level: float, given_signal: bool = False
+    posterior: "Posterior", sets: list[CredibleSet], level: float, signal: float | None = None
 ) -> pd.DataFrame:
     """One row for each member of each set."""
-    table = set_table(posterior, sets, level, given_signal)
+    table, given_signal = set_table(posterior, sets, level, signal), signal is not None
     repeat = np.repeat(np.arange(len(sets)), table["size"].to_numpy())
     members = np.array([j for s in sets for j in s.members], np.int64)
     first = table.reset_index().loc[repeat, ["set", "probability", "mcse", *(["signal"] if given_signal else []), "reached", "size", "purity"]]  # fmt: skip

@@ -22,7 +22,13 @@ class Exports:
     """The methods of a ``Posterior`` that convert it to other formats."""
 
     def report(
-        self, path: Any, title: str | None = None, brief: bool = False, check: "ResidualCheck | None" = None
+        self,
+        path: Any,
+        title: str | None = None,
+        brief: bool = False,
+        check: "ResidualCheck | None" = None,
+        level: float = 0.95,
+        signal: float | None = None,
     ) -> Path:
         """Write a report: a self-contained HTML file for any browser, phone or printer.
 
@@ -40,6 +46,8 @@ class Exports:
             standard deviation more of each.
         check : ResidualCheck
             What ``residual_check(X, y)`` returns; the report then shows whether the model fits: residuals, and responses drawn from the model.
+        level, signal
+            Which credible sets it shows, as in ``credible_sets``.
 
         Returns
         -------
@@ -57,7 +65,7 @@ class Exports:
         """
         # imported late and by name: the layer of reports is above this one, and reports need optional packages
         report = importlib.import_module("whichvars.report")
-        written: Path = report.write_report(self, path, title, brief, check)
+        written: Path = report.write_report(self, path, title, brief, check, level, signal)
         return written
 
     def methods(self) -> str:

@@ -408,7 +408,7 @@ class Questions:
         purity: float = 0.5,
         least: float = 0.5,
         long: bool = False,
-        given_signal: bool = False,
+        signal: float | None = None,
     ) -> pd.DataFrame:
         """Credible sets: disjoint sets of variables of which at least one is in the model.
 
@@ -425,9 +425,10 @@ class Questions:
             as many members as have the share `level` of that probability.
         long : bool
             One row for each member instead of one for each set.
-        given_signal : bool
+        signal : float
             Sets of the place of an effect, given that there is one, as in susieR and FINEMAP: with the share `level` of the probability of the
-            signal, which is that of all variables that stand in for one another. So `probability` can be less than `level`.
+            signal, which is that of all variables that stand in for one another. `signal` is the least probability of a signal for its set to
+            be `reached`; with 0.5, those of all signals that are more probable than not.
 
         Returns
         -------
@@ -435,8 +436,8 @@ class Questions:
             `lead`; `size`; `probability` that at least one member is in, and its Monte Carlo error `mcse` (0 if exact, NaN with a single
             replicate); `reached`, whether this is the level or more; `expected` number of members in the model; `purity`, the smallest
             absolute correlation between two members; `variables`, most probable first, and their inclusion probabilities `pips`. With
-            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`. With `given_signal` also
-            `signal`, the probability that the signal is there at all, and `reached` is about that.
+            `long`: `set`, `set_probability`, `set_mcse`, `reached`, `size`, `purity`, `variable`, `pip` and `mcse`. With `signal` also
+            a column `signal`, the probability that the signal is there at all, and `reached` is about that.
 
         Examples
         --------
@@ -451,12 +452,15 @@ class Questions:
         set
         1           1.00     True  [x0, x1]
         2           0.68    False      [x4]
+        >>> posterior.credible_sets(signal=0.5)["reached"].tolist()
+        [True, True]
         """
-        for share, name in ((level, "level"), (purity, "purity"), (least, "least")):
+        own = 1.0 if signal is None else signal
+        for share, name in ((level, "level"), (purity, "purity"), (least, "least"), (own, "signal")):
             check_share(share, name)
         posterior = cast("Posterior", self)
-        sets = find_sets(posterior, level, purity, least, given_signal)
-        return (member_table if long else set_table)(posterior, sets, level, given_signal)
+        sets = find_sets(posterior, level, purity, min(least, own), signal)
+        return (member_table if long else set_table)(posterior, sets, level, signal)
 
     def discoveries(self, fdr: float = 0.05, largest: int = 25) -> pd.DataFrame:
         """Disjoint sets of variables, each as small as the data allow, of which an expected share of at most `fdr` is false.

@@ -66,6 +66,8 @@ def write_report(
     title: str | None = None,
     brief: bool = False,
     check: ResidualCheck | None = None,
+    level: float = 0.95,
+    signal: float | None = None,
 ) -> Path:
     """Write a report, as ``Posterior.report`` does."""
     if not isinstance(path, (str, os.PathLike)):
@@ -84,12 +86,18 @@ def write_report(
         if isinstance(posterior, PooledPosterior):
             page = render_pooled(posterior, title, brief, check)
         else:
-            page = render_brief(posterior, title) if brief else render(posterior, title, check)
+            page = render_brief(posterior, title) if brief else render(posterior, title, check, level, signal)
     write_whole(target, page)
     return target
 
 
-def render(posterior: Posterior, title: str | None = None, check: ResidualCheck | None = None) -> str:
+def render(
+    posterior: Posterior,
+    title: str | None = None,
+    check: ResidualCheck | None = None,
+    level: float = 0.95,
+    signal: float | None = None,
+) -> str:
     """The page as HTML."""
     columns = table.columns(posterior)
     methods, sources = words.sources(posterior)
@@ -97,7 +105,9 @@ def render(posterior: Posterior, title: str | None = None, check: ResidualCheck 
         "page.html",
         **_summary(posterior, title),
         effects=effects_in_words(posterior),
-        sets=_credible_sets(posterior),
+        sets=_credible_sets(posterior, level, signal),
+        level=level,
+        given_signal=signal is not None,
         columns=columns,
         rows=table.first_rows(columns),
         data=table.as_json(columns),
@@ -216,14 +226,15 @@ def _summary(posterior: Posterior, title: str | None, most_rows: int | None = No
     }
 
 
-def _credible_sets(posterior: Posterior) -> list[dict[str, Any]]:
+def _credible_sets(posterior: Posterior, level: float, signal: float | None) -> list[dict[str, Any]]:
     """The rows of the table of credible sets; none if every set is a single variable."""
-    sets = posterior.credible_sets()
+    sets = posterior.credible_sets(level, signal=signal)
     if not (sets["size"] > 1).any():
         return []
     return [
         {
             "probability": table.with_error(table.written("probability", row["probability"]), row["mcse"]),
+            "signal": table.written("probability", row["signal"]) if signal is not None else "",
             "reached": row["reached"],
             "size": row["size"],
             "purity": f"{row['purity']:.2f}",

@@ -131,7 +131,7 @@ def _identity(work: Work) -> dict[str, Any]:
     settings = {
         "slab": "chosen for each response" if work.widen else repr(work.settings["slab"]),
         "model_prior": repr(prior(example.p) if callable(prior) else prior), "max_size": work.settings["max_size"],
-        "level": work.level, "target_mcse": work.target_mcse, "draws": work.draws, "replicates": work.replicates, "seed": work.seed,
+        "level": work.level, "signal": work.signal, "target_mcse": work.target_mcse, "draws": work.draws, "replicates": work.replicates, "seed": work.seed,
     }  # fmt: skip
     numbers = {name: v.item() if isinstance(v, np.generic) else v for name, v in settings.items()}
     return {

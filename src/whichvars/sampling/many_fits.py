@@ -52,6 +52,7 @@ class Work:
     # whether the slab is made wider for responses with a large effect
     widen: bool
     level: float
+    signal: float | None
     target_mcse: float
     draws: int | None
     replicates: int
@@ -90,7 +91,7 @@ class Fits:
             problem = sharing.prepare(i).problem(work.Y[:, i], name)
             if work.widen:
                 problem = wide_enough(problem)
-            return _summary(_accurate(problem, work), name, work.level)
+            return _summary(_accurate(problem, work), name, work.level, work.signal)
         except WhichvarsError as error:
             return _not_fitted(name, rows, error)
         finally:
@@ -209,8 +210,8 @@ def _accurate(problem: Problem, work: Work) -> Posterior:
     return posterior
 
 
-def _summary(posterior: Posterior, name: str, level: float) -> Fit:
-    sets = posterior.credible_sets(level=level, long=True)
+def _summary(posterior: Posterior, name: str, level: float, signal: float | None) -> Fit:
+    sets = posterior.credible_sets(level=level, signal=signal, long=True)
     reached = sets.loc[sets["reached"], "set"].nunique()
     best, problem = int(np.argmax(posterior.pip)), posterior.problem
     row = {

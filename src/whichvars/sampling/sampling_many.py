@@ -36,11 +36,11 @@ class ManyPosteriors:
     ----------
     summary : DataFrame, one row for each response
         `rows`, the number of rows in which the response is observed; `variables`, the number of variables that are not constant in these rows;
-        `mean_size`, the expected number of variables in the model; `sets`, the number of credible sets that reach the level; `lead`, the most
+        `mean_size`, the expected number of variables in the model; `sets`, the number of credible sets that are `reached`; `lead`, the most
         probable variable, with `pip`; `largest_mcse`, the largest Monte Carlo error of an inclusion probability; `converged`; `cpu_seconds`;
         `not_fitted`, the reason why there is no posterior, empty if there is one.
     sets : DataFrame, one row for each member of each credible set
-        `response`, and the columns of ``Posterior.credible_sets(long=True)``.
+        `response`, and the columns of ``Posterior.credible_sets(long=True)``; also `signal` if that was given.
     variables : DataFrame, one row for each response and variable with an inclusion probability of at least 0.01
         `response`, `variable`, `pip`, `mcse`, and the `mean` and `sd` of the coefficient averaged over models.
     """
@@ -108,6 +108,7 @@ def sample_many(
     max_size: int | None = None,
     names: Sequence[str] | None = None,
     level: float = 0.95,
+    signal: float | None = None,
     target_mcse: float = 0.02,
     draws: int | None = None,
     replicates: int = 4,
@@ -141,8 +142,8 @@ def sample_many(
         if columns are constant in the rows of one.
     max_size, names
         As in ``Problem``.
-    level : float
-        Level of credible sets.
+    level, signal
+        Which credible sets are meant, as in ``Posterior.credible_sets``.
     target_mcse : float
         Largest Monte Carlo error of an inclusion probability. If 2,500 draws are not enough for it, or do not converge, the response is
         sampled again with four times as many, up to 320,000. Responses of few columns are enumerated.
@@ -185,6 +186,8 @@ def sample_many(
     [180, 200, 200]
     """
     check_share(level, "level")
+    if signal is not None:
+        check_share(signal, "signal")
     if threads is not None and not (isinstance(threads, (int, np.integer)) and threads >= 1):
         raise DataError(f"threads must be a whole number of at least 1, not {threads!r}")
     executor_of(executor, threads)  # checks them
@@ -202,7 +205,7 @@ def sample_many(
     settings = {"slab": default_slab() if slab is None else slab, "max_size": max_size, "names": names}
     prior = default_region_prior if model_prior is None else model_prior
     work = Work(
-        X, beside, table.values, list(responses), settings, prior, slab is None, level, target_mcse, draws, replicates, seed
+        X, beside, table.values, list(responses), settings, prior, slab is None, level, signal, target_mcse, draws, replicates, seed
     )  # fmt: skip
     fits = Fits(work)
     # outside the block in which they are not given, so that warnings about columns are given once

@@ -20,7 +20,9 @@ from whichvars.posterior.tables import in_words
 def no_report() -> Iterator[None]:
     """A report takes seconds and is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wv.Posterior, "report", lambda self, path, *_: path.write_text("report"), raising=False)
+        patch.setattr(
+            wv.Posterior, "report", lambda self, path, *_, **__: path.write_text("report"), raising=False
+        )
         yield
 
 

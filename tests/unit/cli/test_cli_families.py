@@ -31,7 +31,7 @@ SITE = np.array(["north", "south", "west"])[np.arange(N) % 3]
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a command in a directory of its own, with a report that costs nothing; no exception but an exit may come out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path, *_: path.write_text("report"))
+    monkeypatch.setattr(wv.Posterior, "report", lambda posterior, path, *_, **__: path.write_text("report"))
 
     def run(*arguments: object, code: int = 0, **columns: Any) -> Any:
         if columns:

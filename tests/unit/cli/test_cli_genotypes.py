@@ -37,7 +37,7 @@ HEIGHT = 3.0 * np.maximum(COUNTS[:, 1], 0) + 0.1 * AGE + 2.0 * (SITE == "west") 
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        wv.Posterior, "report", lambda self, path, *_: path.write_text("report"), raising=False
+        wv.Posterior, "report", lambda self, path, *_, **__: path.write_text("report"), raising=False
     )
     to_bed(
         "cohort.bed", COUNTS,
@@ -121,6 +121,24 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
     # wider than g = 0.01, as the effect is large
     assert settings["problem"]["slab"] == "IndependentNormal(g=3.4)"
     assert settings["problem"]["always_included"] == ["age", "site=west"]
+
+
+def test_level_and_signal_choose_the_credible_sets_of_the_file_and_the_report(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(wv.Posterior, "report", lambda self, path, *_, **kind: asked.append(kind))
+    options = ("-y", "height", "--phenotypes", "heights.txt", "--level", 0.9, "--signal", 0.3)
+    call("fit", "cohort.bed", *options)
+    call("report", "cohort-run")
+    assert asked == [{"level": 0.9, "signal": 0.3}] * 2
+    posterior = wv.Posterior.load("cohort-run/posterior.npz")
+    want = posterior.credible_sets(0.9, signal=0.3, long=True)
+    found = pd.read_csv("cohort-run/credible_sets.csv")
+    assert found["variable"].tolist() == want["variable"].tolist()
+    assert found["signal"].to_numpy() == pytest.approx(want["signal"].to_numpy())
+    assert found["reached"].tolist() == want["reached"].tolist()
+    assert len(want)
 
 
 def test_the_slab_that_help_names_is_the_one_that_is_used() -> None:

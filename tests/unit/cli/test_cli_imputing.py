@@ -279,3 +279,10 @@ print(used() - before)
         for asked in ("no", "yes")
     )
     assert given_back < 20e6 < 120e6 < kept
+
+
+@pytest.mark.parametrize("option", [("--signal", 0.5), ("--level", 0.9)])
+def test_there_are_no_credible_sets_to_choose(call: Call, option: tuple[str, float]) -> None:
+    table().to_csv("a.csv", index=False)
+    said = " ".join(call("fit", "a.csv", "-y", "y", "--missing", "impute", *option, code=2).stderr.split())
+    assert "are about credible sets, and completed tables have none" in said

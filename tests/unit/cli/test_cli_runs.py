@@ -30,7 +30,7 @@ Call = Callable[..., Result]
 REAL_REPORT = wv.Posterior.report
 
 
-def write_word(posterior: wv.Posterior, path: Path, *_: object) -> None:
+def write_word(posterior: wv.Posterior, path: Path, *_: object, **__: object) -> None:
     path.write_text("report")
 
 

@@ -115,18 +115,42 @@ def test_sets_given_the_signal_have_a_share_of_its_probability():
     weights = {(0,): 0.72, (1,): 0.20, (2,): 0.025, (3,): 0.015, (): 0.04}
     pip = np.array([weights.get((j,), 0.0) for j in range(5)])
     posterior = replace(posterior, kept=KeptModels.of(weights), pip=pip)
-    (usual,), (given,) = (posterior.credible_sets(given_signal=flag).to_dict("records") for flag in (False, True))  # fmt: skip
+    (usual,), (given,) = (posterior.credible_sets(signal=own).to_dict("records") for own in (None, 0.95))
     assert usual["variables"] == ["x0", "x1", "x2", "x3"]
     assert usual["probability"] == pytest.approx(0.96)
     assert given["variables"] == ["x0", "x1"]
     assert given["probability"] == pytest.approx(0.92)
     assert given["signal"] == pytest.approx(0.96)
     assert given["reached"]
-    # the signal reaches 0.96 and no more
-    assert not posterior.credible_sets(level=0.97, given_signal=True)["reached"].any()
-    rows = posterior.credible_sets(given_signal=True, long=True)
+    # the signal has 0.96 and no more, and a higher level of the set does not ask more of the signal
+    assert not posterior.credible_sets(signal=0.97)["reached"].any()
+    higher = posterior.credible_sets(level=0.97, signal=0.95).iloc[0]
+    assert higher["variables"] == ["x0", "x1", "x2"]
+    assert higher["reached"]
+    rows = posterior.credible_sets(signal=0.5, long=True)
     assert rows["signal"].tolist() == pytest.approx([0.96, 0.96])
     assert "signal" not in posterior.credible_sets(long=True).columns
+
+
+def test_signals_as_probable_as_asked_for_are_reached():
+    """x0 and x1 have a signal of 0.7 together, and x4 one of its own of 0.3, which is listed if that is asked for."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 5))
+    X[:, 1] = 0.9 * X[:, 0] + 0.4 * X[:, 1]
+    posterior = wv.exact(wv.Problem(X, X[:, 0] + rng.normal(size=150)))
+    weights = {(0,): 0.45, (0, 4): 0.20, (1,): 0.05, (4,): 0.1, (): 0.2}
+    pip = np.array([sum(w for m, w in weights.items() if j in m) for j in range(5)])
+    posterior = replace(posterior, kept=KeptModels.of(weights), pip=pip)
+    for signal, members, reached in (
+        (0.95, [["x0", "x1"]], [False]),
+        (0.5, [["x0", "x1"]], [True]),
+        (0.25, [["x0", "x1"], ["x4"]], [True, True]),
+    ):
+        table = posterior.credible_sets(signal=signal)
+        assert table["variables"].tolist() == members
+        assert table["reached"].tolist() == reached
+    assert table["signal"].tolist() == pytest.approx([0.7, 0.3])
+    assert table["probability"].tolist() == pytest.approx([0.7, 0.3])
 
 
 def test_a_signal_that_does_not_reach_the_level_says_how_far_it_gets():
@@ -180,7 +204,7 @@ def test_no_signal_no_set():
     assert posterior.credible_sets(long=True).empty
 
 
-@pytest.mark.parametrize("keywords", [{"level": 1.5}, {"purity": -1}, {"least": "half"}])
+@pytest.mark.parametrize("keywords", [{"level": 1.5}, {"purity": -1}, {"least": "half"}, {"signal": 2}])
 def test_shares_lie_between_0_and_1(keywords):
     posterior = wv.exact(problem_with(0.9))
     with pytest.raises(DataError, match=f"{next(iter(keywords))} must be a number from 0 to 1"):

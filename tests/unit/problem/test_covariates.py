@@ -158,3 +158,38 @@ def test_fifty_powers_of_one_covariate(powers: int, stored: bool) -> None:
     posterior = wv.exact(problem, progress=False)
     assert posterior.pip[0] > 0.999
     assert np.abs(posterior.predict((X, Z)) - y).max() < 0.1
+
+
+def test_rows_of_genotypes_have_the_names_of_people() -> None:
+    """Tables in another order than the genotypes are refused; without names on one side, rows match by position."""
+    people = [f"p{i}" for i in range(N)]
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 3, size=(N, 4)).astype(np.int8)
+    G = wv.Genotypes(counts, samples=people)
+    Z = pd.DataFrame({"age": rng.normal(size=N)}, index=people)
+    y = pd.Series(counts[:, 1] + rng.normal(size=N), index=people)
+    order = rng.permutation(N)
+    with pytest.raises(wv.DataError, match=r"covariates has the rows of X in another order.*X\.index"):
+        wv.Problem(G, y, covariates=Z.iloc[order])
+    with pytest.raises(wv.DataError, match="y has the rows of X in another order"):
+        wv.Problem(G, y.iloc[order])
+    with pytest.raises(wv.DataError, match="covariates has the rows of X in another order"):
+        wv.sample_many(G, y.to_frame(), covariates=Z.iloc[order])
+    want = wv.exact(wv.Problem(counts.astype(float), y.to_numpy(), covariates=Z.to_numpy())).pip
+    mixed = Z.iloc[order].loc[G.index], y.iloc[order].loc[G.index]
+    assert wv.exact(wv.Problem(G, mixed[1], covariates=mixed[0])).pip == pytest.approx(want, abs=1e-12)
+    # some of the rows and columns keep the names; genotypes without names have none
+    some = G[order[:9]].take([0, 2])
+    assert some.index.tolist() == some.samples == [people[i] for i in order[:9]]
+    plain = wv.Genotypes(counts)
+    assert isinstance(plain[order].take([1]).index, pd.RangeIndex)
+    assert wv.exact(wv.Problem(plain, y, covariates=Z)).pip == pytest.approx(want, abs=1e-12)
+
+
+def test_words_among_covariates_are_an_error_that_says_how_to_make_numbers_of_them() -> None:
+    _, Z, y = simulated()
+    words = Z.assign(sex=np.where(Z["sex"] > 0, "M", "F"))
+    with pytest.raises(
+        wv.ArgumentTypeError, match=r"covariates column 'sex' contains text.*get_dummies\(covariates"
+    ):
+        wv.Problem(np.arange(2.0 * N).reshape(N, 2) % 7, y, covariates=words)

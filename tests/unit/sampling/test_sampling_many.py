@@ -75,6 +75,21 @@ def test_tables_have_what_single_runs_have() -> None:
         sets = many.sets[many.sets["response"] == name]
         assert sets["variable"].tolist() == alone.credible_sets(long=True)["variable"].tolist()
     assert many.summary["sets"].tolist() == [1, 0, 2]
+    given = wv.sample_many(
+        COUNTS.astype(float), Y[["a"]], covariates=PEOPLE, draws=2000, level=0.9, signal=0.1
+    )
+    alone = wv.sample(
+        wide_enough(wv.Problem(COUNTS.astype(float), Y["a"], covariates=PEOPLE, **PRIORS)),
+        draws=2000,
+        seed=0,
+        progress=False,
+    )
+    own = alone.credible_sets(0.9, signal=0.1, long=True)
+    assert given.sets["variable"].tolist() == own["variable"].tolist()
+    assert given.sets["signal"].to_numpy() == pytest.approx(own["signal"].to_numpy(), abs=1e-6)
+    assert given.summary["sets"].tolist() == [own.loc[own["reached"], "set"].nunique()]
+    with pytest.raises(wv.DataError, match="signal must be a number from 0 to 1"):
+        wv.sample_many(COUNTS.astype(float), Y[["a"]], signal=3)
     shared = many.colocalisation("a", "c")
     assert shared.index[0] == "x3"
     assert shared["both"].iloc[0] == pytest.approx(shared["first"].iloc[0] * shared["second"].iloc[0])
