@@ -10,6 +10,9 @@ DRAWS_PER_SCAN = 100  # from which on scans are called few
 # least time of a replicate's chains that corrects a surrogate; squared differences from shares of draws, over the variance of these
 LEAST_TIME, FAR_APART = 10.0, 4.0
 LEAST_APART = 2e-3  # difference between two estimates of a PIP that nobody minds
+# as many middling variables, or more, whose squared differences are in sum at most so many times what their errors explain, differ by
+# chance, but for those whose own is more than so many times as large
+ENOUGH_ALIKE, BY_CHANCE, BEYOND_CHANCE = 20, 2.0, 20.0
 RARITIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of min(PIP, 1 − PIP): classes of variables
 
 
@@ -40,6 +43,7 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
     probabilities know nothing of it, and the error of a variable that is always in elsewhere looks like 0. So where there are more than a
     hundred draws to a scan, and fewer scans than the shares of draws are worth independent draws, the squared difference of the two
     estimates, less the variance of the shares, is taken for the variance of the variable's conditional probabilities if that is larger.
+    This is not done for middling variables that differ by chance: it would choose, among many, just those shares that are far off.
     And errors are those of ``with_two_more``.
     """
     visited = [_known(replicate.visited) for replicate in replicates]
@@ -63,7 +67,7 @@ def mix_with_visits(replicates: Sequence[RaoBlackwell]) -> tuple[np.ndarray, np.
         apart = np.bincount(rarity, (mean - np.mean(shares, axis=0)) ** 2, len(RARITIES) + 1)
         noise = np.where(apart > FAR_APART * noise_of_shares, np.maximum(noise, apart), noise)
     share = (noise**2 / np.maximum(noise**2 + noise_of_shares**2, 1e-300))[rarity]
-    least_share, few = _by_difference(replicates, mean, np.mean(shares, axis=0), spread_of_shares)
+    least_share, few = _by_difference(replicates, mean, np.mean(shares, axis=0), spread, spread_of_shares)
     share = np.maximum(share, least_share)
     means = [a + share * (s - a) for a, s in zip(averages, shares)]
     mixed = [a + share * (s - a) for a, s in zip(spread, spread_of_shares)]
@@ -77,6 +81,7 @@ def _by_difference(
     replicates: Sequence[RaoBlackwell],
     average: np.ndarray,
     share: np.ndarray,
+    spread: Sequence[np.ndarray],
     spread_of_shares: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much shares of draws must count at least by how far they are from averages of few scans, and where scans are few; (p,) each."""
@@ -89,7 +94,22 @@ def _by_difference(
     few = (one_draw * one_scan > noise) & (draws * one_scan > DRAWS_PER_SCAN)
     excess = np.where(few, np.maximum((average - share) ** 2 - noise, 0.0), 0.0)
     excess[np.abs(average - share) < LEAST_APART] = 0.0
+    excess[_middling_by_chance(average, share, _mean_square(spread) + noise)] = 0.0
     return excess**2 / np.maximum(excess**2 + noise**2, 1e-300), few
+
+
+def _middling_by_chance(average: np.ndarray, share: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Which variables are neither rarely in nor rarely out by either estimate, and differ by no more than chance explains, (p,) bool; none if
+    there are few such variables, or if all of them together differ by more. `variance` is that of the differences, or more."""
+    squared = (average - share) ** 2
+    middling = np.minimum(np.fmin(average, 1 - average), np.fmin(share, 1 - share)) >= RARITIES[-1]
+    if middling.sum() < ENOUGH_ALIKE or squared[middling].sum() > BY_CHANCE * variance[middling].sum():
+        return np.zeros(len(middling), bool)
+    # a variance rests on a few chains, and among many there are some that are too small
+    by_chance: np.ndarray = middling & (
+        squared <= BEYOND_CHANCE * np.maximum(variance, variance[middling].mean())
+    )
+    return by_chance
 
 
 def with_two_more(pip: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -73,6 +73,36 @@ def test_scans_of_one_replicate_do_not_make_up_for_those_of_another() -> None:
     assert (mix_with_visits(parts)[0][:3, 0] < 0.97).all()
 
 
+def middling_replicates(p: int, shift: float, scans: float = 20) -> list[RaoBlackwell]:
+    """Four replicates of five chains, variables of probability .3. A scan says it to within .02, and shares of draws are worth four hundred
+    draws in all. By scans the first variable is `shift` more probable than it is, always."""
+    rng = np.random.default_rng(2)
+    parts = []
+    for _ in range(4):
+        averages = 0.3 + 0.02 * rng.normal(size=(5, p))
+        averages[:, 0] += shift
+        visits = 1000 * (0.3 + np.sqrt(0.21 / 20) * rng.normal(size=(5, p)))
+        parts.append(RaoBlackwell.of_chains(averages, np.ones(5), visits, np.full(5, 1000.0), scans=scans))
+    return parts
+
+
+def test_shares_that_differ_by_chance_are_not_chosen() -> None:
+    """Of two hundred middling variables, those whose shares of draws happen to be far off keep their conditional probabilities."""
+    parts = middling_replicates(200, 0.0)
+    means, variances = mix_with_visits(parts)
+    error = means.mean(axis=0) - 0.3
+    # 0.02/√20, and as much as the shares of draws still count
+    assert np.sqrt(np.mean(error**2)) < 0.006
+    assert np.sqrt(np.mean(error**2) / np.mean(variances / 4)) == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("p", [10, 200])
+def test_a_middling_variable_that_is_far_off_is_still_found(p: int) -> None:
+    means, _ = mix_with_visits(middling_replicates(p, 0.3))
+    assert abs(means[:, 0].mean() - 0.3) < 0.08
+    assert np.abs(means[:, 1:].mean(axis=0) - 0.3).max() < 0.1
+
+
 def test_two_more_of_each_kind() -> None:
     """Of 100 draws. What came up half of the time stays as it is."""
     pip = np.array([0.01, 0.5, 0.99, 0.0])
