@@ -13,7 +13,7 @@ from benchmarks import boston
 from benchmarks.common import number
 from benchmarks.runs import once
 from papers.individual_adaptation import independent
-from papers.individual_adaptation.boston_wmse import WELL_BELOW, of_one_draw, runs_of
+from papers.individual_adaptation.boston_wmse import WELL_BELOW, runs_of
 from papers.individual_adaptation.published import MH_WMSE, NOT_GIVEN, RUNGS_BOSTON, WMSE_RUNS
 from papers.individual_adaptation.study import (
     FULL,
@@ -234,7 +234,7 @@ def measured(study: Study) -> list[Row]:
     settings = [s for s in settings if wanted(study, s["variant"].removeprefix(SECOND))]
     seeds = [SEED + k for k in range(study.effort.variant_runs)]
     found = study.results(TABLE, settings, seeds, run, SMALL)
-    one_draw = of_one_draw(truth)
+    one_draw = boston.of_one_draw(truth)
     rows = [
         {"variant": setting["variant"], **summarise(results, one_draw)}
         for setting, results in zip(settings, found)
@@ -255,7 +255,7 @@ def smaller(rows: list[Row]) -> str:
 
 
 def make(study: Study) -> Section:
-    one_draw = of_one_draw(study.truth("boston104").pip)
+    one_draw = boston.of_one_draw(study.truth("boston104").pip)
     rows = measured(study)
     section = Section(TITLE, readings(rows, one_draw))
     draw(study, section, rows)
