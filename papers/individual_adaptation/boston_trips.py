@@ -42,7 +42,7 @@ ABOUT = (
 )
 SIMPLE = "simple MH, as many iterations as IA-PT has"
 FEW_RUNS = {LONG: 6}
-MORE_RUNS = 20  # of simple MH, whose runs are short
+LEAST = 40_000  # moves of a rung, so that there are round trips
 SMALL = {"draws": 1000, "warmup": 100}  # the short run that tells one program from another
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ def setting_of(variant: str, scale: float) -> Row:
     factor = scale * LENGTHS.get(variant, 1.0) / EVERY.get(variant, 1)
     return {
         "variant": variant,
-        "draws": max(2, round(boston.PT_DRAWS * factor)),
+        "draws": max(LEAST // EVERY.get(variant, 1), round(boston.PT_DRAWS * factor)),
         "warmup": max(2, round(boston.PT_WARMUP * scale / EVERY.get(variant, 1))),
     }
 
@@ -106,7 +106,7 @@ def summarise(variant: str, setting: Row, found: list[Row], one_draw: float) -> 
     }
     if "round_trips" in found[0]:
         trips = float(np.mean([result["round_trips"] for result in found]))
-        each = row["worth_draws"] / trips
+        each = row["worth_draws"] / trips if trips else float("nan")
         row |= {
             "round_trips": trips,
             "worth_of_a_trip": each,
@@ -118,8 +118,8 @@ def summarise(variant: str, setting: Row, found: list[Row], one_draw: float) -> 
 
 
 def ladders(rows: Sequence[Row]) -> list[Row]:
-    """Those of IA-PT."""
-    return [row for row in rows if row.get("round_trips") is not None]
+    """Those of IA-PT that made round trips."""
+    return [row for row in rows if row.get("round_trips")]
 
 
 def worth_of_a_trip(rows: Sequence[Row]) -> tuple[float, float]:
