@@ -35,8 +35,9 @@ paper's tables and figures was computed again.
 """
 GUIDE = """## How to read this page
 
-The table above lists every claim of the paper that can be checked, with what the paper says beside what we find. The sections below take
-the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+The table above lists every claim of the paper that can be checked, with what the paper says beside what we find, and the reason where the
+two differ. The sections below take the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+For each difference there is a reason, and a table of the measurements that show it.
 
 - Where the paper shows a figure and gives no number, none was read off it, and the table says so.
 - The gene expression data of the PCR example are not ours to distribute. A simulated design of the same size takes their place, so

@@ -24,7 +24,6 @@ TITLE = "PCR: inclusion probabilities of three runs"
 CLOSE = 0.1
 ENOUGH = 0.5  # in log posterior mass
 DRIFT = 0.3  # of the mean model size
-FAR = 5.0  # in mean log posterior
 MANY = 400  # sets of runs that are drawn to know what is expected
 UNLIKELY = 0.05
 SAME = 1e-6  # log posteriors of one model, by factors in another order

@@ -26,11 +26,14 @@ if str(ROOT) not in sys.path:
 from benchmarks import boston  # noqa: E402
 from papers.individual_adaptation import (  # noqa: E402
     boston_models,
+    boston_particles,
     boston_tempering,
+    boston_trips,
     boston_wmse,
     geo,
     independent,
     page,
+    particles,
     pcr_correlation,
     pcr_pips,
     pcr_runs,
@@ -49,7 +52,16 @@ from papers.individual_adaptation import (  # noqa: E402
     tecator_traces,
 )
 from papers.individual_adaptation.__main__ import FIGURES, main, make  # noqa: E402
-from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study, TooFewRunsError  # noqa: E402
+from papers.individual_adaptation.study import (  # noqa: E402
+    FULL,
+    QUICK,
+    Claim,
+    Effort,
+    Section,
+    Study,
+    TooFewRunsError,
+    worst_difference,
+)
 from papers.individual_adaptation.summaries import Summary  # noqa: E402
 
 TINY = Effort(
@@ -73,6 +85,8 @@ TINY = Effort(
 )
 SLOW = (
     "boston_wmse",
+    "boston_trips",
+    "boston_particles",
     "boston_tempering",
     "boston_bottlenecks",
     "boston_learning",
@@ -180,6 +194,11 @@ def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
         same_summaries(Summary.load(tmp_path / "runs" / "a.npz"), summary)
         seen = posterior.pip >= summaries.SMALLEST
         assert seen.any()
+        assert len(summary.ladder_pips) == len(summary.log_posteriors)
+        assert posterior.trace_models is not None
+        assert summary.ladder_pips.mean(axis=0)[seen] == pytest.approx(
+            np.asarray(posterior.trace_models.mean(axis=0)).ravel()[seen], abs=1e-6
+        )
         assert summary.pip[seen] == pytest.approx(posterior.pip[seen], abs=1e-6)
         assert summary.replicate_pips.shape == (2, 6)
         assert posterior.trace is not None
@@ -546,6 +565,20 @@ def test_the_page_begins_with_a_table_of_all_claims() -> None:
     assert "four" not in text
 
 
+def test_claims_with_one_reason_share_a_paragraph_and_a_table() -> None:
+    one, two = (
+        Claim(name, "1", "2", False, "rule", reason="Because.", brief="in short", evidence=[["run", "value"], [name, "3"], ["both", "4"]])
+        for name in ("first", "second")
+    )  # fmt: skip
+    text = "\n".join(page.reasons([one, two, Claim("third", "1", "2", False, "rule", reason="For another.")]))
+    assert text.count("Because.") == 1
+    assert "*first; second.* Because." in text
+    assert "| run | value |\n|:--|:--|\n| first | 3 |\n| both | 4 |\n| second | 3 |\n" in text
+    assert "*third.* For another." in text
+    sections = {"a": {"title": "Here", "claims": [vars(one)]}}
+    assert "| Here | first | 1 | 2 | **differs**: in short |" in "\n".join(page.summary(sections))
+
+
 def test_a_section_says_what_agrees_then_what_differs_and_why() -> None:
     claims = [
         Claim("asked", "-", "5 s", False, "slow", fairer=True),
@@ -758,6 +791,113 @@ def test_one_draw_from_the_posterior_has_the_wmse_that_is_said() -> None:
     )
 
 
+def trip_rows(worth: tuple[float, ...], simple: float) -> list[dict[str, Any]]:
+    """Ladders that make 10, 20, … round trips, each worth so many draws."""
+    trips = boston_trips
+    names = (trips.USUAL, trips.SHORT, trips.LONG, trips.RARER, trips.RAREST)
+    rows: list[dict[str, Any]] = [
+        {"variant": name, "draws": 1000, "runs": 10, "wmse": 0.07 / (10 * (k + 1) * each), "wmse_se": 1e-5, "worth_draws": 10 * (k + 1) * each,
+         "round_trips": 10.0 * (k + 1), "worth_of_a_trip": each, "worth_of_a_trip_se": 0.1}
+        for k, (name, each) in enumerate(zip(names, worth))
+    ]  # fmt: skip
+    short = {
+        "variant": trips.SIMPLE,
+        "draws": 1000,
+        "runs": 20,
+        "wmse": simple,
+        "wmse_se": 1e-4,
+        "worth_draws": 0.07 / simple,
+    }
+    return [*rows, {**short, "round_trips": None}]
+
+
+def test_boston_trips_both_ways() -> None:
+    same, other = trip_rows((0.8, 0.9, 0.7, 0.8, 0.8), 0.006), trip_rows((0.8, 0.9, 0.7, 0.8, 1.8), 0.0002)
+    assert verdicts(boston_trips.judge(same)) == [True, True]
+    assert verdicts(boston_trips.judge(other)) == [False, False]
+    assert boston_trips.worth_of_a_trip(same) == pytest.approx((0.8, 0.1 / np.sqrt(5)))
+    # at a quarter of a WMSE of .0007, 0.07/.00035 = 200 draws are needed, of .8 a trip
+    assert boston_trips.trips_needed(same, 0.07, 0.0007) == pytest.approx(250)
+
+
+def test_why_tempering_differs_follows_from_its_round_trips() -> None:
+    same, other = trip_rows((0.8, 0.9, 0.7, 0.8, 0.8), 0.006), trip_rows((0.8, 0.9, 0.7, 0.8, 1.8), 0.0002)
+    why = boston_trips.why(same, 0.07, 0.0007, True)
+    assert "a run makes 10 of them; simple MH is worth 100 draws" in why["reason"]
+    assert "Whatever their number, a round trip of a model is worth about 0.80" in why["reason"]
+    assert "250 would be needed" in why["brief"]
+    assert "one slip would make all numbers fit" in why["reason"]
+    assert "error of a run of our IA-PT" in why["reason"]
+    assert len(why["evidence"]) == 1 + len(same)
+    assert why["evidence"][-1][2] == "–"
+    unlike = boston_trips.why(other, 0.07, 0.0007, False)["reason"]
+    assert "Whatever their number" not in unlike
+    assert "one slip" not in unlike
+    assert "most probable models" not in unlike
+    assert boston_trips.why([], 0.07, 0.0007, True) == {}
+
+
+def particle_rows(worth: dict[str, float]) -> list[dict[str, Any]]:
+    particles = boston_particles
+    names = [*particles.OPTIONS]
+    return [
+        {"variant": name, "particles": 1850, "K": 50, "runs": 10, "wmse": 0.07 / worth.get(name, 5.0), "wmse_se": 1e-3,
+         "worth_draws": worth.get(name, 5.0), "temperatures": 41.0, "ancestors_at_0.1": 2.0, "ancestors_at_0.3": 3.0, "ancestors_at_0.6": 90.0}
+        for name in names
+    ]  # fmt: skip
+
+
+def test_boston_particles_both_ways() -> None:
+    particles = boston_particles
+    late = {
+        f"{particles.BEGINS}0.45": 150.0,
+        f"{particles.BEGINS}0.6": 900.0,
+        f"{particles.BEGINS}0.8": 950.0,
+    }
+    rows = particle_rows(late)
+    assert verdicts(particles.judge(rows, 0.07 / 300)) == [False, False, False, False, True]
+    good = {name: 1000.0 for name in particles.OPTIONS if name != particles.USUAL}
+    assert verdicts(particles.judge(particle_rows(good), 0.07 / 300)) == [True] * 5
+    assert verdicts(particles.judge(particle_rows({}), 0.07 / 300)) == [False] * 5
+    assert particles.judge(rows, None) == []
+    assert particles.simple_wmse([{"method": "PT", "wmse": 1.0}, {"method": "MH", "wmse": 2.0}]) == 2.0
+
+
+def test_why_particles_differ_names_where_accuracy_is_lost() -> None:
+    particles = boston_particles
+    late = {f"{particles.BEGINS}0.45": 150.0, f"{particles.BEGINS}0.6": 900.0}
+    why = particles.why(particle_rows(late), 0.07, 0.0007)
+    assert "lose the modes between t = 0.3 and t = 0.45" in why["reason"]
+    assert (
+        "at t = 0.45 is worth 150 independent draws, one that begins at t = 0.3 5.0, one from the prior 5.0, and simple MH is worth 100"
+        in why["reason"]
+    )
+    assert "effectively from 3.0 of 1,850 particles" in why["reason"]
+    assert "between t = 0.3 and t = 0.45" in why["brief"]
+    assert f"The best of {len(particles.OTHER_WAYS)} other ways of" in why["reason"]
+    assert len(why["evidence"]) == 1 + 4 + len(particles.STARTS)
+    early = particles.why(
+        particle_rows({f"{particles.BEGINS}{t:g}": 90.0 for t in particles.STARTS}), 0.07, 0.0007
+    )
+    assert "between t = 0 and t = 0.1" in early["reason"]
+    assert particles.why([], 0.07, 0.0007) == {}
+
+
+def test_shares_of_the_mode_are_worth_as_many_particles_as_they_spread() -> None:
+    particles = boston_particles
+    rng = np.random.default_rng(0)
+
+    def run(share: float, size: int) -> dict[str, float]:
+        return {f"share_at_{level:g}": rng.binomial(size, share) / size for level in particles.LEVELS}
+
+    found = {particles.USUAL: [run(0.3, 50) for _ in range(400)], f"{particles.BEGINS}0.6": [run(0.3, 50) for _ in range(100)]}  # fmt: skip
+    by_level = {row["temperature"]: row for row in particles.shares(found, 0.3)}
+    assert by_level[1.0]["share_by_exact_draws"] == 0.3
+    assert by_level[0.5]["share_by_exact_draws"] is None
+    for level in (0.6, 1.0):
+        assert by_level[level]["worth_particles"] == pytest.approx(50, rel=4 * np.sqrt(2 / 400))
+
+
 def tempering_rows(printed: float, second: float, other: float, within: float) -> list[dict[str, Any]]:
     def line(name: str, wmse: float, **more: Any) -> dict[str, Any]:
         return {"variant": name, "wmse": wmse, "wmse_se": wmse / 10, "worth_draws": 0.07 / wmse, **more}
@@ -825,7 +965,24 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
     weights = np.exp(np.array(logs) - max(logs))
     exact = weights @ np.array(models, float) / weights.sum()
     ladder = np.exp(-0.5 * np.arange(3, -1, -1.0))
+
+    def smc(options: particles.Options, t: float = 0.0) -> Any:
+        def run(rng: np.random.Generator) -> np.ndarray:
+            start = (
+                particles.from_prior(rng, 500, 8)
+                if t == 0
+                else particles.from_chain(data, rng, t, 500, 40, 1 / 3)
+            )
+            return particles.run(data, rng, start, t, 20, 0.45, 1.0, 0.55, options, np.empty(0), 0)[0]
+
+        return run
+
+    ours = particles.Options(groups=4, bound=1.0)
     for run in (
+        smc(particles.Options()),
+        smc(ours),
+        smc(ours._replace(resampling=particles.RESIDUAL, resample_below=0.5)),
+        smc(ours, 0.5),
         lambda rng: independent.simple(data, rng, 1000, 50_000, 1 / 3),
         lambda rng: independent.tempering(
             data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234, True, True
@@ -840,6 +997,27 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
         pips = np.array([run(np.random.default_rng(s)) for s in range(12)])
         error = pips.std(axis=0, ddof=1) / np.sqrt(len(pips))
         assert (np.abs(pips.mean(axis=0) - exact) < 5 * error + 1e-3).all()
+    tempered = np.array(models) @ np.ones(8) * data.log_odds
+    tempered = tempered + 0.3 * (np.array(logs) - tempered)
+    weights = np.exp(tempered - tempered.max())
+    draws = np.array([particles.from_chain(data, np.random.default_rng(s), 0.3, 500, 40, 1 / 3).mean(axis=0) for s in range(12)])  # fmt: skip
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    wanted = weights @ np.array(models, float) / weights.sum()
+    assert (np.abs(draws.mean(axis=0) - wanted) < 5 * error + 1e-3).all()
+
+
+@pytest.mark.slow
+def test_every_way_of_resampling_takes_particles_by_their_weights() -> None:
+    rng = np.random.default_rng(0)
+    log_weights = np.log(np.array([0.05, 3.0, 0.2, 1.0, 0.4, 1e-9]))
+    expected = 6 * np.exp(log_weights) / np.exp(log_weights).sum()
+    for kind in range(4):
+        counts = np.array([np.bincount(particles.ancestors(log_weights, rng, kind), minlength=6) for _ in range(2000)])  # fmt: skip
+        assert (counts.sum(axis=1) == 6).all()
+        error = counts.std(axis=0, ddof=1) / np.sqrt(len(counts))
+        assert (np.abs(counts.mean(axis=0) - expected) < 4 * error + 1e-6).all()
+        fixed = (counts >= np.floor(expected)).all()
+        assert fixed == (kind in (particles.SYSTEMATIC, particles.RESIDUAL)) or kind == particles.STRATIFIED
 
 
 def agreement_row(**changes: Any) -> dict[str, Any]:
@@ -847,7 +1025,7 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
         "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
         "largest_difference_of_blocks": 0.01, "largest_difference_by_exact_weights": 0.03, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
         "size_in_the_last_quarter": 9.1, "chains_of_a_run_differ_by": 1.0, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
-        "masses_differ_by": 0.1,
+        "masses_differ_by": 0.1, "by_batch_means_low": 0.08, "by_batch_means_median": 0.1, "by_batch_means_high": 0.14,
     }  # fmt: skip
     return {**row, **changes}
 
@@ -859,31 +1037,70 @@ def test_pcr_agreement_both_ways() -> None:
     (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
     assert drifting.agrees is True
     assert "have not settled: the mean model size is 9.0" in drifting.why
-    (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
-    assert apart.agrees is False
-    for words in (
-        "the same best model",
-        "exp(0.10)",
-        "error of 0.040 in each",
-        "the largest difference is 0.050",
-    ):
-        assert words in apart.reason
-    assert "too short" not in apart.reason
-    assert "ladders of a run" not in apart.reason
-    (scattered,) = pcr_pips.judge([agreement_row(largest_difference=0.2, chains_of_a_run_differ_by=12.3)])
-    assert "the 5 ladders of a run have not all been" in scattered.reason
-    assert "differ by up to 12." in scattered.reason
-    assert "--full" not in apart.reason
-    short = agreement_row(
-        largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
-    )  # fmt: skip
-    reason = pcr_pips.judge([short])[0].reason
-    assert "did not find the same best model" in reason
-    (lighter,) = pcr_pips.judge([agreement_row(largest_difference=0.2, masses_differ_by=0.7)])
-    assert "same best model, but the models that they kept differ" in lighter.reason
-    assert "is 9.0 in the first quarter of the draws and 9.8 in the last" in reason
-    assert "--full" in reason
-    assert "take one another's place" not in reason
+
+
+def test_why_pcr_runs_differ_follows_from_what_was_measured() -> None:
+    def claim(**changes: Any) -> Claim:
+        (one,) = pcr_pips.judge([agreement_row(largest_difference=0.2, **changes)])
+        assert one.agrees is False
+        assert one.evidence[0] == pcr_pips.EVIDENCE
+        assert len(one.evidence[1]) == len(pcr_pips.EVIDENCE)
+        return one
+
+    ladders = {"regrouped_low": 0.1, "regrouped_median": 0.15, "regrouped_high": 0.25}
+    by_errors = claim(by_batch_means_high=0.21)
+    assert "with the errors that batch means say" in by_errors.brief
+    assert "as is to be expected from the Monte Carlo errors" in by_errors.reason
+    by_ladders = claim(regrouped_share=0.3, **ladders)
+    assert "ladders of all runs, put together at random" in by_ladders.brief
+    assert "more of it than batch means say" in by_ladders.reason
+    assert by_ladders.evidence[1][2:4] == ["0.10 (0.080–0.14)", "0.15 (0.10–0.25)"]
+    neither = claim(regrouped_share=0.01, **ladders)
+    assert "more than their Monte Carlo errors and their ladders explain" in neither.reason
+    not_kept = claim()
+    assert "not tested, as the ladders were not kept" in not_kept.reason
+    assert not_kept.evidence[1][3] == "–"
+    assert claim(best_models_differ_by=3.0).reason == "The runs did not find the same best model."
+    assert "but not the same posterior mass" in claim(masses_differ_by=0.7).reason
+    assert (
+        "differ in other models that they found, too"
+        in claim(largest_difference_by_exact_weights=0.15).reason
+    )
+    assert "--full" not in by_errors.reason
+    assert "--full" in claim(part=0.05).reason
+
+
+def test_the_largest_difference_that_errors_make_likely_is_that_of_such_runs() -> None:
+    """Three runs of 200 variables whose errors are known: the difference between them is within nine tenths in nine of ten cases."""
+    rng = np.random.default_rng(0)
+    errors = rng.uniform(0.001, 0.03, 200)
+    low, _, high = pcr_pips.quantiles(
+        pcr_pips.by_batch_means([SimpleNamespace(mcse=errors)] * 3, np.random.default_rng(1))
+    )
+    seen = np.array([worst_difference(errors * rng.normal(size=(3, 200))) for _ in range(400)])
+    inside = np.mean((low < seen) & (seen < high))
+    assert abs(inside - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 400) * np.sqrt(2)  # both are simulated
+
+
+def test_runs_are_put_together_from_ladders_in_the_same_place() -> None:
+    rng = np.random.default_rng(0)
+    ladders = np.zeros((3, 2, 4))
+    ladders[:, 1, 2] = (
+        0.8  # all ladders in the second place differ from those in the first, which is no difference between runs
+    )
+    assert pcr_pips.regrouped(ladders, rng).max(initial=0) == 0
+    ladders[0, 0, 1] = 1.0  # one ladder of six is elsewhere
+    assert set(pcr_pips.regrouped(ladders, rng)) == {0.5}
+    ladders[1, 1, 1] = 1.0  # two are: in the same run or not
+    assert set(pcr_pips.regrouped(ladders, rng)) == {0.5, 1.0}
+    same = rng.random((3, 5, 30))
+    apart = same + np.array([0.0, 0.5, 1.0])[:, None, None]
+    for some, share in ((same, 0.02), (apart, 0.0)):
+        runs: Any = [SimpleNamespace(mcse=np.full(30, 0.1), ladder_pips=run) for run in some]
+        found = pcr_pips.expected_differences(runs)
+        assert (found["regrouped_share"] > share) == (share > 0)
+    kept: Any = [SimpleNamespace(mcse=np.full(30, 0.1), ladder_pips=np.empty((0, 30)))] * 3
+    assert pcr_pips.expected_differences(kept)["regrouped_share"] is None
 
 
 def test_pcr_default_both_ways() -> None:
@@ -906,10 +1123,6 @@ def test_the_experiment_with_independent_columns_both_ways() -> None:
     helps, neither, half = ([row(0.9, 0.3, 20.0), row(0.0, *other)] for other in ((0.1, 3.0), (0.4, 30.0), (0.1, 30.0)))  # fmt: skip
     assert verdicts([*pcr_correlation.judge(helps), *pcr_correlation.judge(neither), *pcr_correlation.judge(half)]) == [True, False, False]  # fmt: skip
     assert pcr_correlation.judge([]) == []
-    words = pcr_correlation.in_words(helps[::-1], "a")
-    assert "is 0.10 instead of 0.30" in words
-    assert words.endswith("a part of the reason.")
-    assert pcr_correlation.in_words(half, "a").endswith("not the reason, or not the only one.")
     blocks, free = (
         np.corrcoef(pcr_runs.simulated(400, rho).X.to_numpy()[:, :2].T)[0, 1] for rho in (0.9, 0.0)
     )

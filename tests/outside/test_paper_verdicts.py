@@ -17,7 +17,9 @@ if str(ROOT) not in sys.path:
 from papers.individual_adaptation import (  # noqa: E402
     boston_bottlenecks,
     boston_models,
+    boston_particles,
     boston_tempering,
+    boston_trips,
     boston_wmse,
     page,
     pcr_pips,
@@ -141,6 +143,44 @@ def test_both_ladders_rest_at_the_same_exchange_rates() -> None:
     for row in stored.reader(NUMBERS)("boston_rungs"):
         if row["ladder"] != boston_bottlenecks.HELD and row["exchanges_with_the_next"] is not None:
             assert row["exchanges_with_the_next"] == pytest.approx(0.234, abs=0.03)
+
+
+def test_each_reason_is_in_the_table_at_the_top() -> None:
+    top = PAGE[: PAGE.index("## How to read")]
+    for name in FIGURES:
+        for claim in page.claims_of(SECTIONS[name]):
+            if claim.agrees is False and not claim.fairer:
+                assert claim.brief, claim.statement
+                assert f"**differs**: {claim.brief}" in top
+                assert len(claim.evidence) > 1, claim.statement
+
+
+def test_a_round_trip_is_worth_about_one_draw_at_most() -> None:
+    """The reason why IA-PT differs: it would have to make many times as many."""
+    rows = stored.reader(NUMBERS)(boston_trips.TABLE)
+    for row in boston_trips.ladders(rows):
+        assert row["worth_of_a_trip"] - 3 * row["worth_of_a_trip_se"] < 1
+    usual = next(row for row in rows if row["variant"] == boston_trips.USUAL)
+    wmse = rows_of("boston_wmse", "method")
+    needed = boston_trips.trips_needed(rows, usual["worth_draws"] * usual["wmse"], wmse["MH"]["wmse"])
+    assert needed > 5 * usual["round_trips"]
+
+
+def test_particles_lose_their_accuracy_where_it_is_said() -> None:
+    """The reason why IA-SMC differs: begun with draws from the posterior late enough it is as good as simple MH, and nothing else brings it near."""
+    rows = rows_of(boston_particles.TABLE, "variant")
+    simple = rows_of("boston_wmse", "method")["MH"]["wmse"]
+    late = [
+        row
+        for name, row in rows.items()
+        if name.startswith(boston_particles.BEGINS)
+        and float(name.removeprefix(boston_particles.BEGINS)) >= 0.6
+    ]
+    assert min(row["wmse"] for row in late) < simple
+    for name, row in rows.items():
+        if not name.startswith(boston_particles.BEGINS):
+            assert row["wmse"] > 5 * simple, name
+            assert row["ancestors_at_0.3"] < 0.02 * row["particles"], name
 
 
 # --- how they are judged
