@@ -1047,15 +1047,15 @@ def test_why_pcr_runs_differ_follows_from_what_was_measured() -> None:
         assert len(one.evidence[1]) == len(pcr_pips.EVIDENCE)
         return one
 
-    ladders = {"regrouped_low": 0.1, "regrouped_median": 0.15, "regrouped_high": 0.25}
+    ladders = {"by_ladders_low": 0.1, "by_ladders_median": 0.15, "by_ladders_high": 0.25}
     by_errors = claim(by_batch_means_high=0.21)
     assert "with the errors that batch means say" in by_errors.brief
     assert "as is to be expected from the Monte Carlo errors" in by_errors.reason
-    by_ladders = claim(regrouped_share=0.3, **ladders)
-    assert "ladders of all runs, put together at random" in by_ladders.brief
+    by_ladders = claim(by_ladders_share=0.3, **ladders)
+    assert "put together at random from their ladders" in by_ladders.brief
     assert "more of it than batch means say" in by_ladders.reason
     assert by_ladders.evidence[1][2:4] == ["0.10 (0.080–0.14)", "0.15 (0.10–0.25)"]
-    neither = claim(regrouped_share=0.01, **ladders)
+    neither = claim(by_ladders_share=0.01, **ladders)
     assert "more than their Monte Carlo errors and their ladders explain" in neither.reason
     not_kept = claim()
     assert "not tested, as the ladders were not kept" in not_kept.reason
@@ -1082,25 +1082,39 @@ def test_the_largest_difference_that_errors_make_likely_is_that_of_such_runs() -
     assert abs(inside - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 400) * np.sqrt(2)  # both are simulated
 
 
-def test_runs_are_put_together_from_ladders_in_the_same_place() -> None:
+def test_runs_are_put_together_from_ladders_that_start_alike() -> None:
     rng = np.random.default_rng(0)
-    ladders = np.zeros((3, 2, 4))
-    ladders[:, 1, 2] = (
-        0.8  # all ladders in the second place differ from those in the first, which is no difference between runs
+    ladders = np.zeros((3, 5, 4))
+    ladders[:, 1::2, 2] = (
+        0.8  # ladders in odd places differ from those in even ones, which is no difference between runs
     )
-    assert pcr_pips.regrouped(ladders, rng).max(initial=0) == 0
-    ladders[0, 0, 1] = 1.0  # one ladder of six is elsewhere
-    assert set(pcr_pips.regrouped(ladders, rng)) == {0.5}
-    ladders[1, 1, 1] = 1.0  # two are: in the same run or not
-    assert set(pcr_pips.regrouped(ladders, rng)) == {0.5, 1.0}
-    same = rng.random((3, 5, 30))
-    apart = same + np.array([0.0, 0.5, 1.0])[:, None, None]
-    for some, share in ((same, 0.02), (apart, 0.0)):
-        runs: Any = [SimpleNamespace(mcse=np.full(30, 0.1), ladder_pips=run) for run in some]
-        found = pcr_pips.expected_differences(runs)
-        assert (found["regrouped_share"] > share) == (share > 0)
-    kept: Any = [SimpleNamespace(mcse=np.full(30, 0.1), ladder_pips=np.empty((0, 30)))] * 3
-    assert pcr_pips.expected_differences(kept)["regrouped_share"] is None
+    assert pcr_pips.by_their_ladders(list(ladders), rng).max() == pytest.approx(0, abs=1e-12)
+    ladders[0, 0, 1] = (
+        1.0  # one of nine ladders in even places is elsewhere: each of three in a run is that one with probability 1/9
+    )
+    found = pcr_pips.by_their_ladders(list(ladders), rng)
+    assert set(np.round(found, 9)) <= {0.0, 0.2, 0.4, 0.6}
+    none = (8 / 9) ** 9 + (3 / 9 * (8 / 9) ** 2) ** 3  # no run has it, or each has it once
+    assert abs(np.mean(found < 0.1) - none) < 4 * np.sqrt(none / pcr_pips.MANY) + 0.01
+
+
+def test_runs_differ_by_their_ladders_or_by_more() -> None:
+    rng = np.random.default_rng(1)
+
+    def runs(shift: float, kept: bool) -> Any:
+        pips = rng.random((3, 5, 30)) * 0.5 + shift * np.arange(3)[:, None, None] / 3
+        return [
+            SimpleNamespace(mcse=np.full(30, 0.1), pip=run.mean(axis=0), ladder_pips=run if kept else run[:0])
+            for run in pips
+        ]
+
+    alike, apart, unknown = (
+        pcr_pips.expected_differences(some) for some in (runs(0, True), runs(1.5, True), runs(0, False))
+    )
+    assert alike["by_ladders_share"] > pcr_pips.UNLIKELY
+    assert apart["by_ladders_share"] < pcr_pips.UNLIKELY
+    assert (unknown["by_ladders_share"], unknown["ladders"]) == (None, 0)
+    assert alike["ladders"] == 15
 
 
 def test_pcr_default_both_ways() -> None:
