@@ -574,6 +574,7 @@ def test_claims_with_one_reason_share_a_paragraph_and_a_table() -> None:
     assert text.count("Because.") == 1
     assert "*first; second.* Because." in text
     assert "| run | value |\n|:--|:--|\n| first | 3 |\n| both | 4 |\n| second | 3 |\n" in text
+    assert text.count("| both |") == 1
     assert "*third.* For another." in text
     sections = {"a": {"title": "Here", "claims": [vars(one)]}}
     assert "| Here | first | 1 | 2 | **differs**: in short |" in "\n".join(page.summary(sections))
