@@ -60,7 +60,7 @@ def make(study: Study, figures: tuple[str, ...], command: str) -> Path:
 @click.option(
     "--full",
     is_flag=True,
-    help="The paper's sizes: eight CPU hours if no run is kept. Without it, about an hour and a half on 2 cores.",
+    help="The paper's sizes: about nine CPU hours if no run is kept. Without it, about an hour and a half on 2 cores.",
 )
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=OUT, help="Folder for the results."
