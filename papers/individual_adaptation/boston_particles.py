@@ -28,7 +28,8 @@ TITLE = "Boston: why particles are worth so few draws"
 ABOUT = (
     "The posterior has two modes, which differ in variable 50 among others. The second program, which shares no code with ours, was run with other ways "
     "of resampling, other temperatures, more particles and more moves. To see where accuracy is lost, it was also run from draws from the posterior with its "
-    "likelihood to the power t, made by long chains that add, delete and swap at that temperature.",
+    "likelihood to the power t, made by long chains that add, delete and swap at that temperature. *Exact draws* says as how many independent draws those count: a run "
+    "that begins with them cannot be worth more.",
 )
 CLEAR = 3.0  # standard errors
 TABLE, SHARES = "boston_particles", "boston_shares"
@@ -169,6 +170,7 @@ def summarise(variant: str, setting: Row, found: list[Row], one_draw: float) -> 
         "wmse": errors["wmse"],
         "wmse_se": errors["wmse_se"],
         "worth_draws": one_draw / errors["wmse"],
+        "exact_draws": found[0].get("exact_draws"),
         "least_share": float(ends.min()),
         "most_share": float(ends.max()),
         **{
