@@ -63,8 +63,7 @@ def _tempering(read: Read) -> list[Claim]:
 
 
 def _particles(read: Read) -> list[Claim]:
-    simple = boston_particles.simple_wmse(_if_there(read, "boston_wmse"))
-    return boston_particles.judge(read(boston_particles.TABLE), simple)
+    return boston_particles.judge(read(boston_particles.TABLE), _if_there(read, "boston_wmse"))
 
 
 def _pcr(read: Read) -> list[Claim]:

@@ -856,12 +856,19 @@ def test_boston_particles_both_ways() -> None:
         f"{particles.BEGINS}0.8": 950.0,
     }
     rows = particle_rows(late)
-    assert verdicts(particles.judge(rows, 0.07 / 300)) == [False, False, False, False, True]
+    simple = {"method": "MH", "tau": None, "wmse": 0.07 / 300}
+
+    def verdicts_with(worth: dict[str, float], package: float) -> list[bool | None]:
+        ours = {"method": "SMC, K = 50", "tau": 0.45, "wmse": package, "wmse_se": 1e-3}
+        other = {**ours, "tau": 0.25, "wmse": 1.0}
+        return verdicts(particles.judge(particle_rows(worth), [simple, other, ours]))
+
+    assert verdicts_with(late, 0.013) == [False, False, False, True, True]
     good = {name: 1000.0 for name in particles.OPTIONS if name != particles.USUAL}
-    assert verdicts(particles.judge(particle_rows(good), 0.07 / 300)) == [True] * 5
-    assert verdicts(particles.judge(particle_rows({}), 0.07 / 300)) == [False] * 5
-    assert particles.judge(rows, None) == []
-    assert particles.simple_wmse([{"method": "PT", "wmse": 1.0}, {"method": "MH", "wmse": 2.0}]) == 2.0
+    assert verdicts_with(good, 0.013) == [True] * 5
+    assert verdicts_with({}, 0.03) == [False] * 5
+    assert verdicts(particles.judge(rows, [simple])) == [False, False, False, True]
+    assert particles.judge(rows, []) == []
 
 
 def test_why_particles_differ_names_where_accuracy_is_lost() -> None:
