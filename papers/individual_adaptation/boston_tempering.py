@@ -103,8 +103,8 @@ def readings(rows: list[Row], one_draw: float) -> list[str]:
         f"The paper's number for simple MH is a sum over {WMSE_RUNS} runs by its formula. Then its simple MH is worth {number(as_sum, 2)} independent draws a run, "
         f"and ours {simple} ({flips} if it only adds and deletes and never swaps). IA-PT would have to be worth more than twice as much. Ours is worth {usual}, and "
         f"{second} in a second program that shares no code with it. If the number were a mean over runs, the paper's simple MH would be worth {number(as_mean, 2)} "
-        "draws. Our IA-PT would be well below that, as in the paper, but neither program has so inaccurate a simple MH of that length: see “Boston: what a round "
-        "trip of the ladder is worth”.",
+        "draws. Our IA-PT would be well below that, as in the paper, but neither program has so inaccurate a simple MH of that length: see “Boston: exchanges, moves "
+        "and round trips”.",
         "Both programs do what the paper prints: A and D belong to a temperature and not to the chain that visits it, one pair of neighbours tries an exchange "
         "after each iteration, the burn-in has 12,500 iterations, and inclusion probabilities are frequencies of the chain at the target alone. The table says where "
         "a variant departs from this. Rungs of the package start at the best model that a search finds, those of the second program at draws from the prior.",

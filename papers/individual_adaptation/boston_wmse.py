@@ -105,7 +105,7 @@ def judge(
             f"{times(tempered['wmse'] / simple['wmse'])}",
             bool(tempered["wmse"] < WELL_BELOW * simple["wmse"]),
             f"agrees if at most {WELL_BELOW:g} times; {about(tempered)}",
-            **boston_trips.why(trips, one_draw, simple["wmse"], table),
+            **boston_trips.why(trips, one_draw, simple["wmse"], tempered["wmse"], table),
         )
     )
     best = best_of(rows, "SMC, K = 50")

@@ -792,14 +792,16 @@ def test_one_draw_from_the_posterior_has_the_wmse_that_is_said() -> None:
     )
 
 
-def trip_rows(worth: tuple[float, ...], simple: float) -> list[dict[str, Any]]:
+def trip_rows(
+    worth: tuple[float, ...], simple: float, long: float = 5e-4, rarest: float = 1e-3
+) -> list[dict[str, Any]]:
     """Ladders that make 10, 20, … round trips, each worth so many draws."""
     trips = boston_trips
-    names = (trips.USUAL, trips.SHORT, trips.LONG, trips.RARER, trips.RAREST)
+    wmse = {trips.USUAL: 1e-3, trips.SHORT: 4e-3, trips.LONG: long, trips.RARER: 1e-3, trips.RAREST: rarest}
     rows: list[dict[str, Any]] = [
-        {"variant": name, "draws": 1000, "runs": 10, "wmse": 0.07 / (10 * (k + 1) * each), "wmse_se": 1e-5, "worth_draws": 10 * (k + 1) * each,
+        {"variant": name, "draws": 1000, "runs": 10, "wmse": wmse[name], "wmse_se": 1e-4, "worth_draws": 0.07 / wmse[name],
          "round_trips": 10.0 * (k + 1), "worth_of_a_trip": each, "worth_of_a_trip_se": 0.1}
-        for k, (name, each) in enumerate(zip(names, worth))
+        for k, (name, each) in enumerate(zip(wmse, worth))
     ]  # fmt: skip
     short = {
         "variant": trips.SIMPLE,
@@ -813,29 +815,34 @@ def trip_rows(worth: tuple[float, ...], simple: float) -> list[dict[str, Any]]:
 
 
 def test_boston_trips_both_ways() -> None:
-    same, other = trip_rows((0.8, 0.9, 0.7, 0.8, 0.8), 0.006), trip_rows((0.8, 0.9, 0.7, 0.8, 1.8), 0.0002)
-    assert verdicts(boston_trips.judge(same)) == [True, True]
-    assert verdicts(boston_trips.judge(other)) == [False, False]
-    assert boston_trips.worth_of_a_trip(same) == pytest.approx((0.8, 0.1 / np.sqrt(5)))
-    # at a quarter of a WMSE of .0007, 0.07/.00035 = 200 draws are needed, of .8 a trip
-    assert boston_trips.trips_needed(same, 0.07, 0.0007) == pytest.approx(250)
+    few = trip_rows((0.8, 0.9, 0.7, 0.8, 1.1), 0.006)
+    assert verdicts(boston_trips.judge(few)) == [False, False, False, True]
+    other = trip_rows((0.8, 0.9, 0.7, 0.8, 1.3), 0.0002, long=5e-5, rarest=2e-3)
+    assert verdicts(boston_trips.judge(other)) == [True, True, True, False]
 
 
-def test_why_tempering_differs_follows_from_its_round_trips() -> None:
-    same, other = trip_rows((0.8, 0.9, 0.7, 0.8, 0.8), 0.006), trip_rows((0.8, 0.9, 0.7, 0.8, 1.8), 0.0002)
-    why = boston_trips.why(same, 0.07, 0.0007, True)
-    assert "a run makes 10 of them; simple MH is worth 100 draws" in why["reason"]
-    assert "Whatever their number, a round trip of a model is worth about 0.80" in why["reason"]
-    assert "250 would be needed" in why["brief"]
-    assert "one slip would make all numbers fit" in why["reason"]
+def test_why_tempering_differs_follows_from_exchanges_and_moves() -> None:
+    few = trip_rows((0.8, 0.9, 0.7, 0.8, 1.1), 0.006)
+    why = boston_trips.why(few, 0.07, 0.0002, 0.001, True)
+    assert (
+        "worth 70 independent draws, one of simple MH 350; to be well below it, IA-PT would have to be worth 700"
+        in why["reason"]
+    )
+    assert "What it lacks is moves, not exchanges: with 50 round trips instead of 10" in why["reason"]
+    assert "worth 0.70 to 1.1 independent draws, and runs make 10 to 50" in why["reason"]
+    assert why["brief"].endswith("runs would have to be 10 times as long")
+    assert "change too slowly" in why["brief"]
+    assert "only as many iterations as IA-PT has" in why["reason"]
     assert "error of a run of our IA-PT" in why["reason"]
-    assert len(why["evidence"]) == 1 + len(same)
+    assert len(why["evidence"]) == 1 + len(few)
     assert why["evidence"][-1][2] == "–"
-    unlike = boston_trips.why(other, 0.07, 0.0007, False)["reason"]
-    assert "Whatever their number" not in unlike
-    assert "one slip" not in unlike
-    assert "most probable models" not in unlike
-    assert boston_trips.why([], 0.07, 0.0007, True) == {}
+    other = trip_rows((0.8, 0.9, 0.7, 0.8, 1.3), 0.0002, rarest=2e-3)
+    unlike = boston_trips.why(other, 0.07, 0.0002, 0.001, False)
+    assert "not exchanges" not in unlike["reason"]
+    assert "too few exchanges" in unlike["brief"]
+    assert "only as many iterations" not in unlike["reason"]
+    assert "most probable models" not in unlike["reason"]
+    assert boston_trips.why([], 0.07, 0.0007, 0.001, True) == {}
 
 
 def particle_rows(worth: dict[str, float]) -> list[dict[str, Any]]:

@@ -155,15 +155,16 @@ def test_each_reason_is_in_the_table_at_the_top() -> None:
                 assert len(claim.evidence) > 1, claim.statement
 
 
-def test_a_round_trip_is_worth_about_one_draw_at_most() -> None:
-    """The reason why IA-PT differs: it would have to make many times as many."""
-    rows = stored.reader(NUMBERS)(boston_trips.TABLE)
-    for row in boston_trips.ladders(rows):
+def test_more_exchanges_would_not_bring_tempering_below_simple_mh() -> None:
+    """The reason why IA-PT differs: with a quarter of the round trips and as many moves it is as accurate, and it is far from simple MH."""
+    rows = rows_of(boston_trips.TABLE, "variant")
+    usual, rarest = rows[boston_trips.USUAL], rows[boston_trips.RAREST]
+    assert rarest["round_trips"] < usual["round_trips"] / 3
+    assert not boston_trips.fewer_exchanges_cost(list(rows.values()))
+    simple = rows_of("boston_wmse", "method")["MH"]["wmse"]
+    for row in boston_trips.ladders(list(rows.values())):
+        assert row["wmse"] > boston_trips.WELL_BELOW * simple
         assert row["worth_of_a_trip"] - 3 * row["worth_of_a_trip_se"] < 1
-    usual = next(row for row in rows if row["variant"] == boston_trips.USUAL)
-    wmse = rows_of("boston_wmse", "method")
-    needed = boston_trips.trips_needed(rows, usual["worth_draws"] * usual["wmse"], wmse["MH"]["wmse"])
-    assert needed > 5 * usual["round_trips"]
 
 
 def test_particles_lose_their_accuracy_where_it_is_said() -> None:
