@@ -251,7 +251,13 @@ def drawn(rows: Sequence[Row]) -> Any:
         error = min(CLEAR * row["wmse_se"], 0.9 * row["wmse"])
         ax.errorbar(row["round_trips"], row["wmse"], yerr=error, fmt="o", color=BLUE, markersize=4)
         words = row["variant"].removeprefix("IA-PT, ").replace("IA-PT", "as in the paper")
-        ax.annotate(words, (row["round_trips"], row["wmse"]), (6, 4), textcoords="offset points", fontsize=7)
+        ax.annotate(
+            words,
+            (row["round_trips"], row["wmse"]),
+            (6, -10 if "25" in words else 4),
+            textcoords="offset points",
+            fontsize=7,
+        )
     short = next(row["wmse"] for row in rows if row["variant"] == SIMPLE)
     for value, style in ((short, ":"), (MH_WMSE, "--")):
         ax.axhline(value, color=GREY, linewidth=0.9, linestyle=style)

@@ -177,7 +177,8 @@ def evidence(row: Row) -> list[str]:
         f"{row['prior']}, r = {row['chains']}",
         number(row["largest_difference"], 2),
         span(row, "by_batch_means"),
-        span(row, "by_ladders"),
+        span(row, "by_ladders")
+        + (f", {row['ladders']} ladders" if row.get("by_ladders_median") is not None else ""),
         number(row["largest_difference_by_exact_weights"], 2),
         f"{row['chains_of_a_run_differ_by']:.0f}",
         f"{row['size_in_the_first_quarter']:.1f}, {row['size_in_the_last_quarter']:.1f}",
@@ -222,7 +223,7 @@ def why_apart(row: Row) -> str:
         )
     elif by_ladders(row):
         said.append(
-            "This is Monte Carlo error, and more of it than batch means say: runs that are put together at random from their ladders differ by "
+            "This is Monte Carlo error, and more of it than batch means say: runs that are put together by drawing from their ladders, with those that start alike in the same places, differ by "
             "as much as the three runs do. Ladders change between modes rarely, and a ladder that stays elsewhere shifts the probabilities of its run."
         )
     elif by_ladders(row) is None:

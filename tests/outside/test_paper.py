@@ -1066,11 +1066,11 @@ def test_why_pcr_runs_differ_follows_from_what_was_measured() -> None:
     by_errors = claim(by_batch_means_high=0.21)
     assert "with the errors that batch means say" in by_errors.brief
     assert "as is to be expected from the Monte Carlo errors" in by_errors.reason
-    by_ladders = claim(by_ladders_share=0.3, **ladders)
+    by_ladders = claim(by_ladders_share=0.3, ladders=10, **ladders)
     assert "put together at random from their ladders" in by_ladders.brief
     assert "more of it than batch means say" in by_ladders.reason
-    assert by_ladders.evidence[1][2:4] == ["0.10 (0.080–0.14)", "0.15 (0.10–0.25)"]
-    neither = claim(by_ladders_share=0.01, **ladders)
+    assert by_ladders.evidence[1][2:4] == ["0.10 (0.080–0.14)", "0.15 (0.10–0.25), 10 ladders"]
+    neither = claim(by_ladders_share=0.01, ladders=10, **ladders)
     assert "more than their Monte Carlo errors and their ladders explain" in neither.reason
     not_kept = claim()
     assert "not tested, as the ladders were not kept" in not_kept.reason

@@ -106,7 +106,7 @@ def test_the_papers_table_has_the_error_of_our_tempering_and_not_less_than_simpl
     paper, *rows = stored.reader(NUMBERS)(boston_models.TABLE)
     judged = boston_models.judge_accuracy(paper["median"], rows)
     assert [claim.agrees for claim in judged] == [True, False]
-    assert [vars(claim) for claim in judged] == SECTIONS["boston_models"]["claims"][-2:]
+    assert judged == page.claims_of(SECTIONS["boston_models"])[-2:]
 
 
 def test_what_is_said_of_the_pcr_runs_follows_from_those_that_are_kept() -> None:
