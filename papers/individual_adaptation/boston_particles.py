@@ -161,7 +161,6 @@ def results(study: Study) -> tuple[list[Row], list[list[Row]]]:
 def summarise(variant: str, setting: Row, found: list[Row], one_draw: float) -> Row:
     """Means over the runs of a variant."""
     errors = boston.summarise(found)
-    ends = np.array([result["share_at_1"] for result in found])
     return {
         "variant": variant,
         "particles": setting["particles"],
@@ -171,14 +170,11 @@ def summarise(variant: str, setting: Row, found: list[Row], one_draw: float) -> 
         "wmse_se": errors["wmse_se"],
         "worth_draws": one_draw / errors["wmse"],
         "exact_draws": found[0].get("exact_draws"),
-        "least_share": float(ends.min()),
-        "most_share": float(ends.max()),
         **{
             key: float(np.mean([result[key] for result in found]))
             for key in (
                 "temperatures",
-                "mutation_rate",
-                *(f"ancestors_at_{level:g}" for level in ANCESTORS),
+                *(f"ancestors_at_{level:g}" for level in ANCESTORS[1:]),
                 "cpu_seconds",
             )
         },
@@ -328,7 +324,7 @@ def why(rows: Sequence[Row], one_draw: float, simple: float) -> dict[str, Any]:
         f"begins at {low} {least}, one from the prior {ours}, and simple MH is worth {number(one_draw / simple, 2)}. On that stretch the descendants of very few "
         f"particles take over: those at the end come effectively from {number(usual['ancestors_at_0.3'], 2)} of {usual['particles']:,} particles at t = 0.3"
         + (f", and from {number(many['ancestors_at_0.3'], 2)} of {many['particles']:,} if there are 16 times as many" if many else "")
-        + f". The best of {len(others)} other ways of resampling, of choosing temperatures and of learning is worth {number(best['worth_draws'], 2)} draws: see "
+        + f".\n\nThe best of {len(others)} other ways of resampling, of choosing temperatures and of learning is worth {number(best['worth_draws'], 2)} draws: see "
         f"“{TITLE}”. For the paper's order of methods, at least {number(one_draw / simple, 2)} lineages would have to survive, or particles would have to change "
         "between modes on that stretch."
     )  # fmt: skip
