@@ -320,7 +320,7 @@ def why(rows: Sequence[Row], one_draw: float, simple: float) -> dict[str, Any]:
     others = [row for name, row in by_name.items() if name in OTHER_WAYS]
     best = max(others, key=lambda row: row["worth_draws"])
     reason = (
-        f"Particles lose the modes between {low} and {high}: a run that begins with draws from the posterior at {high} is worth {most} independent draws, one that "
+        f"Particles lose most of their accuracy between {low} and {high}: a run that begins with draws from the posterior at {high} is worth {most} independent draws, one that "
         f"begins at {low} {least}, one from the prior {ours}, and simple MH is worth {number(one_draw / simple, 2)}. On that stretch the descendants of very few "
         f"particles take over: those at the end come effectively from {number(usual['ancestors_at_0.3'], 2)} of {usual['particles']:,} particles at t = 0.3"
         + (f", and from {number(many['ancestors_at_0.3'], 2)} of {many['particles']:,} if there are 16 times as many" if many else "")
@@ -346,7 +346,7 @@ def why(rows: Sequence[Row], one_draw: float, simple: float) -> dict[str, Any]:
         )
     return {
         "reason": reason,
-        "brief": f"particles lose the modes between {low} and {high}: worth {ours} independent draws, but {most} from exact draws at {high} on",
+        "brief": f"particles lose most of their accuracy between {low} and {high}: worth {ours} independent draws, but {most} from exact draws at {high} on",
         "evidence": evidence,
     }
 

@@ -882,7 +882,7 @@ def test_why_particles_differ_names_where_accuracy_is_lost() -> None:
     particles = boston_particles
     late = {f"{particles.BEGINS}0.45": 150.0, f"{particles.BEGINS}0.6": 900.0}
     why = particles.why(particle_rows(late), 0.07, 0.0007)
-    assert "lose the modes between t = 0.3 and t = 0.45" in why["reason"]
+    assert "lose most of their accuracy between t = 0.3 and t = 0.45" in why["reason"]
     assert (
         "at t = 0.45 is worth 150 independent draws, one that begins at t = 0.3 5.0, one from the prior 5.0, and simple MH is worth 100"
         in why["reason"]
