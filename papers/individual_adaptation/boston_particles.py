@@ -84,7 +84,10 @@ def setting_of(variant: str, scale: float) -> Row:
     base = boston.PARTICLES[25 if variant == K25 else STEPS]
     setting: Row = {"variant": variant, "particles": max(2, round(base * factor * scale)), "steps": steps}
     if variant.startswith(BEGINS):
-        setting |= {"start": float(variant.removeprefix(BEGINS)), "bank": max(8, round(BANK * scale))}
+        setting |= {
+            "start": float(variant.removeprefix(BEGINS)),
+            "bank": max(2 * CHAINS * BATCHES, round(BANK * scale)),
+        }
     return setting
 
 

@@ -247,7 +247,7 @@ def drawn(rows: Sequence[Row]) -> Any:
         ax.annotate(
             words,
             (row["round_trips"], row["wmse"]),
-            (6, -22 if "25" in words else -12 if "5" in words else 4),
+            (6, -22 if "25" in words else -36 if "5" in words else 4),
             textcoords="offset points",
             fontsize=7,
         )
