@@ -76,6 +76,12 @@ def wmse(pips: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return (np.asarray(pips) - truth) ** 2 @ (truth / truth.sum())
 
 
+def of_one_draw(pip: np.ndarray) -> float:
+    """Expected WMSE of one draw from the posterior itself, Σ_j w_j θ_j (1 − θ_j): a run with this WMSE divided by m is worth m
+    independent draws."""
+    return float(pip / pip.sum() @ (pip * (1 - pip)))
+
+
 def floor_of(truth: references.Reference) -> float:
     """What the reference's own error adds to every WMSE."""
     weights = truth.pip / truth.pip.sum()

@@ -11,7 +11,6 @@ from benchmarks import boston
 from benchmarks.common import number
 from benchmarks.runs import once
 from papers.individual_adaptation import independent
-from papers.individual_adaptation.boston_wmse import of_one_draw
 from papers.individual_adaptation.published import NOT_GIVEN, RUNGS_BOSTON
 from papers.individual_adaptation.study import (
     FULL,
@@ -176,7 +175,7 @@ def judge(rows: list[Row]) -> list[Claim]:
 
 def make(study: Study) -> Section:
     effort, problem, truth = study.effort, study.problem("boston104"), study.truth("boston104").pip
-    one_draw, data = of_one_draw(truth), independent.boston_data()
+    one_draw, data = boston.of_one_draw(truth), independent.boston_data()
     draws, burn_in = (max(2, round(size * effort.wmse_scale)) for size in (boston.PT_DRAWS, boston.PT_WARMUP))
     ladders = {f"IA-PT, {name}": sampler for name, sampler in samplers(burn_in).items()}
 

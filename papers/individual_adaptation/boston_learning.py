@@ -155,25 +155,6 @@ def judge(found: Sequence[Row]) -> list[Claim]:
     return out
 
 
-def reason(found: Sequence[Row], steps: int, needed: float) -> str:
-    """What the experiment says of IA-SMC with so many moves, whose WMSE is `needed` times that of simple MH; "" if it was not made."""
-    some = [row for row in found if row["K"] == steps and row.get("ratio") is not None]
-    if not some:
-        return ""
-    ratios = "; ".join(f"{in_words(r)}: {number(r['ratio'], 2)} ± {number(r['ratio_se'], 2)}" for r in some)
-    least = min(r["ratio"] - CLEAR * r["ratio_se"] for r in some)
-    end = (
-        "None of them shows a gain of that order. But runs so small are worth hardly more than one independent draw, so that their ratios say little about gains at "
-        "full size; there, learning within the K moves gives no gain that is beyond the error either: see “Boston: where tempering and SMC lose”."
-        if least > 2 / needed
-        else "That does not rule out the way of learning as the reason."
-    )
-    return (
-        f"To agree with the paper, WMSE would have to be {number(needed, 2)} times smaller. Other ways of learning multiply it by ({ratios}), in short "
-        f"runs: see “{TITLE}”. {end}"
-    )
-
-
 def drawn(found: Sequence[Row]) -> Any:
     """WMSE of each reading, with two standard errors."""
     figure, axes = new_figure(width=7.0, height=3.2)

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks import boston
 from benchmarks.common import number, plain
-from papers.individual_adaptation import boston_learning, boston_models, published
+from papers.individual_adaptation import boston_models, boston_particles, boston_trips, published
 from papers.individual_adaptation.study import (
     FULL,
     Claim,
@@ -25,19 +25,6 @@ from whichvars.plots.drawing import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPL
 TITLE = "Boston: WMSE of SMC, parallel tempering and simple MH"
 FACTOR = 3.0  # the mean over a few runs of so skewed a quantity is not known better
 WELL_BELOW = 0.5
-FEW_ANCESTORS = (
-    "At the end they descend from few of the particles that there were at high temperatures, where the modes separate: see “Boston: what "
-    "holds tempering and SMC back”."
-)
-WHAT_REMAINS = (
-    " What was tried and does not explain the difference: learning within the K moves or between particles, with a counter that starts again at "
-    "each temperature or goes on, and a second program that shares no code with ours, whose errors are larger still (we do not know why). What "
-    "was not tried: other ways of resampling, and anything else that the authors' program did and the paper does not print."
-)
-PAPERS_TABLE = (
-    "The model probabilities that the paper prints are evidence, too: they are as far from the truth as those of one of our runs of IA-PT, and "
-    "no nearer than those of simple MH: see “Boston: the most probable models”. "
-)
 TABLE = "boston_wmse"
 SIMPLE, EQUAL = "MH", "MH, CPU time of PT"
 EQUAL_DRAWS = 29_000_000  # with which simple MH takes about as long as IA-PT, by pilot runs
@@ -48,12 +35,6 @@ Row = dict[str, Any]
 
 def best_of(rows: list[Row], method: str) -> Row:
     return min((r for r in rows if r["method"].startswith(method)), key=lambda r: r["wmse"])
-
-
-def of_one_draw(pip: np.ndarray) -> float:
-    """Expected WMSE of one draw from the posterior itself, Σ_j w_j θ_j (1 − θ_j): a run with this WMSE divided by m is worth m
-    independent draws."""
-    return float(pip / pip.sum() @ (pip * (1 - pip)))
 
 
 def size_in_words(scale: float) -> str:
@@ -86,11 +67,16 @@ def smaller(rows: list[Row]) -> str:
 
 
 def judge(
-    rows: list[Row], scale: float, one_draw: float, table: bool = False, learning: Sequence[Row] = ()
+    rows: list[Row],
+    scale: float,
+    one_draw: float,
+    table: bool = False,
+    trips: Sequence[Row] = (),
+    particles: Sequence[Row] = (),
 ) -> list[Claim]:
-    """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``of_one_draw``; `table` says
-    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``); `learning` are the rows of
-    ``boston_learning``."""
+    """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``boston.of_one_draw``; `table` says
+    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``); `trips` and `particles` are the rows of
+    ``boston_trips`` and ``boston_particles``, which have the reasons."""
 
     simple = next(r for r in rows if r["method"] == SIMPLE)
     equal = next(r for r in rows if r["method"] == EQUAL)
@@ -109,7 +95,9 @@ def judge(
             else None,
             f"agrees if within a factor of {FACTOR:g}; ours is add/delete/swap, the paper's simple MH may have other moves; {about()}"
             + ("" if scale == 1 else ": too few iterations for the paper's number"),
-        ),
+        )
+    ]
+    out.append(
         Claim(
             f"IA-PT (m = {published.RUNGS_BOSTON}) is well below simple MH",
             f"well below; {published.NOT_GIVEN}",
@@ -117,27 +105,19 @@ def judge(
             f"{times(tempered['wmse'] / simple['wmse'])}",
             bool(tempered["wmse"] < WELL_BELOW * simple["wmse"]),
             f"agrees if at most {WELL_BELOW:g} times; {about(tempered)}",
-            reason=f"A run of IA-PT is worth {number(one_draw / tempered['wmse'], 2)} independent draws from the posterior, one of simple MH "
-            f"{number(one_draw / simple['wmse'], 2)}. Two programs that share no code agree on both "
-            "numbers, and no choice that the paper leaves open changes the order: see “Boston: where tempering and SMC lose”. What limits IA-PT "
-            "is how rarely a model travels the whole ladder: see “Boston: what holds tempering and SMC back”. "
-            + (PAPERS_TABLE if table else "")
-            + "We do not know what the authors' program did differently.",
-        ),
-    ]
-    particles = best_of(rows, "SMC, K = 50")
+            **boston_trips.why(trips, one_draw, simple["wmse"], tempered["wmse"], table),
+        )
+    )
+    best = best_of(rows, "SMC, K = 50")
+    why = boston_particles.why(particles, one_draw, simple["wmse"])
     out.append(
         Claim(
             "IA-SMC with K = 50 is below simple MH",
             f"below; {published.NOT_GIVEN}",
-            f"{number(particles['wmse'], 2)} at its best (τ = {particles['tau']:g}) against {number(simple['wmse'], 2)}",
-            bool(particles["wmse"] < simple["wmse"]),
-            f"agrees if below; {about(particles)}",
-            reason=f"Its {published.PARTICLES_50:,} particles would have to be worth {number(one_draw / simple['wmse'], 2)} independent draws, and are "
-            f"worth {number(one_draw / particles['wmse'], 2)}. {FEW_ANCESTORS} "
-            + (
-                boston_learning.reason(learning, 50, particles["wmse"] / simple["wmse"]) + WHAT_REMAINS
-            ).strip(),
+            f"{number(best['wmse'], 2)} at its best (τ = {best['tau']:g}) against {number(simple['wmse'], 2)}",
+            bool(best["wmse"] < simple["wmse"]),
+            f"agrees if below; {about(best)}",
+            **why,
         )
     )
     fewer = {r["tau"]: r for r in rows if r["method"] == "SMC, K = 25"}
@@ -150,9 +130,7 @@ def judge(
             f"τ = {min(fewer):g}: {number(smallest, 2)}, τ = {max(fewer):g}: {number(largest, 2)}",
             bool(smallest < simple["wmse"] <= largest),
             f"agrees if it is below simple MH at the first τ and not at the second; {about(at_least, at_most)}",
-            reason=f"Its particles are worth {number(one_draw / smallest, 2)} and {number(one_draw / largest, 2)} independent draws, those of simple MH "
-            f"{number(one_draw / simple['wmse'], 2)}. {FEW_ANCESTORS} "
-            + (boston_learning.reason(learning, 25, smallest / simple["wmse"]) + WHAT_REMAINS).strip(),
+            **why,
         )
     )
     ratio = tempered["wmse"] * tempered["cpu_seconds"] / (equal["wmse"] * equal["cpu_seconds"])
@@ -219,11 +197,14 @@ def make(study: Study) -> Section:
         for k, e in enumerate(np.asarray(r["wmse_by_run"]))
     ]
     study.table(section, "boston_wmse_by_run", runs)
-    path = study.out / f"{boston_models.TABLE}.csv"
-    table = boston_models.as_tempering(read_table(path) if path.exists() else [])
-    path = study.out / f"{boston_learning.TABLE}.csv"
-    learning = read_table(path) if path.exists() else []
-    section.claims = judge(rows, effort.wmse_scale, of_one_draw(truth.pip), table, learning)
+
+    def stored(name: str) -> list[Row]:
+        path = study.out / f"{name}.csv"
+        return read_table(path) if path.exists() else []
+
+    table = boston_models.as_tempering(stored(boston_models.TABLE))
+    trips, experiments = stored(boston_trips.TABLE), stored(boston_particles.TABLE)
+    section.claims = judge(rows, effort.wmse_scale, boston.of_one_draw(truth.pip), table, trips, experiments)
     section.smaller = smaller(rows)
     section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in rows)
     return section

@@ -25,7 +25,7 @@ HEADINGS = {
 JUDGED = ("pcr_agreement.csv", "pcr_default.csv")
 NOT_SHOWN = ("commit", "scale")  # columns of tables that are in the CSV files only
 COLOURS = 64  # of a picture in the documentation
-NOT_IN_THE_PAPER = "This section is not in the paper. It is here to explain what differs above."
+NOT_IN_THE_PAPER = "This section is not in the paper. It is here to explain what differs."
 
 HEAD = """# The paper, made again
 
@@ -35,8 +35,9 @@ paper's tables and figures was computed again.
 """
 GUIDE = """## How to read this page
 
-The table above lists every claim of the paper that can be checked, with what the paper says beside what we find. The sections below take
-the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+The table above lists every claim of the paper that can be checked, with what the paper says beside what we find, and the reason where the
+two differ. The sections below take the figures and tables one by one: what the paper shows, what we get, what agrees, what differs and why.
+For each difference there is a reason, and a table of the measurements that show it.
 
 - Where the paper shows a figure and gives no number, none was read off it, and the table says so.
 - The gene expression data of the PCR example are not ours to distribute. A simulated design of the same size takes their place, so
@@ -72,6 +73,31 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, ""])
 
 
+def verdict_and_reason(claim: Claim) -> str:
+    """For the table at the top: a claim that differs has its reason there.
+
+    >>> verdict_and_reason(Claim("s", "1", "2", False, "rule", brief="other data"))
+    '**differs**: other data'
+    """
+    return f"{claim.verdict}: {claim.brief}" if claim.agrees is False and claim.brief else claim.verdict
+
+
+def reasons(claims: Sequence[Claim]) -> list[str]:
+    """Why claims differ: a paragraph for those that have the same reason, and their measurements in one table."""
+    parts = []
+    for reason in dict.fromkeys(claim.reason for claim in claims):
+        some = [claim for claim in claims if claim.reason == reason]
+        parts.append(
+            f"*{'; '.join(c.statement for c in some)}.* {reason or 'We do not know yet why this differs.'}\n"
+        )
+        measured = [claim.evidence for claim in some if claim.evidence]
+        if measured:
+            headings = measured[0][0]
+            rows = dict.fromkeys(tuple(row) for evidence in measured for row in evidence[1:])
+            parts.append(table(headings, [list(row) for row in rows]))
+    return parts
+
+
 def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
     """The table of all claims of the paper, and how many of them agree."""
     rows, every = [], []
@@ -80,7 +106,7 @@ def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
         every += claims
         own = [c for c in claims if not c.fairer]
         rows += [
-            ["" if k else section["title"], c.statement, c.paper, c.ours, c.verdict]
+            ["" if k else section["title"], c.statement, c.paper, c.ours, verdict_and_reason(c)]
             for k, c in enumerate(own)
         ]
     own, asked = ([c for c in every if c.fairer is kind] for kind in (False, True))
@@ -91,7 +117,7 @@ def summary(sections: dict[str, dict[str, Any]]) -> list[str]:
     return [
         "## Summary\n",
         f"Of the paper's {len(own)} claims {count(own, True)} agree, {count(own, False)} differ, and {count(own, None)} cannot be compared. "
-        "If a claim differs, its section says why.\n",
+        "If a claim differs, the last column says why, and its section has the measurements that show it.\n",
         table(["figure or table", "claim", "the paper", "here", "verdict"], rows),
         f"Besides these claims, we asked {len(asked)} questions of our own. {count(asked, True)} come out in favour of the paper's method or of this program, "
         f"{count(asked, False)} do not, and {count(asked, None)} are left open.\n",
@@ -137,9 +163,7 @@ def claims_text(claims: list[Claim]) -> list[str]:
                 )
             )
             if verdict is False:
-                parts += [
-                    f"*{c.statement}.* {c.reason or 'We do not know yet why this differs.'}\n" for c in some
-                ]
+                parts += reasons(some)
     asked = [c for c in claims if c.fairer]
     if asked:
         parts.append("**What the paper does not ask**\n")

@@ -83,15 +83,3 @@ def judge(found: Sequence[Row]) -> list[Claim]:
             )
         )
     return out
-
-
-def in_words(found: Sequence[Row], prior: str) -> str:
-    """What the experiment says on the reason."""
-    blocks, free = pair(found, prior)
-    (claim,) = judge([blocks, free])
-    return (
-        f"An experiment in shorter runs: with independent columns and all else as it is, the largest difference is {number(free['largest_difference'], 2)} "
-        f"instead of {number(blocks['largest_difference'], 2)}, and the ladders of a run differ by {number(free['ladders_differ_by'], 2)} instead of "
-        f"{number(blocks['ladders_differ_by'], 2)} in mean log posterior. So the correlation of the columns is "
-        + ("a part of the reason." if claim.agrees else "not the reason, or not the only one.")
-    )

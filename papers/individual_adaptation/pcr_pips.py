@@ -24,7 +24,9 @@ TITLE = "PCR: inclusion probabilities of three runs"
 CLOSE = 0.1
 ENOUGH = 0.5  # in log posterior mass
 DRIFT = 0.3  # of the mean model size
-FAR = 5.0  # in mean log posterior
+ENOUGH_LADDERS = 10
+MANY = 400  # sets of runs that are drawn to know what is expected
+UNLIKELY = 0.05
 SAME = 1e-6  # log posteriors of one model, by factors in another order
 Row = dict[str, Any]
 
@@ -52,6 +54,7 @@ def summarise(prior: str, chains: int, runs: Sequence[Summary], block: int | Non
         ),
         "largest_difference_of_blocks": by_block,
         "largest_difference_by_exact_weights": worst_difference(np.array([exact_pips([p]) for p in runs])),
+        **expected_differences(runs),
         "monte_carlo_error_there": float(np.mean([p.mcse[worst] for p in runs])),
         "size_in_the_first_quarter": float(quarters[:, 0].mean()),
         "size_in_the_last_quarter": float(quarters[:, -1].mean()),
@@ -65,13 +68,61 @@ def summarise(prior: str, chains: int, runs: Sequence[Summary], block: int | Non
     }
 
 
+def quantiles(values: np.ndarray) -> list[float]:
+    """Of many largest differences: a twentieth, the median and all but a twentieth."""
+    return [float(value) for value in np.quantile(values, (0.05, 0.5, 0.95))]
+
+
+def by_batch_means(runs: Sequence[Summary], rng: np.random.Generator) -> np.ndarray:
+    """Largest differences of a PIP between runs whose errors are those that batch means say, normal and independent: many such sets of
+    runs."""
+    errors = np.nan_to_num(np.array([run.mcse for run in runs]))
+    errors = errors[:, errors.max(axis=0) > 0]
+    return np.array([np.ptp(errors * rng.normal(size=errors.shape), axis=0).max() for _ in range(MANY)])
+
+
+def by_their_ladders(ladders: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Largest differences of a PIP between runs that are put together at random from the ladders of these; each has the shape (ladders, p). Ladders
+    in even and in odd places start differently, and are drawn apart. If runs differ by no more than this, it is because ladders do."""
+    places = len(ladders[0])
+    found = np.zeros((MANY, published.PCR_RUNS, ladders[0].shape[1]))
+    for first in (0, 1):
+        kind = np.concatenate([run[first::2] for run in ladders])
+        count = len(range(first, places, 2))
+        if count:
+            chosen = rng.integers(len(kind), size=(*found.shape[:2], count))
+            found += kind[chosen].sum(axis=2) / places
+    return np.ptp(found, axis=1).max(axis=1)
+
+
+def expected_differences(runs: Sequence[Summary]) -> Row:
+    """How large the largest difference of a PIP between three such runs is by chance: by their Monte Carlo errors, and by their ladders, if those
+    of at least `ENOUGH_LADDERS` ladders were kept. `by_ladders_share` is the share of the runs put together from ladders that differ by as
+    much as the runs themselves."""
+    rng = np.random.default_rng(0)
+    names = ("low", "median", "high")
+    found: Row = {f"by_batch_means_{n}": v for n, v in zip(names, quantiles(by_batch_means(runs, rng)))}
+    found |= {f"by_ladders_{name}": None for name in (*names, "share")}
+    ladders = [run.ladder_pips for run in runs if len(run.ladder_pips)]
+    found["ladders"] = sum(map(len, ladders))
+    if found["ladders"] >= ENOUGH_LADDERS:
+        seen = max(run.max() for run in ladders)
+        shown = np.max([run.max(axis=0) for run in ladders], axis=0) > 0.01 * seen
+        differences = by_their_ladders([run[:, shown] for run in ladders], rng)
+        found |= {f"by_ladders_{n}": v for n, v in zip(names, quantiles(differences))}
+        found["by_ladders_share"] = float(
+            np.mean(differences >= worst_difference(np.array([run.pip for run in runs])))
+        )
+    return found
+
+
 def mean_sizes_by_quarter(run: Summary) -> list[float]:
     """Mean model size in each quarter of the draws."""
     return [float(quarter.mean()) for quarter in np.array_split(run.mean_sizes, 4)]
 
 
-def judge(rows: Sequence[Row], experiment: Sequence[Row] = ()) -> list[Claim]:
-    """Do three runs agree with one another? `rows` are those of ``summarise``, `experiment` those of ``pcr_correlation``."""
+def judge(rows: Sequence[Row]) -> list[Claim]:
+    """Do three runs agree with one another? `rows` are those of ``summarise``."""
     out = []
     for row in rows:
         length = (
@@ -93,64 +144,95 @@ def judge(rows: Sequence[Row], experiment: Sequence[Row] = ()) -> list[Claim]:
                 f"largest difference of a PIP {number(row['largest_difference'], 2)}, smallest correlation {row['smallest_correlation']:.3f}",
                 agrees,
                 f"agrees if no PIP differs by {CLOSE:g}; {row['runs']} runs of {length}{remark}",
-                reason="" if agrees else why_apart(row, experiment),
+                reason="" if agrees else why_apart(row),
+                brief="" if agrees else in_brief(row),
+                evidence=[] if agrees else [EVIDENCE, evidence(row)],
             )
         )
     return out
 
 
-def why_apart(row: Row, experiment: Sequence[Row] = ()) -> str:
-    """What was measured of runs that do not agree, in sentences."""
-    said = []
-    factor = f"exp({row['masses_differ_by']:.2f})"
+EVIDENCE = [
+    "runs",
+    "largest difference of a PIP",
+    "expected by batch means (nine of ten)",
+    "expected by ladders (nine of ten)",
+    "by exact weights",
+    "ladders differ by",
+    "mean size, first and last quarter",
+]
+
+
+def span(row: Row, name: str) -> str:
+    """Median and range of what is expected; "–" if it is not known."""
+    if row.get(f"{name}_median") is None:
+        return "–"
+    low, median, high = (number(row[f"{name}_{which}"], 2) for which in ("low", "median", "high"))
+    return f"{median} ({low}–{high})"
+
+
+def evidence(row: Row) -> list[str]:
+    """What was measured of runs that do not agree."""
+    return [
+        f"{row['prior']}, r = {row['chains']}",
+        number(row["largest_difference"], 2),
+        span(row, "by_batch_means"),
+        span(row, "by_ladders")
+        + (f", {row['ladders']} ladders" if row.get("by_ladders_median") is not None else ""),
+        number(row["largest_difference_by_exact_weights"], 2),
+        f"{row['chains_of_a_run_differ_by']:.0f}",
+        f"{row['size_in_the_first_quarter']:.1f}, {row['size_in_the_last_quarter']:.1f}",
+    ]
+
+
+def by_ladders(row: Row) -> bool | None:
+    """Whether runs differ by no more than their ladders, put together at random; None if the ladders were not kept."""
+    share = row.get("by_ladders_share")
+    return None if share is None else bool(share >= UNLIKELY)
+
+
+def within_errors(row: Row) -> bool:
+    """Whether runs differ by no more than batch means say."""
+    return bool(row["largest_difference"] <= row["by_batch_means_high"])
+
+
+def in_brief(row: Row) -> str:
+    """The reason in a few words."""
+    if row["best_models_differ_by"] >= SAME or row["masses_differ_by"] >= ENOUGH:
+        return "the runs found different models"
+    if within_errors(row):
+        return "Monte Carlo error: three runs with the errors that batch means say differ by as much"
+    if by_ladders(row):
+        return "Monte Carlo error: runs put together at random from their ladders differ by as much"
+    return "the ladders of a run stay in different modes, and three runs differ by more than batch means say"
+
+
+def why_apart(row: Row) -> str:
+    """Why runs do not agree, in two sentences and what qualifies them; the numbers are in ``evidence``."""
     if row["best_models_differ_by"] >= SAME:
+        return "The runs did not find the same best model."
+    if row["masses_differ_by"] >= ENOUGH:
+        return "The runs found the same best model, but not the same posterior mass of all models that they kept."
+    said = ["The runs found the same best models, and differ in the time that they spent in them."]
+    if row["largest_difference_by_exact_weights"] >= CLOSE:
+        said = ["The runs found the same best model, but differ in other models that they found, too."]
+    if within_errors(row):
         said.append(
-            f"The runs did not find the same best model, and the models that they kept differ in posterior mass by a factor of {factor}."
+            "The largest of so many differences is as large as is to be expected from the Monte Carlo errors of the runs, so that nothing else has to "
+            "be looked for: three runs of this length cannot agree more closely on this design."
         )
-    elif row["masses_differ_by"] < ENOUGH:
+    elif by_ladders(row):
         said.append(
-            "The runs found the same best model, and the models that each kept have the same posterior mass up to a factor of "
-            f"{factor}: none has missed what another has seen."
+            "This is Monte Carlo error, and more of it than batch means say: runs that are put together by drawing from their ladders, with those that start alike in the same places, differ by "
+            "as much as the three runs do. Ladders change between modes rarely, and a ladder that stays elsewhere shifts the probabilities of its run."
+        )
+    elif by_ladders(row) is None:
+        said.append(
+            "They differ by more than batch means say, because ladders change between modes rarely: the mean log posteriors of the ladders of one run "
+            "differ by far more than those of one chain would along its way. Whether that is all was not tested, as the ladders were not kept."
         )
     else:
-        said.append(
-            f"The runs found the same best model, but the models that they kept differ in posterior mass by a factor of {factor}."
-        )
-    exact, observed = row["largest_difference_by_exact_weights"], row["largest_difference"]
-    by_weights = (
-        f"If the {MOST_MODELS:,} best models that each run kept get their exact posterior probabilities as weights, and not the time that the run "
-        f"spent in them, the largest difference between the runs is {number(exact, 2)} instead of {number(observed, 2)}."
-    )
-    if exact < CLOSE <= observed:
-        said.append(
-            f"{by_weights} So the runs know the same best models, and differ in the time that they spent in them, which is Monte Carlo error. This does "
-            "not show that there is no other reason: less probable models are not among those that were kept."
-        )
-    else:
-        said.append(f"{by_weights} So the runs differ in the models that they found, too.")
-    if row["chains_of_a_run_differ_by"] > FAR:
-        said.append(
-            f"But the {row['chains']} ladders of a run have not all been at these models: the mean log posteriors of their chains at the target "
-            f"differ by up to {row['chains_of_a_run_differ_by']:.0f}. They change between modes too rarely for a run of this length."
-        )
-    first, last = row["size_in_the_first_quarter"], row["size_in_the_last_quarter"]
-    if abs(last - first) > DRIFT:
-        said.append(
-            f"The runs are too short for this design: the mean model size is {first:.1f} in the first quarter of the draws and {last:.1f} in the "
-            "last, so that the chains are still on their way."
-        )
-    said.append(
-        f"By batch means, the inclusion probability that differs most has a Monte Carlo error of {number(row['monte_carlo_error_there'], 2)} in "
-        "each run."
-    )
-    if row["largest_difference_of_blocks"] is not None:
-        said.append(
-            f"In the simulated design {pcr_runs.BLOCK} neighbouring columns have a correlation of {pcr_runs.CORRELATION:g} and can take one "
-            "another's place; if the probabilities of such columns are added up, the largest difference is "
-            f"{number(row['largest_difference_of_blocks'], 2)}."
-        )
-    if experiment:
-        said.append(pcr_correlation.in_words(experiment, row["prior"]))
+        said.append("They differ by more than their Monte Carlo errors and their ladders explain.")
     if row["part"] < 1:
         said.append(f"The runs have {row['part']:.3g} of the paper's iterations; --full has them all.")
     return " ".join(said)
@@ -313,7 +395,7 @@ def make(study: Study) -> Section:
     experiment = pcr_correlation.rows(study)
     if experiment:
         study.table(section, pcr_correlation.TABLE, experiment, pcr_correlation.CAPTION)
-    section.claims = judge(rows, experiment) + judge_default(others) + pcr_correlation.judge(experiment)
+    section.claims = judge(rows) + judge_default(others) + pcr_correlation.judge(experiment)
     section.smaller = pcr_runs.smaller(parts)
     section.kept_cpu_seconds = pcr_runs.cpu_seconds(*found.values(), list(default.values()))
     return section

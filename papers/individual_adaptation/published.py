@@ -66,6 +66,8 @@ SHOWN = {
     "boston_wmse": "A figure shows the weighted mean squared error (WMSE) of the inclusion probabilities against τ, for IA-SMC with several K and "
     "for IA-PT, with a line for simple Metropolis–Hastings. The formula is a sum over 60 runs. Here WMSE is that of one run, so the paper's "
     "number is divided by 60.",
+    "boston_trips": "",
+    "boston_particles": "",
     "boston_tempering": "",
     "boston_bottlenecks": "",
     "boston_learning": "",

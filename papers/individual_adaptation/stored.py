@@ -12,7 +12,9 @@ from papers.individual_adaptation import (
     boston_bottlenecks,
     boston_learning,
     boston_models,
+    boston_particles,
     boston_tempering,
+    boston_trips,
     boston_wmse,
     pcr_correlation,
     pcr_pips,
@@ -31,7 +33,7 @@ def reader(folder: Path) -> Read:
 
 
 def _one_draw() -> float:
-    return boston_wmse.of_one_draw(Study(QUICK, Path()).truth("boston104").pip)
+    return boston.of_one_draw(Study(QUICK, Path()).truth("boston104").pip)
 
 
 def _if_there(read: Read, name: str) -> list[Row]:
@@ -47,7 +49,12 @@ def _wmse(read: Read) -> list[Claim]:
     table = _if_there(read, boston_models.TABLE)
     scale = rows[0]["draws"] / boston.MH_DRAWS
     return boston_wmse.judge(
-        rows, scale, _one_draw(), boston_models.as_tempering(table), _if_there(read, boston_learning.TABLE)
+        rows,
+        scale,
+        _one_draw(),
+        boston_models.as_tempering(table),
+        _if_there(read, boston_trips.TABLE),
+        _if_there(read, boston_particles.TABLE),
     )
 
 
@@ -55,9 +62,13 @@ def _tempering(read: Read) -> list[Claim]:
     return boston_tempering.judge([given(row) for row in read("boston_tempering")])
 
 
+def _particles(read: Read) -> list[Claim]:
+    return boston_particles.judge(read(boston_particles.TABLE), _if_there(read, "boston_wmse"))
+
+
 def _pcr(read: Read) -> list[Claim]:
     experiment = _if_there(read, pcr_correlation.TABLE)
-    claims = pcr_pips.judge(read("pcr_agreement"), experiment) + pcr_pips.judge_default(read("pcr_default"))
+    claims = pcr_pips.judge(read("pcr_agreement")) + pcr_pips.judge_default(read("pcr_default"))
     return claims + pcr_correlation.judge(experiment)
 
 
@@ -66,6 +77,8 @@ JUDGES: dict[str, Callable[[Read], list[Claim]]] = {
     "boston_tempering": _tempering,
     "boston_bottlenecks": lambda read: boston_bottlenecks.judge(read("boston_bottlenecks")),
     "boston_learning": lambda read: boston_learning.judge(read(boston_learning.TABLE)),
+    "boston_trips": lambda read: boston_trips.judge(read(boston_trips.TABLE)),
+    "boston_particles": _particles,
     "pcr_pips": _pcr,
 }
 

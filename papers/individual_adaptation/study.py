@@ -71,7 +71,8 @@ class Claim:
 
     `agrees` is None where the two cannot be compared; `why` says what was asked of ours, or why not. `fairer` marks what
     the paper does not claim: the same question under another measure. `reason` says why the two differ, and which
-    measurement shows it.
+    measurement shows it; `brief` says the same in a few words, for the table at the top. `evidence` is a table of measurements, its
+    headings first.
     """
 
     statement: str
@@ -81,6 +82,8 @@ class Claim:
     why: str
     fairer: bool = False
     reason: str = ""
+    brief: str = ""
+    evidence: list[list[str]] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:

@@ -29,6 +29,15 @@ def below_the_best(log_posterior: np.ndarray) -> np.ndarray:
     return in_millionths(log_posterior[:1] - log_posterior)
 
 
+def pips_by_chain(posterior: wv.Posterior) -> np.ndarray:
+    """Inclusion frequencies in the thinned record of each chain at the target, shape (chains, p)."""
+    trace, models = posterior.trace, posterior.trace_models
+    if trace is None or models is None:
+        return np.empty((0, len(posterior.pip)))
+    rows = trace.reset_index(drop=True).groupby(["replicate", "chain"]).indices.values()
+    return np.array([np.asarray(models[some].mean(axis=0)).ravel() for some in rows])
+
+
 @dataclass(frozen=True)
 class Summary:
     """A run: inclusion probabilities, model sizes, its best models with their exact log posteriors, and what its ladders learned."""
@@ -48,6 +57,8 @@ class Summary:
     round_trips: int | None
     temperatures: np.ndarray
     exchange_rates: np.ndarray
+    # (chains at the target, p): of each chain, in the thinned record; (0, p) of runs from which this was not kept
+    ladder_pips: np.ndarray
     about: dict[str, Any] = field(default_factory=dict)  # date, commit, versions
 
     @classmethod
@@ -86,6 +97,7 @@ class Summary:
             round_trips=int(learned["round_trips"]) if tempered else None,
             temperatures=np.asarray(learned["temperatures"] if tempered else [], float),
             exchange_rates=np.asarray(learned["swap_rates"] if tempered else [], float),
+            ladder_pips=short(pips_by_chain(posterior)),
             about=dict(about or {}),
         )
 
@@ -121,6 +133,7 @@ class Summary:
             below=np.diff(below_the_best(self.log_posterior), prepend=0).astype(np.int32),
             temperatures=self.temperatures,
             exchange_rates=self.exchange_rates,
+            ladder_pips=in_millionths(self.ladder_pips[:, where]),
         )
         unfinished.replace(path)
 
@@ -147,6 +160,9 @@ class Summary:
                 replicate_pips=pip[None] if single else spread(stored["replicate_pips"] / MILLIONTH),
                 log_posterior=best - np.cumsum(stored["below"]) / MILLIONTH,
                 members=[tuple(int(j) for j in model) for model in members],
+                ladder_pips=spread(stored["ladder_pips"] / MILLIONTH)
+                if "ladder_pips" in stored
+                else np.empty((0, p)),
                 **{name: stored[name] for name in same},
                 **numbers,
             )

@@ -23,13 +23,17 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # papers/ is no part of the installed package
 
+from benchmarks import boston  # noqa: E402
 from papers.individual_adaptation import (  # noqa: E402
     boston_models,
+    boston_particles,
     boston_tempering,
+    boston_trips,
     boston_wmse,
     geo,
     independent,
     page,
+    particles,
     pcr_correlation,
     pcr_pips,
     pcr_runs,
@@ -48,7 +52,16 @@ from papers.individual_adaptation import (  # noqa: E402
     tecator_traces,
 )
 from papers.individual_adaptation.__main__ import FIGURES, main, make  # noqa: E402
-from papers.individual_adaptation.study import FULL, QUICK, Claim, Effort, Section, Study, TooFewRunsError  # noqa: E402
+from papers.individual_adaptation.study import (  # noqa: E402
+    FULL,
+    QUICK,
+    Claim,
+    Effort,
+    Section,
+    Study,
+    TooFewRunsError,
+    worst_difference,
+)
 from papers.individual_adaptation.summaries import Summary  # noqa: E402
 
 TINY = Effort(
@@ -72,6 +85,8 @@ TINY = Effort(
 )
 SLOW = (
     "boston_wmse",
+    "boston_trips",
+    "boston_particles",
     "boston_tempering",
     "boston_bottlenecks",
     "boston_learning",
@@ -114,6 +129,10 @@ def test_every_figure_writes_its_files(tiny: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_the_slow_figures_write_their_files(tmp_path: Path, name: str) -> None:
+    if name == "boston_particles":  # it is judged beside simple MH
+        (tmp_path / "boston_wmse.csv").write_bytes(
+            (page.DOCS / page.NUMBERS / "boston_wmse.csv").read_bytes()
+        )
     make(Study(TINY, tmp_path), (name,), "a test")
     files_of(tmp_path, name)
 
@@ -179,6 +198,12 @@ def test_what_is_kept_of_a_run_is_read_again_as_it_was(tmp_path: Path) -> None:
         same_summaries(Summary.load(tmp_path / "runs" / "a.npz"), summary)
         seen = posterior.pip >= summaries.SMALLEST
         assert seen.any()
+        assert len(summary.ladder_pips) == len(summary.log_posteriors)
+        assert posterior.trace is not None
+        assert posterior.trace_models is not None
+        last = ((posterior.trace["replicate"] == 1) & (posterior.trace["chain"] == posterior.trace["chain"].max())).to_numpy()  # fmt: skip
+        of_last = np.asarray(posterior.trace_models[np.flatnonzero(last)].mean(axis=0)).ravel()
+        assert summary.ladder_pips[-1][seen] == pytest.approx(of_last[seen], abs=1e-6)
         assert summary.pip[seen] == pytest.approx(posterior.pip[seen], abs=1e-6)
         assert summary.replicate_pips.shape == (2, 6)
         assert posterior.trace is not None
@@ -545,6 +570,21 @@ def test_the_page_begins_with_a_table_of_all_claims() -> None:
     assert "four" not in text
 
 
+def test_claims_with_one_reason_share_a_paragraph_and_a_table() -> None:
+    one, two = (
+        Claim(name, "1", "2", False, "rule", reason="Because.", brief="in short", evidence=[["run", "value"], [name, "3"], ["both", "4"]])
+        for name in ("first", "second")
+    )  # fmt: skip
+    text = "\n".join(page.reasons([one, two, Claim("third", "1", "2", False, "rule", reason="For another.")]))
+    assert text.count("Because.") == 1
+    assert "*first; second.* Because." in text
+    assert "| run | value |\n|:--|:--|\n| first | 3 |\n| both | 4 |\n| second | 3 |\n" in text
+    assert text.count("| both |") == 1
+    assert "*third.* For another." in text
+    sections = {"a": {"title": "Here", "claims": [vars(one)]}}
+    assert "| Here | first | 1 | 2 | **differs**: in short |" in "\n".join(page.summary(sections))
+
+
 def test_a_section_says_what_agrees_then_what_differs_and_why() -> None:
     claims = [
         Claim("asked", "-", "5 s", False, "slow", fairer=True),
@@ -753,8 +793,128 @@ def test_one_draw_from_the_posterior_has_the_wmse_that_is_said() -> None:
     draws = np.random.default_rng(0).random((40_000, 3)) < pip
     errors = boston_wmse.boston.wmse(draws, pip)
     assert errors.mean() == pytest.approx(
-        boston_wmse.of_one_draw(pip), abs=4 * errors.std() / np.sqrt(len(errors))
+        boston.of_one_draw(pip), abs=4 * errors.std() / np.sqrt(len(errors))
     )
+
+
+def trip_rows(
+    worth: tuple[float, ...], simple: float, long: float = 5e-4, rarest: float = 1e-3
+) -> list[dict[str, Any]]:
+    """Ladders that make 10, 20, … round trips, each worth so many draws."""
+    trips = boston_trips
+    wmse = {trips.USUAL: 1e-3, trips.SHORT: 4e-3, trips.LONG: long, trips.RARER: 1e-3, trips.RAREST: rarest}
+    rows: list[dict[str, Any]] = [
+        {"variant": name, "draws": 1000, "runs": 10, "wmse": wmse[name], "wmse_se": 1e-4, "worth_draws": 0.07 / wmse[name],
+         "round_trips": 10.0 * (k + 1), "worth_of_a_trip": each, "worth_of_a_trip_se": 0.1}
+        for k, (name, each) in enumerate(zip(wmse, worth))
+    ]  # fmt: skip
+    short = {
+        "variant": trips.SIMPLE,
+        "draws": 1000,
+        "runs": 20,
+        "wmse": simple,
+        "wmse_se": 1e-4,
+        "worth_draws": 0.07 / simple,
+    }
+    return [*rows, {**short, "round_trips": None}]
+
+
+def test_boston_trips_both_ways() -> None:
+    few = trip_rows((0.8, 0.9, 0.7, 0.8, 1.1), 0.006)
+    assert verdicts(boston_trips.judge(few)) == [False, False, False, True]
+    other = trip_rows((0.8, 0.9, 0.7, 0.8, 1.3), 0.0002, long=5e-5, rarest=2e-3)
+    assert verdicts(boston_trips.judge(other)) == [True, True, True, False]
+
+
+def test_why_tempering_differs_follows_from_exchanges_and_moves() -> None:
+    few = trip_rows((0.8, 0.9, 0.7, 0.8, 1.1), 0.006)
+    why = boston_trips.why(few, 0.07, 0.0002, 0.001, True)
+    assert (
+        "worth 70 independent draws, one of simple MH 350; to be well below it, IA-PT would have to be worth 700"
+        in why["reason"]
+    )
+    assert "What it lacks is moves, not exchanges: with 50 round trips instead of 10" in why["reason"]
+    assert why["brief"].endswith("runs would have to be 10 times as long")
+    assert "change too slowly" in why["brief"]
+    assert "only as many iterations as IA-PT has" in why["reason"]
+    assert "error of a run of our IA-PT" in why["reason"]
+    assert len(why["evidence"]) == 1 + len(few)
+    assert why["evidence"][-1][2] == "–"
+    other = trip_rows((0.8, 0.9, 0.7, 0.8, 1.3), 0.0002, rarest=2e-3)
+    unlike = boston_trips.why(other, 0.07, 0.0002, 0.001, False)
+    assert "not exchanges" not in unlike["reason"]
+    assert "too few exchanges" in unlike["brief"]
+    assert "only as many iterations" not in unlike["reason"]
+    assert "most probable models" not in unlike["reason"]
+    assert boston_trips.why([], 0.07, 0.0007, 0.001, True) == {}
+
+
+def particle_rows(worth: dict[str, float]) -> list[dict[str, Any]]:
+    particles = boston_particles
+    names = [*particles.OPTIONS]
+    return [
+        {"variant": name, "particles": 1850, "K": 50, "runs": 10, "wmse": 0.07 / worth.get(name, 5.0), "wmse_se": 1e-3,
+         "worth_draws": worth.get(name, 5.0), "temperatures": 41.0, "ancestors_at_0.1": 2.0, "ancestors_at_0.3": 3.0, "ancestors_at_0.6": 90.0}
+        for name in names
+    ]  # fmt: skip
+
+
+def test_boston_particles_both_ways() -> None:
+    particles = boston_particles
+    late = {
+        f"{particles.BEGINS}0.45": 150.0,
+        f"{particles.BEGINS}0.6": 900.0,
+        f"{particles.BEGINS}0.8": 950.0,
+    }
+    rows = particle_rows(late)
+    simple = {"method": "MH", "tau": None, "wmse": 0.07 / 300}
+
+    def verdicts_with(worth: dict[str, float], package: float) -> list[bool | None]:
+        ours = {"method": "SMC, K = 50", "tau": 0.45, "wmse": package, "wmse_se": 1e-3}
+        other = {**ours, "tau": 0.25, "wmse": 1.0}
+        return verdicts(particles.judge(particle_rows(worth), [simple, other, ours]))
+
+    assert verdicts_with(late, 0.013) == [False, False, False, True, True]
+    good = {name: 1000.0 for name in particles.OPTIONS if name != particles.USUAL}
+    assert verdicts_with(good, 0.013) == [True] * 5
+    assert verdicts_with({}, 0.03) == [False] * 5
+    assert verdicts(particles.judge(rows, [simple])) == [False, False, False, True]
+    assert particles.judge(rows, []) == []
+
+
+def test_why_particles_differ_names_where_accuracy_is_lost() -> None:
+    particles = boston_particles
+    late = {f"{particles.BEGINS}0.45": 150.0, f"{particles.BEGINS}0.6": 900.0}
+    why = particles.why(particle_rows(late), 0.07, 0.0007)
+    assert "lose most of their accuracy between t = 0.3 and t = 0.45" in why["reason"]
+    assert (
+        "at t = 0.45 is worth 150 independent draws, one that begins at t = 0.3 5.0, one from the prior 5.0, and simple MH is worth 100"
+        in why["reason"]
+    )
+    assert "effectively from 3.0 of 1,850 particles" in why["reason"]
+    assert "between t = 0.3 and t = 0.45" in why["brief"]
+    assert f"The best of {len(particles.OTHER_WAYS)} other ways of" in why["reason"]
+    assert len(why["evidence"]) == 1 + 4 + len(particles.STARTS)
+    early = particles.why(
+        particle_rows({f"{particles.BEGINS}{t:g}": 90.0 for t in particles.STARTS}), 0.07, 0.0007
+    )
+    assert "between t = 0 and t = 0.1" in early["reason"]
+    assert particles.why([], 0.07, 0.0007) == {}
+
+
+def test_shares_of_the_mode_are_worth_as_many_particles_as_they_spread() -> None:
+    particles = boston_particles
+    rng = np.random.default_rng(0)
+
+    def run(share: float, size: int) -> dict[str, float]:
+        return {f"share_at_{level:g}": rng.binomial(size, share) / size for level in particles.LEVELS}
+
+    found = {particles.USUAL: [run(0.3, 50) for _ in range(400)], f"{particles.BEGINS}0.6": [run(0.3, 50) for _ in range(100)]}  # fmt: skip
+    by_level = {row["temperature"]: row for row in particles.shares(found, 0.3)}
+    assert by_level[1.0]["share_by_exact_draws"] == 0.3
+    assert by_level[0.5]["share_by_exact_draws"] is None
+    for level in (0.6, 1.0):
+        assert by_level[level]["worth_particles"] == pytest.approx(50, rel=4 * np.sqrt(2 / 400))
 
 
 def tempering_rows(printed: float, second: float, other: float, within: float) -> list[dict[str, Any]]:
@@ -824,7 +984,24 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
     weights = np.exp(np.array(logs) - max(logs))
     exact = weights @ np.array(models, float) / weights.sum()
     ladder = np.exp(-0.5 * np.arange(3, -1, -1.0))
+
+    def smc(options: particles.Options, t: float = 0.0) -> Any:
+        def run(rng: np.random.Generator) -> np.ndarray:
+            start = (
+                particles.from_prior(rng, 500, 8)
+                if t == 0
+                else particles.from_chain(data, rng, t, 500, 40, 1 / 3)
+            )
+            return particles.run(data, rng, start, t, 20, 0.45, 1.0, 0.55, options, np.empty(0), 0)[0]
+
+        return run
+
+    ours = particles.Options(groups=4, bound=1.0)
     for run in (
+        smc(particles.Options()),
+        smc(ours),
+        smc(ours._replace(resampling=particles.RESIDUAL, resample_below=0.5)),
+        smc(ours, 0.5),
         lambda rng: independent.simple(data, rng, 1000, 50_000, 1 / 3),
         lambda rng: independent.tempering(
             data, rng, ladder, 1000, 20_000, 0.45, 1.0, 0.55, 0.234, True, True
@@ -839,6 +1016,27 @@ def test_the_second_program_samples_what_enumeration_finds() -> None:
         pips = np.array([run(np.random.default_rng(s)) for s in range(12)])
         error = pips.std(axis=0, ddof=1) / np.sqrt(len(pips))
         assert (np.abs(pips.mean(axis=0) - exact) < 5 * error + 1e-3).all()
+    tempered = np.array(models) @ np.ones(8) * data.log_odds
+    tempered = tempered + 0.3 * (np.array(logs) - tempered)
+    weights = np.exp(tempered - tempered.max())
+    draws = np.array([particles.from_chain(data, np.random.default_rng(s), 0.3, 500, 40, 1 / 3).mean(axis=0) for s in range(12)])  # fmt: skip
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    wanted = weights @ np.array(models, float) / weights.sum()
+    assert (np.abs(draws.mean(axis=0) - wanted) < 5 * error + 1e-3).all()
+
+
+@pytest.mark.slow
+def test_every_way_of_resampling_takes_particles_by_their_weights() -> None:
+    rng = np.random.default_rng(0)
+    log_weights = np.log(np.array([0.05, 3.0, 0.2, 1.0, 0.4, 1e-9]))
+    expected = 6 * np.exp(log_weights) / np.exp(log_weights).sum()
+    for kind in range(4):
+        counts = np.array([np.bincount(particles.ancestors(log_weights, rng, kind), minlength=6) for _ in range(2000)])  # fmt: skip
+        assert (counts.sum(axis=1) == 6).all()
+        error = counts.std(axis=0, ddof=1) / np.sqrt(len(counts))
+        assert (np.abs(counts.mean(axis=0) - expected) < 4 * error + 1e-6).all()
+        fixed = (counts >= np.floor(expected)).all()
+        assert fixed == (kind in (particles.SYSTEMATIC, particles.RESIDUAL)) or kind == particles.STRATIFIED
 
 
 def agreement_row(**changes: Any) -> dict[str, Any]:
@@ -846,7 +1044,7 @@ def agreement_row(**changes: Any) -> dict[str, Any]:
         "prior": pcr_runs.HIERARCHICAL, "chains": 5, "runs": 3, "part": 1.0, "largest_difference": 0.02, "smallest_correlation": 0.99,
         "largest_difference_of_blocks": 0.01, "largest_difference_by_exact_weights": 0.03, "monte_carlo_error_there": 0.04, "size_in_the_first_quarter": 9.0,
         "size_in_the_last_quarter": 9.1, "chains_of_a_run_differ_by": 1.0, "fewest_round_trips": 21, "most_round_trips": 40, "best_models_differ_by": 0.0,
-        "masses_differ_by": 0.1,
+        "masses_differ_by": 0.1, "by_batch_means_low": 0.08, "by_batch_means_median": 0.1, "by_batch_means_high": 0.14,
     }  # fmt: skip
     return {**row, **changes}
 
@@ -858,31 +1056,84 @@ def test_pcr_agreement_both_ways() -> None:
     (drifting,) = pcr_pips.judge([agreement_row(size_in_the_last_quarter=10.0)])
     assert drifting.agrees is True
     assert "have not settled: the mean model size is 9.0" in drifting.why
-    (apart,) = pcr_pips.judge([agreement_row(largest_difference=0.2, largest_difference_of_blocks=0.05)])
-    assert apart.agrees is False
-    for words in (
-        "the same best model",
-        "exp(0.10)",
-        "error of 0.040 in each",
-        "the largest difference is 0.050",
-    ):
-        assert words in apart.reason
-    assert "too short" not in apart.reason
-    assert "ladders of a run" not in apart.reason
-    (scattered,) = pcr_pips.judge([agreement_row(largest_difference=0.2, chains_of_a_run_differ_by=12.3)])
-    assert "the 5 ladders of a run have not all been" in scattered.reason
-    assert "differ by up to 12." in scattered.reason
-    assert "--full" not in apart.reason
-    short = agreement_row(
-        largest_difference=0.2, part=0.05, best_models_differ_by=3.0, largest_difference_of_blocks=None, size_in_the_last_quarter=9.8
-    )  # fmt: skip
-    reason = pcr_pips.judge([short])[0].reason
-    assert "did not find the same best model" in reason
-    (lighter,) = pcr_pips.judge([agreement_row(largest_difference=0.2, masses_differ_by=0.7)])
-    assert "same best model, but the models that they kept differ" in lighter.reason
-    assert "is 9.0 in the first quarter of the draws and 9.8 in the last" in reason
-    assert "--full" in reason
-    assert "take one another's place" not in reason
+
+
+def test_why_pcr_runs_differ_follows_from_what_was_measured() -> None:
+    def claim(**changes: Any) -> Claim:
+        (one,) = pcr_pips.judge([agreement_row(largest_difference=0.2, **changes)])
+        assert one.agrees is False
+        assert one.evidence[0] == pcr_pips.EVIDENCE
+        assert len(one.evidence[1]) == len(pcr_pips.EVIDENCE)
+        return one
+
+    ladders = {"by_ladders_low": 0.1, "by_ladders_median": 0.15, "by_ladders_high": 0.25}
+    by_errors = claim(by_batch_means_high=0.21)
+    assert "with the errors that batch means say" in by_errors.brief
+    assert "as is to be expected from the Monte Carlo errors" in by_errors.reason
+    by_ladders = claim(by_ladders_share=0.3, ladders=10, **ladders)
+    assert "put together at random from their ladders" in by_ladders.brief
+    assert "more of it than batch means say" in by_ladders.reason
+    assert by_ladders.evidence[1][2:4] == ["0.10 (0.080–0.14)", "0.15 (0.10–0.25), 10 ladders"]
+    neither = claim(by_ladders_share=0.01, ladders=10, **ladders)
+    assert "more than their Monte Carlo errors and their ladders explain" in neither.reason
+    not_kept = claim()
+    assert "not tested, as the ladders were not kept" in not_kept.reason
+    assert not_kept.evidence[1][3] == "–"
+    assert claim(best_models_differ_by=3.0).reason == "The runs did not find the same best model."
+    assert "but not the same posterior mass" in claim(masses_differ_by=0.7).reason
+    assert (
+        "differ in other models that they found, too"
+        in claim(largest_difference_by_exact_weights=0.15).reason
+    )
+    assert "--full" not in by_errors.reason
+    assert "--full" in claim(part=0.05).reason
+
+
+def test_the_largest_difference_that_errors_make_likely_is_that_of_such_runs() -> None:
+    """Three runs of 200 variables whose errors are known: the difference between them is within nine tenths in nine of ten cases."""
+    rng = np.random.default_rng(0)
+    errors = rng.uniform(0.001, 0.03, 200)
+    low, _, high = pcr_pips.quantiles(
+        pcr_pips.by_batch_means([SimpleNamespace(mcse=errors)] * 3, np.random.default_rng(1))
+    )
+    seen = np.array([worst_difference(errors * rng.normal(size=(3, 200))) for _ in range(400)])
+    inside = np.mean((low < seen) & (seen < high))
+    assert abs(inside - 0.9) < 4 * np.sqrt(0.9 * 0.1 / 400) * np.sqrt(2)  # both are simulated
+
+
+def test_runs_are_put_together_from_ladders_that_start_alike() -> None:
+    rng = np.random.default_rng(0)
+    ladders = np.zeros((3, 5, 4))
+    ladders[:, 1::2, 2] = (
+        0.8  # ladders in odd places differ from those in even ones, which is no difference between runs
+    )
+    assert pcr_pips.by_their_ladders(list(ladders), rng).max() == pytest.approx(0, abs=1e-12)
+    ladders[0, 0, 1] = (
+        1.0  # one of nine ladders in even places is elsewhere: each of three in a run is that one with probability 1/9
+    )
+    found = pcr_pips.by_their_ladders(list(ladders), rng)
+    assert set(np.round(found, 9)) <= {0.0, 0.2, 0.4, 0.6}
+    none = (8 / 9) ** 9 + (3 / 9 * (8 / 9) ** 2) ** 3  # no run has it, or each has it once
+    assert abs(np.mean(found < 0.1) - none) < 4 * np.sqrt(none / pcr_pips.MANY) + 0.01
+
+
+def test_runs_differ_by_their_ladders_or_by_more() -> None:
+    rng = np.random.default_rng(1)
+
+    def runs(shift: float, kept: bool) -> Any:
+        pips = rng.random((3, 5, 30)) * 0.5 + shift * np.arange(3)[:, None, None] / 3
+        return [
+            SimpleNamespace(mcse=np.full(30, 0.1), pip=run.mean(axis=0), ladder_pips=run if kept else run[:0])
+            for run in pips
+        ]
+
+    alike, apart, unknown = (
+        pcr_pips.expected_differences(some) for some in (runs(0, True), runs(1.5, True), runs(0, False))
+    )
+    assert alike["by_ladders_share"] > pcr_pips.UNLIKELY
+    assert apart["by_ladders_share"] < pcr_pips.UNLIKELY
+    assert (unknown["by_ladders_share"], unknown["ladders"]) == (None, 0)
+    assert alike["ladders"] == 15
 
 
 def test_pcr_default_both_ways() -> None:
@@ -905,10 +1156,6 @@ def test_the_experiment_with_independent_columns_both_ways() -> None:
     helps, neither, half = ([row(0.9, 0.3, 20.0), row(0.0, *other)] for other in ((0.1, 3.0), (0.4, 30.0), (0.1, 30.0)))  # fmt: skip
     assert verdicts([*pcr_correlation.judge(helps), *pcr_correlation.judge(neither), *pcr_correlation.judge(half)]) == [True, False, False]  # fmt: skip
     assert pcr_correlation.judge([]) == []
-    words = pcr_correlation.in_words(helps[::-1], "a")
-    assert "is 0.10 instead of 0.30" in words
-    assert words.endswith("a part of the reason.")
-    assert pcr_correlation.in_words(half, "a").endswith("not the reason, or not the only one.")
     blocks, free = (
         np.corrcoef(pcr_runs.simulated(400, rho).X.to_numpy()[:, :2].T)[0, 1] for rho in (0.9, 0.0)
     )
