@@ -209,7 +209,10 @@ def _agree(posterior: "Posterior") -> list[str]:
     if posterior.rao_blackwell is not None:
         others["averages of conditional probabilities (Rao–Blackwell)"] = posterior.rao_blackwell
     away = {name: float(np.abs(value - posterior.frequencies).max()) for name, value in others.items()}
-    text = ", and ".join(f"by up to {max(value, 0.001):.3f} from {name}" for name, value in away.items())
+    text = ", and ".join(
+        f"by {f'up to {value:.3f}' if value >= 0.001 else 'less than 0.001'} from {name}"
+        for name, value in away.items()
+    )
     caution = (
         " The exact ratios are biased where many models were not visited."
         if max(away.values()) > 0.05

@@ -290,3 +290,15 @@ def test_the_error_of_thinning_is_that_of_a_thinned_sample():
     claimed = diagnostics.thinning_error(mass @ inside, listed, recorded)
     actual = estimates.std(axis=0)
     assert np.abs(actual / claimed - 1).max() < 5 / np.sqrt(2 * runs)
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.ConvergenceWarning")
+def test_estimates_that_agree_are_not_said_to_differ_by_a_number() -> None:
+    """A variable without which nothing can be explained: all estimates of its probability are 1."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(400, 2))
+    posterior = wv.sample(wv.Problem(X, X @ [30, 20] + rng.normal(size=400)), wv.Hybrid(), draws=1000, seed=0, progress=False)  # fmt: skip
+    assert "differ by less than 0.001 from those by exact ratios" in posterior.explain()
+    faint = wv.sample(wv.Problem(X, rng.normal(size=400)), wv.AddDeleteSwap(), draws=1000, seed=0, progress=False)  # fmt: skip
+    away = np.abs(faint.rao_blackwell - faint.frequencies).max()
+    assert f"by up to {away:.3f} from averages of conditional probabilities" in faint.explain()
