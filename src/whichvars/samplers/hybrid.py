@@ -21,9 +21,11 @@ half each time), stand-ins are looked for and d, λ and m are chosen: m so that 
 event, and λ by the share u of events at models not in the table, min{4, .05 + 20u²} times the mean of Z. Where flips
 come from the table they are the better moves; where each needs a scan, draws far apart are worth more. Where the response is not
 Gaussian, events and moves cost a fit as well, and λ is ½ (1 + scan/fit) times the mean of Z, by what a scan and a fit cost,
-but no more than 4 times. All of it rests on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for one case: where a stage
-after warm-up (they double in length) shows that an event costs more than four times what m was chosen for, or less than a quarter,
-λ and m are chosen anew. Warm-up may have been in a region whose models are all in the table, and the mass elsewhere.
+but no more than 4 times. All of it rests on counts of events and not on clocks, so that results repeat. Afterwards nothing is adapted but for two
+cases, both judged at the ends of stages that double in length. Where an event costs more than four times what m was chosen for, or less
+than a quarter, λ and m are chosen anew: warm-up may have been in a region whose models are all in the table, and the mass elsewhere. And
+where conditional probabilities differ between chains nearly as much as shares of draws do, λ falls to at most a quarter of the mean of Z
+and bursts become longer in turn, so that most scans are made for flips (``pace.py``).
 
 Two of the chains warm up, with all of the steps. When counting begins, the others start from where these two are.
 """
@@ -34,20 +36,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whichvars._kernels.averaging import average_cost
-from whichvars._kernels.chain import ADDED, COLUMNS, DELETED, PENDING, SIZE, accept
-from whichvars._kernels.count.averages import scan_cost
+from whichvars._kernels.chain import ADDED, DELETED, PENDING, SIZE, accept
 from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
-from whichvars._kernels.fits import fit_cost, fit_if_room
+from whichvars._kernels.fits import fit_if_room
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel, routine
 from whichvars._kernels.propose.informed import ZETA, Informed, new_informed, propose_single, set_estimate
 from whichvars._kernels.propose.mode_jumps import ModeJumps, propose_mode_jump
 from whichvars._kernels.propose.resize import propose_resize
 from whichvars._kernels.propose.stand_ins import StandIns, find_stand_ins, no_stand_ins, propose_stand_in
 from whichvars._kernels.scan.rate_table import RATE_HITS, RATE_LOOKUPS
-from whichvars.problem.evaluating import WORTH_COST
 from whichvars.problem.problem import Problem
 from whichvars.samplers import asi
 from whichvars.samplers import references as papers
@@ -70,6 +69,7 @@ from whichvars.samplers.kinds_of_moves import (
     choose_scaled,
     choose_step,
 )
+from whichvars.samplers.pace import MOVE, Pace, choose_pace, scans_too_many_draws
 from whichvars.samplers.tempered_gibbs import (
     DRAW,
     KNOWN_MODELS,
@@ -83,15 +83,8 @@ from whichvars.samplers.tempered_gibbs import (
     take_turns,
 )
 
-# nanoseconds: an event, beside its scan, and a move
-EVENT, MOVE = 250.0, 300.0
 # chains that take part in warm-up. A fifth of the steps each would still be on their way in when the others are there.
 WARMING_UP = 2
-MOST_MOVES = 4000
-# where models are fitted: λ as a multiple of the mean total rate of flips, if scans cost nothing, and the share of moves that need a
-# fit, of those to models that are not in the memo. Within a factor of two of these numbers errors hardly change.
-DRAW_RATE_OF_FITS, MOVES_WITH_FIT = 0.5, 0.3
-MOST_DRAW_RATE = 4.0
 FOR_STAND_INS = 0.3  # of the time so far may go into looking for them at the end of a stage
 
 # places in HybridState.ints, one row a chain
@@ -127,6 +120,8 @@ class Stage:
 
     weight: float = 0.0  # of sums older than this stage
     learning: bool = True
+    # whether conditional probabilities turned out to be hardly better than shares of draws
+    few_draws: bool = False
     # after warm-up, before this stage: events, look-ups in the table of rates, and those that found the model there
     events: int = 0
     lookups: int = 0
@@ -258,7 +253,8 @@ class Hybrid:
         run.shared.weight = float(unit.weights.sum())
 
     def _choose_anew(self, problem: Problem, run: HybridRun) -> None:
-        """After warm-up: λ and m from the counts of the stage that ends, where the old ones are far off."""
+        """After warm-up: λ and m from the counts of the stage that ends, where the old ones are far off, or where scans turn out to be
+        made for too many draws."""
         unit = run.units[0]
         stage = run.shared
         lookups, hits = int(unit.table.ints[RATE_LOOKUPS]), int(unit.table.ints[RATE_HITS])
@@ -266,45 +262,42 @@ class Hybrid:
         new = weight - stage.weight
         if self.moves is None and new > 0 and lookups > stage.lookups:
             misses = 1 - (hits - stage.hits) / (lookups - stage.lookups)
-            moves = self._moves(problem, unit, misses)
-            if not 0.25 <= moves / unit.own.counts[MOVES] <= 4.0:
+            pace = self._pace(problem, unit, misses)
+            fewer = (
+                self.draw_rate is None and not stage.few_draws and self._wants_few_draws(problem, unit, pace)
+            )
+            stage.few_draws = stage.few_draws or fewer
+            if stage.few_draws:
+                pace = self._pace(problem, unit, misses, few_draws=True)
+            if fewer or not 0.25 <= pace.moves / unit.own.counts[MOVES] <= 4.0:
                 rate = max((unit.events - stage.events) / new - float(unit.floats[LAMBDA]), 1e-3)
-                unit.own.counts[MOVES] = moves
-                unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
+                unit.own.counts[MOVES] = pace.moves
+                unit.floats[LAMBDA] = rate * pace.draw_rate
         stage.weight, stage.events, stage.lookups, stage.hits = weight, unit.events, lookups, hits
 
     def _choose(self, problem: Problem, unit: JumpUnit[HybridState], rate: float, misses: float) -> None:
         """λ and m from the mean total rate of flips and the share of events at new models."""
-        unit.own.counts[MOVES] = self._moves(problem, unit, misses)
+        pace = self._pace(problem, unit, misses)
+        unit.own.counts[MOVES] = pace.moves
         choose_scaled(unit.own)
         choose_step(unit.own, self.swaps)
-        unit.floats[LAMBDA] = rate * self._draw_rate(problem, unit, misses)
+        unit.floats[LAMBDA] = rate * pace.draw_rate
 
-    def _moves(self, problem: Problem, unit: JumpUnit[HybridState], misses: float) -> int:
-        """m: as many moves as take about as long as an event."""
-        if self.moves is not None:
-            return self.moves
-        scan, fit = self._costs(problem, unit)
-        cost = EVENT + misses * (scan + fit)
-        return int(np.clip(cost / (MOVE + misses * MOVES_WITH_FIT * fit), 2, MOST_MOVES))
+    def _wants_few_draws(self, problem: Problem, unit: JumpUnit[HybridState], pace: Pace) -> bool:
+        (sums, weights), visited = unit.totals(), unit.own.visited
+        if len(weights) < 2 or weights.min() <= 0 or visited.min() <= 0:
+            return False
+        shares = visits_with_known(unit.own) / visited[:, None]
+        return scans_too_many_draws(problem, pace, sums / weights[:, None], shares)
 
-    def _draw_rate(self, problem: Problem, unit: JumpUnit[HybridState], misses: float) -> float:
-        """λ as a multiple of the mean total rate of flips."""
-        if self.draw_rate is not None:
-            return self.draw_rate
-        scan, fit = self._costs(problem, unit)
-        return min(MOST_DRAW_RATE, DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2)
-
-    def _costs(self, problem: Problem, unit: JumpUnit[HybridState]) -> tuple[float, float]:
-        """What a scan and a fit (or an average over g, or a question to Python) cost, in nanoseconds; 0 where there is nothing of the kind."""
-        taking_part = unit.chains[: unit.taking_part]
-        k = float(np.mean([chain.ints[COLUMNS] for chain in taking_part]))
-        scan = scan_cost(problem.target(0), k, 0.5 * k + 1)
-        if problem.corrected:
-            return scan, WORTH_COST
-        if problem.unknown_g:
-            return scan, average_cost(len(problem.target(0).slab.grid), k)
-        return scan, fit_cost(problem.n, k) if problem.fit_data is not None else 0.0
+    def _pace(
+        self, problem: Problem, unit: JumpUnit[HybridState], misses: float, few_draws: bool = False
+    ) -> Pace:
+        pace = choose_pace(problem, unit.chains[: unit.taking_part], misses, few_draws)
+        return Pace(
+            pace.moves if self.moves is None else self.moves,
+            pace.draw_rate if self.draw_rate is None else self.draw_rate,
+        )
 
     def begin_counting(self, problem: Problem, run: HybridRun) -> None:
         if run.iterations > 0:
