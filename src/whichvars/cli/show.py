@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # columns; longer lines are hard to read
 WIDEST = 100
+# least error of a probability in per cent that its first decimal shows
+SEEN = 0.0005
 # Python expressions in warnings, and the corresponding options of the command line
 IN_OPTIONS = {
     "ParallelTempering()": "--sampler tempering",
@@ -31,6 +33,7 @@ IN_OPTIONS = {
     'family="negative-binomial"': "--family negative-binomial",
     'Problem(…, family="student")': "--family student",
     "always_include": "--always",
+    "More imputations (m)": "More imputations (--imputations)",
     "Use IndependentNormal()": "Use --slab independent",
     "sample_many fits": "--responses fits",
     "with Problem(…, family=…)": "with --response and --family",
@@ -214,9 +217,10 @@ def bar(console: "Console", pip: float) -> str:
 
 
 def percent(console: "Console", posterior: "Posterior | PooledPosterior", pip: float, error: float) -> str:
-    if not posterior.mcse.any():
+    """A probability and its error, which is left out if it is not known, or if no error can be seen; decimal points stand below one another."""
+    if not (posterior.mcse >= SEEN).any() or error != error:
         return f"{pip:6.1%}"
-    return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error)}%"
+    return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error):>4}%"
 
 
 def tenths(share: float) -> str:
@@ -228,7 +232,7 @@ def tenths(share: float) -> str:
     """
     if share != share:
         return "?"
-    return f"{100 * share:.1f}" if share >= 0.0005 else "<0.1"
+    return f"{100 * share:.1f}" if share >= SEEN else "<0.1"
 
 
 def hundredths(share: float) -> str:
@@ -251,7 +255,7 @@ def best_models(console: "Console", posterior: "Posterior", rows: int) -> "Table
         error = (
             ""
             if posterior.models.mcse is None and posterior.models.exact
-            else f" {signs(console)[2]} {hundredths(model['mcse'])}"
+            else f" {signs(console)[2]} {hundredths(model['mcse']):>5}"
         )
         table.add_row(f"{hundredths(model['probability'])}{error}%", plain(model["variables"] or "none"))
     return table

@@ -191,10 +191,11 @@ def _unseen(posterior: "Posterior") -> list[str]:
     draws = effective_draws(table.loc[table.index.isin([SIZE, LOG_POSTERIOR])], table)
     if not np.isfinite(draws):
         return [
-            f"{count(unseen, 'variable')} never came up; their probabilities are small, but how small cannot be told."
+            f"{count(unseen, 'variable')} never came up; {'its probability is' if unseen == 1 else 'their probabilities are'} small, but "
+            "how small cannot be told."
         ]
     return [
-        f"{count(unseen, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
+        f"{count(unseen, 'variable')} never came up; with 95 % confidence {'it' if unseen == 1 else 'each'} has a probability below {3 / draws:.2g} "
         f"(the run is worth about {rough(draws):,.0f} independent draws)."
     ]
 

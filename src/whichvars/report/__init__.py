@@ -31,6 +31,8 @@ from whichvars.sampling.checkpoint import version
 HERE = Path(__file__).parent
 TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
+# the facts for readers in a hurry: how many variables and rows there are, and how large models are
+BRIEF_FACTS = 4
 # settings that say nothing about a result for which nothing was sampled
 OF_SAMPLING = {
     "replicates",
@@ -184,7 +186,7 @@ def render_brief(posterior: Posterior, title: str | None = None) -> str:
     """The summary on one page as HTML."""
     return fill(
         "brief.html",
-        **_summary(posterior, title, chart.BRIEF_ROWS),
+        **_summary(posterior, title, chart.BRIEF_ROWS) | {"facts": _facts(posterior)[:BRIEF_FACTS]},
         effects=effects_in_words(posterior),
     )
 

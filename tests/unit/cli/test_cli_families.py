@@ -65,7 +65,7 @@ def test_two_values_are_logistic(call: Any, y: Any, shown: str, classes: tuple[A
     result = call("fit", "d.csv", "-y", "type", type=y)
     second = shown.split(", ")[1]
     assert (
-        f"Note: the response 'type' has two values ({shown}): logistic regression for {second}; --family gaussian for the "
+        f"Note: The response 'type' has two values ({shown}): logistic regression for {second}; --family gaussian for the "
         "linear model.\n" in result.stderr
     )
     assert "8 models, which are all fitted" in result.stderr

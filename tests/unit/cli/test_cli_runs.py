@@ -645,9 +645,9 @@ def test_a_rare_model_is_not_said_to_be_impossible():
 
     column = best_models(new_console(), Run(), 3).columns[0]
     assert [cell.replace("+-", "±") for cell in column.cells] == [
-        "25.00 ± 1.00%",
+        "25.00 ±  1.00%",
         "0.06 ± <0.01%",
-        "<0.01 ± ?%",
+        "<0.01 ±     ?%",
     ]
 
 
@@ -675,4 +675,6 @@ def test_errors_have_as_many_digits_as_their_probabilities() -> None:
     shown = [
         percent(new_console(), Run(), 0.598, error).replace("+-", "±") for error in (0.0012, 1e-5, np.nan)
     ]
-    assert shown == [" 59.8 ± 0.1%", " 59.8 ± <0.1%", " 59.8 ± ?%"]
+    assert shown == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8%"]
+    Run.mcse = np.array([1e-5, np.nan])  # no error that one decimal shows
+    assert percent(new_console(), Run(), 0.598, 1e-5) == " 59.8%"

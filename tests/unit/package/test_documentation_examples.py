@@ -48,6 +48,16 @@ def test_every_public_name_is_in_the_reference():
     assert set(wv.datasets.__all__) <= names
 
 
+def test_every_public_function_has_an_example():
+    public = {name: getattr(wv, name) for name in wv.__all__}
+    classes = {name for name, value in public.items() if isinstance(value, type)}
+    public |= {f"Posterior.{name}": value for name, value in vars(wv.Posterior).items() if not name.startswith("_")}  # fmt: skip
+    without = {name for name, value in public.items() if callable(value) and ">>>" not in (value.__doc__ or "")}  # fmt: skip
+    messages = {name for name in classes if issubclass(public[name], (wv.WhichvarsError, Warning))}
+    # what functions return: examples of these are on their pages and with the functions
+    assert without - messages == {"EstimatedDf", "Imputations", "PooledPosterior", "Posterior"}
+
+
 # files that are being split or merged on other branches: empty these once they are merged
 COMING: set[str] = set()
 LEAVING: set[str] = set()
