@@ -421,7 +421,7 @@ def test_settings_say_what_was_asked_for(sampled):
     posterior = dataclasses.replace(sampled, settings={"seed": 7, "target_mcse": None}, chosen="it is small")
     settings = dict(report.settings(posterior))
     assert settings["Seed"] == "7"
-    assert "Target mcse" not in settings
+    assert "Monte Carlo error asked for" not in settings
     assert settings["Chosen because"] == "it is small"
     assert settings["Replicates"] == "2"
 

@@ -34,7 +34,7 @@ from whichvars.cli.show import (
     new_console,
     new_table,
     notes,
-    percent,
+    percents,
     plain,
     print_json,
     say,
@@ -425,8 +425,9 @@ def _show(pooled: "PooledPosterior", out: Path) -> None:
     if ratios is not None:
         table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     summary = pooled.summary()
-    for name, row in summary.head(SHOWN).iterrows():
-        share = f"{bar(console, row['pip'])} {percent(console, pooled, row['pip'], row['mcse'])}"
+    first = summary.head(SHOWN)
+    for (name, row), percent in zip(first.iterrows(), percents(console, pooled, first["pip"], first["mcse"])):
+        share = f"{bar(console, row['pip'])} {percent}"
         last = [] if ratios is None else [in_ratio(ratios[name])]
         table.add_row(plain(str(name)), share, tenths(row["imputation_error"]), in_words(row["pip"]), *last)
     console.print()

@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -158,10 +158,11 @@ def inclusion_table(
     if ratios is not None:
         table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     frame = posterior.summary()
-    for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
+    shares = percents(console, posterior, frame["pip"][:rows], frame["mcse"][:rows])
+    for name, pip, percent in zip(frame.index, frame["pip"], shares):
         middle = [] if meaning is None else [plain(meaning[name])]
         last = [] if ratios is None else [in_ratio(ratios[name])]
-        share = f"{bar(console, pip)} {percent(console, posterior, pip, error)}"
+        share = f"{bar(console, pip)} {percent}"
         table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
         left = frame["pip"].iloc[rows:]
@@ -216,11 +217,21 @@ def bar(console: "Console", pip: float) -> str:
     return f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
 
 
-def percent(console: "Console", posterior: "Posterior | PooledPosterior", pip: float, error: float) -> str:
-    """A probability and its error, which is left out if it is not known, or if no error can be seen; decimal points stand below one another."""
-    if not (posterior.mcse >= SEEN).any() or error != error:
-        return f"{pip:6.1%}"
-    return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error):>4}%"
+def percents(
+    console: "Console",
+    posterior: "Posterior | PooledPosterior",
+    pips: Iterable[float],
+    errors: Iterable[float],
+) -> list[str]:
+    """Probabilities and their errors, which are left out if they are not known, or if none can be seen; decimal points stand below one another."""
+    if not (posterior.mcse >= SEEN).any():
+        return [f"{pip:6.1%}" for pip in pips]
+    written = ["" if error != error else tenths(error) for error in errors]
+    width, sign = max(map(len, written), default=0), signs(console)[2]
+    return [
+        f"{100 * pip:5.1f} {sign} {error:>{width}}%" if error else f"{pip:6.1%}"
+        for pip, error in zip(pips, written)
+    ]
 
 
 def tenths(share: float) -> str:
@@ -251,13 +262,15 @@ def best_models(console: "Console", posterior: "Posterior", rows: int) -> "Table
     table = new_table()
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
-    for _, model in posterior.top_models(rows).iterrows():
-        error = (
-            ""
-            if posterior.models.mcse is None and posterior.models.exact
-            else f" {signs(console)[2]} {hundredths(model['mcse']):>5}"
-        )
-        table.add_row(f"{hundredths(model['probability'])}{error}%", plain(model["variables"] or "none"))
+    models = posterior.top_models(rows)
+    errors = [
+        "" if posterior.models.mcse is None and posterior.models.exact else hundredths(e)
+        for e in models["mcse"]
+    ]
+    width, sign = max(map(len, errors), default=0), signs(console)[2]
+    for (_, model), error in zip(models.iterrows(), errors):
+        after = f" {sign} {error:>{width}}" if error else ""
+        table.add_row(f"{hundredths(model['probability'])}{after}%", plain(model["variables"] or "none"))
     return table
 
 

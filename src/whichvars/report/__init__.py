@@ -45,6 +45,12 @@ OF_SAMPLING = {
     "start",
     "rao_blackwell",
 }
+# settings whose names are not words, and why a run stopped
+LABELS = {"target_mcse": "Monte Carlo error asked for", "rao_blackwell": "Rao–Blackwell averages"}
+STOPPED = {
+    "draws": "all draws were made", "target_mcse": "every probability was as accurate as asked for", "budget": "the time was up",
+    "interrupted": "it was interrupted",
+}  # fmt: skip
 # settings that are numbers of iterations
 OF_DRAWS = {"draws", "warmup", "thin"}
 
@@ -327,13 +333,13 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
         *(
             (
-                name.replace("_", " ").capitalize(),
+                LABELS.get(name, name.replace("_", " ").capitalize()),
                 _with_unit(name, value),
             )
             for name, value in posterior.settings.items()
             if not (posterior.models.exact and name in OF_SAMPLING)
         ),
-        ("Stopped by", posterior.stopped),
+        ("Stopped because", STOPPED.get(posterior.stopped or "", posterior.stopped)),
         ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
         ("Log evidence", _evidence(posterior)),
         ("whichvars", version()),

@@ -138,7 +138,7 @@ def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tupl
     shown = {
         name: value
         for name, value in first
-        if name not in ("Log evidence", "Stopped by", "CPU time", "Posterior of g")
+        if name not in ("Log evidence", "Stopped because", "CPU time", "Posterior of g")
     }
     cells = 0 if pooled.imputations is None else int(pooled.imputations.gaps.sum())
     more = [

@@ -20,7 +20,7 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
-from whichvars.cli.show import best_models, new_console, notes, percent, wrapped
+from whichvars.cli.show import best_models, new_console, notes, percents, wrapped
 from whichvars.errors import DataError
 from whichvars.sampling.checkpoint import Passing
 
@@ -672,9 +672,11 @@ def test_errors_have_as_many_digits_as_their_probabilities() -> None:
     class Run:
         mcse = np.array([0.001])
 
-    shown = [
-        percent(new_console(), Run(), 0.598, error).replace("+-", "±") for error in (0.0012, 1e-5, np.nan)
-    ]
-    assert shown == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8%"]
+    def shown(*errors: float) -> list[str]:
+        lines = percents(new_console(), Run(), [0.598] * len(errors), errors)
+        return [line.replace("+-", "±") for line in lines]
+
+    assert shown(0.0012, 1e-5, np.nan) == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8%"]
+    assert shown(0.0012, 0.004) == [" 59.8 ± 0.1%", " 59.8 ± 0.4%"]
     Run.mcse = np.array([1e-5, np.nan])  # no error that one decimal shows
-    assert percent(new_console(), Run(), 0.598, 1e-5) == " 59.8%"
+    assert shown(1e-5) == [" 59.8%"]
