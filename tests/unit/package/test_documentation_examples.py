@@ -48,6 +48,20 @@ def test_every_public_name_is_in_the_reference():
     assert set(wv.datasets.__all__) <= names
 
 
+@pytest.mark.parametrize("page", ["README", "CHANGELOG", "CONTRIBUTING", "VISION"])
+def test_links_of_the_pages_beside_the_source_lead_somewhere(page):
+    """Those between the pages of the documentation are checked when it is built, by docs/check.py."""
+    root = DOCS.parent
+    links = re.findall(r"\]\(([^)\s#]*)#?([^)\s]*)\)", (root / f"{page}.md").read_text(encoding="utf-8"))
+    for path, place in links:
+        if path.startswith(("http:", "https:")):
+            continue
+        assert (root / path).exists(), path
+        if place:
+            headings = re.findall(r"^#+ (.*)$", (root / path).read_text(encoding="utf-8"), re.M)
+            assert place in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_every_public_function_has_an_example():
     public = {name: getattr(wv, name) for name in wv.__all__}
     classes = {name for name, value in public.items() if isinstance(value, type)}
