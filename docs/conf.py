@@ -68,6 +68,21 @@ def per_cent_beside_its_number(app, doctree, name):  # type: ignore[no-untyped-d
             text.parent.replace(text, nodes.Text(re.sub(r"(?<=\d) %", "\u00a0%", text)))
 
 
+LONG = 20  # names that are longer may be broken between their words, too
+
+
+def breakable_code(app, pagename, templatename, context, doctree):  # type: ignore[no-untyped-def]
+    """Names in text may be broken after punctuation, where the style sheet allows it: in tables and on phones."""
+
+    def broken(found: re.Match[str]) -> str:
+        places = r"(?<=[(=,/])(?=[A-Za-z])|(?<=\w\.)(?=[A-Za-z])" + r"|(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])" * (len(found[2]) > LONG)
+        return found[1] + re.sub(places, "<wbr>", found[2])
+
+    if "body" in context:
+        context["body"] = re.sub(r'(<span class="pre">)([^<]*)', broken, context["body"])
+
+
 def setup(app):  # type: ignore[no-untyped-def]
     app.connect("autodoc-process-signature", readable_defaults)
     app.connect("doctree-resolved", per_cent_beside_its_number)
+    app.connect("html-page-context", breakable_code)
