@@ -35,7 +35,7 @@ from whichvars.data.imputing import Imputations, from_stored, to_stored
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.coefficients import check_ratio
 from whichvars.posterior.diagnostics import count
-from whichvars.posterior.explaining import ALMOST_CERTAIN, stand_in_sentences
+from whichvars.posterior.explaining import ALMOST_CERTAIN, likely_words, stand_in_sentences
 from whichvars.posterior.family_words import MENTIONED, effect_sentence
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
@@ -346,9 +346,8 @@ class PooledPosterior:
         m, likely = len(self.parts), self.select()
         error, missing = np.nanmax(self.mcse, initial=0.0), np.nanmax(self.imputation_error, initial=0.0)
         sampling = f"{max(error, 0.0001):.2g} from sampling and " if error else ""
-        named = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
         lines = [
-            f"{count(len(likely), 'variable')} of {len(self.names):,} {'is' if len(likely) == 1 else 'are'} more likely in than out{named}. A model has {self.mean_size:.1f} variables on average.",
+            f"{likely_words(likely, len(self.names))}. A model has {self.mean_size:.1f} variables on average.",
             f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
             f"The largest error of an inclusion probability is {sampling}{missing:.2g} from the number of imputations.",
         ]
