@@ -2,9 +2,13 @@
 
 import doctest
 import re
+import runpy
+import tempfile
 from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from whichvars.cli.data import export
@@ -34,6 +38,18 @@ def test_page(page, tmp_path, monkeypatch):
     assert not runner.failures, "".join(output)
 
 
+@pytest.mark.rest
+@pytest.mark.filterwarnings("ignore")  # runs are short
+@pytest.mark.parametrize("script", sorted((DOCS / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_script_of_the_gallery(script, tmp_path, monkeypatch):
+    """It runs to its end. What it prints and draws is looked at on the page."""
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runpy.run_path(str(script))
+    pyplot.close("all")
+
+
 def test_every_public_name_is_in_the_reference():
     pages = sorted((DOCS / "api").glob("*.md"))
     listed = re.findall(
@@ -59,7 +75,9 @@ def test_links_of_the_pages_beside_the_source_lead_somewhere(page):
         assert (root / path).exists(), path
         if place:
             headings = re.findall(r"^#+ (.*)$", (root / path).read_text(encoding="utf-8"), re.M)
-            assert place in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert place in {
+                re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
 
 
 def test_every_public_function_has_an_example():
