@@ -45,16 +45,15 @@ from whichvars.posterior.pooled_effects import (
     pooled_standard_effects,
     spread_draws,
 )
+from whichvars.posterior.pooled_prediction import draws_of, predictions
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.posterior.tables import formatted
-from whichvars.problem.families import Family, is_linear
+from whichvars.problem.families import Family
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
 DRAWS = 4000
-# draws of new responses for each completion of new rows
-PREDICTIVE_DRAWS = 400
 
 
 @dataclass(frozen=True)
@@ -254,11 +253,10 @@ class PooledPosterior:
         centres, variances = [], []
         drawn: list[np.ndarray] = []
         for i, part in enumerate(self.parts):
-            found = []
-            for rows in self._completed(X, i, seed):
-                found.append(part.predict(rows, return_std=True, offset=offset, kind=kind))
-                if interval is not None:
-                    drawn.append(_draws(part, rows, offset, seed + len(drawn)))
+            tables = self._completed(X, i, seed)
+            found = predictions(part, tables, offset, kind)
+            if interval is not None:
+                drawn += draws_of(part, tables, offset, seed + len(drawn))
             means = np.array([mean for mean, _ in found])
             centres.append(means.mean(axis=0))
             variances.append(np.mean([std**2 for _, std in found], axis=0) + means.var(axis=0))
@@ -430,17 +428,8 @@ def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:
     return new
 
 
-def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
-    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of linear predictors, by a normal distribution."""
-    if is_linear(part.problem.family):
-        return part.draw_response(rows, PREDICTIVE_DRAWS, seed, offset=offset)
-    mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
-    drawn: np.ndarray = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
-    return drawn
-
-
 def _of_predictor(family: Family) -> Callable[[np.ndarray], np.ndarray]:
-    """From what ``_draws`` draws to what intervals are about."""
+    """From what ``draws_of`` draws to what intervals are about."""
     return {"logistic": expit, "probit": ndtr, "gaussian": np.positive, "student": np.positive}.get(
         family.name, np.exp
     )
