@@ -81,7 +81,18 @@ def notes(quiet: bool) -> Iterator[list[str]]:
         finally:
             messages += dict.fromkeys(str(w.message) for w in caught)
     for message in messages:
-        say(f"Note: {in_options(message)}", quiet)
+        say(f"Note: {sentence(in_options(message))}", quiet)
+
+
+def sentence(message: str) -> str:
+    """A warning as a sentence: warnings begin with a small letter and have no full stop.
+
+    >>> sentence("left out 2 variants"), sentence("y is constant."), sentence("Half of the cells are missing")
+    ('Left out 2 variants.', 'y is constant.', 'Half of the cells are missing.')
+    """
+    first = re.match(r"[a-z]{2,}\b", message)
+    start = message[0].upper() if first else message[:1]
+    return f"{start}{message[1:]}{'' if message.endswith(('.', '!', '?')) else '.'}"
 
 
 def in_options(message: str) -> str:

@@ -271,7 +271,7 @@ def test_warnings_about_coefficients_are_notes(call: Any, monkeypatch: pytest.Mo
         return real(posterior, *arguments, **settings)
 
     monkeypatch.setattr(wv.Posterior, "summary", summary)
-    assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: they say nothing") == 1
+    assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: They say nothing") == 1
     assert call("fit", "d.csv", "-y", "y", "--quiet", "--overwrite").stderr == ""
 
 

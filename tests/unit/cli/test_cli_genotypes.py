@@ -334,7 +334,7 @@ def test_several_alleles_are_counted_in_a_note(call: Call) -> None:
     Path("cohort.vcf").write_text(text)
     result = call("fit", "cohort.vcf", "--phenotypes", "heights.txt", "-y", "height")
     said = " ".join(result.stderr.split())
-    assert "Note: left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said
+    assert "Note: Left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said
 
 
 @pytest.mark.parametrize("file", ["cohort.vcf", "cohort.pgen"])

@@ -55,7 +55,7 @@ def test_notes_name_options_where_warnings_name_python(capsys: pytest.CaptureFix
         warnings.warn(
             "use ParallelTempering(). posterior.explain() says more", wv.ConvergenceWarning, stacklevel=1
         )
-    assert capsys.readouterr().err == "Note: use --sampler tempering. The report says more\n"
+    assert capsys.readouterr().err == "Note: Use --sampler tempering. The report says more.\n"
     assert len(found) == 1
 
 
@@ -393,7 +393,7 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
 
     monkeypatch.setattr(wv, "sample", sample)
     result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part", code=130)
-    assert "Note: interrupted after" in result.stderr
+    assert "Note: Interrupted after" in result.stderr
     assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9
     assert "Continue with: whichvars resume part" in result.output
     assert (
@@ -470,7 +470,7 @@ def test_names_cannot_steer_a_terminal(call: Call) -> None:
 
 def test_a_constant_column_is_left_out_with_a_note(call: Call) -> None:
     frame().assign(x2=1).to_csv("constant.csv", index=False)
-    assert "left out 1 column" in call("fit", "constant.csv", "-y", "y").stderr
+    assert "Left out 1 column" in call("fit", "constant.csv", "-y", "y").stderr
     settings = json.loads(Path("constant-run/settings.json").read_text())
     assert settings["problem"]["left_out"] == {"x2": "constant"}
     assert any("left out 1 column" in note for note in settings["notes"])
