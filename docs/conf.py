@@ -75,7 +75,7 @@ def breakable_code(app, pagename, templatename, context, doctree):  # type: igno
     """Names in text may be broken after punctuation, where the style sheet allows it: in tables and on phones."""
 
     def broken(found: re.Match[str]) -> str:
-        places = r"(?<=[(=,/])(?=[A-Za-z])|(?<=\w\.)(?=[A-Za-z])" + r"|(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])" * (len(found[2]) > LONG)
+        places = r"(?<=[(=,/])(?=[A-Za-z])|(?<=\w\.)(?=[A-Za-z]{5})" + r"|(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])" * (len(found[2]) > LONG)
         return found[1] + re.sub(places, "<wbr>", found[2])
 
     if "body" in context:
