@@ -419,6 +419,12 @@ def test_no_correlation_is_minus_zero(exact):
     assert [text.get_text() for text in axes.texts] == [".00", ".50", ".00", "−.31", ".50", "−.31"]
 
 
+def test_a_near_copy_is_not_called_a_copy(exact):
+    axes = wv.plot_correlation(exact, top=3).figure.add_subplot()
+    _write_numbers(axes, np.array([[1, 0.9951, 1], [0.9951, 1, -0.998], [1, -0.998, 1]]), 1, 8)
+    assert [text.get_text() for text in axes.texts] == [">.99", "1", ">.99", "<−.99", "1", "<−.99"]
+
+
 def test_clusters_are_kept_together_and_outlined(exact):
     names = exact.summary().index
     unlike, single, outside = [names[0], names[5], names[9]], [names[1]], [names[14]]
