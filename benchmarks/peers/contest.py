@@ -166,7 +166,7 @@ def of_workload(
     if few:
         exact = exactly(work)
         rows["whichvars, default (every model)"] = row_of({1: [exact]}, reference)
-        rows["whichvars, its sampler all the same"] = sampled
+        rows["whichvars, by sampling nevertheless"] = sampled
     else:
         rows["whichvars, default (hybrid)"] = sampled
     say(f"{work.name}: our best")

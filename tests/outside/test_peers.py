@@ -340,7 +340,7 @@ def test_contest_end_to_end(named, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "absent skipped: is not installed" in said
     rows = found["rows"]
     assert rows["whichvars, default (every model)"]["worst_error"] < 1e-12
-    base = rows["whichvars, its sampler all the same"]
+    base = rows["whichvars, by sampling nevertheless"]
     assert base["ratio"] == 1.0
     assert rows["theirs (from files)"]["ratio"] == pytest.approx(0.01 * 2 / base["cost"])
     assert rows["noisy"]["ratio"] == pytest.approx(0.001 / base["cost"])

@@ -15,7 +15,15 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import whichvars as wv
-from whichvars.plots.drawing import MARGIN, fix_layout, log_ticks, name_points, new_axes, off_screen
+from whichvars.plots.drawing import (
+    MARGIN,
+    fix_layout,
+    log_ticks,
+    name_points,
+    new_axes,
+    off_screen,
+    thousands,
+)
 from whichvars.plots.effects import _standardised_components, _t_density, _write_numbers, correlations
 from whichvars.plots.variables import NARROWEST, NOTABLE, STRIP_ROWS
 
@@ -411,6 +419,12 @@ def test_no_correlation_is_minus_zero(exact):
     assert [text.get_text() for text in axes.texts] == [".00", ".50", ".00", "−.31", ".50", "−.31"]
 
 
+def test_a_near_copy_is_not_called_a_copy(exact):
+    axes = wv.plot_correlation(exact, top=3).figure.add_subplot()
+    _write_numbers(axes, np.array([[1, 0.9951, 1], [0.9951, 1, -0.998], [1, -0.998, 1]]), 1, 8)
+    assert [text.get_text() for text in axes.texts] == [">.99", "1", ">.99", "<−.99", "1", "<−.99"]
+
+
 def test_clusters_are_kept_together_and_outlined(exact):
     names = exact.summary().index
     unlike, single, outside = [names[0], names[5], names[9]], [names[1]], [names[14]]
@@ -451,6 +465,23 @@ def test_traces_have_a_line_for_each_chain_and_a_mean_for_each_replicate(sampled
     first = sampled.trace[sampled.trace["replicate"] == 0]
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), first[show])
     assert len(ax.get_legend().get_texts()) == 2
+
+
+@pytest.mark.parametrize("last", [160_000, 220_000, 9_000_000])
+def test_long_numbers_do_not_touch(last):
+    """The picture has the width that it has in reports."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 3.4))
+    ax = figure.subplots()
+    ax.plot([0, last], [0, 1])
+    thousands(ax)
+    figure.canvas.draw()
+    boxes = [
+        label.get_window_extent() for label in ax.get_xticklabels() if 0 <= label.get_position()[0] <= last
+    ]
+    assert len(boxes) >= 3
+    assert all(left.x1 + 4 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_agreement_draws_every_replicate(sampled):

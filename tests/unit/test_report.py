@@ -421,7 +421,7 @@ def test_settings_say_what_was_asked_for(sampled):
     posterior = dataclasses.replace(sampled, settings={"seed": 7, "target_mcse": None}, chosen="it is small")
     settings = dict(report.settings(posterior))
     assert settings["Seed"] == "7"
-    assert "Target mcse" not in settings
+    assert "Monte Carlo error asked for" not in settings
     assert settings["Chosen because"] == "it is small"
     assert settings["Replicates"] == "2"
 
@@ -519,6 +519,9 @@ def test_the_summary_interprets_nothing_that_cannot_be_trusted(sampled, tmp_path
     sound = sampled.report(tmp_path / "brief.html", brief=True).read_text()
     assert "Effects of the variables that are probably in" in sound
     assert "<script" not in sound
+    # nor does it have what says nothing to readers in a hurry
+    assert "iterations</dt>" in report.render(sampled)
+    assert "iterations</dt>" not in sound
     doubtful = report.render_brief(dataclasses.replace(sampled, mcse=np.full(7, 0.2)))
     assert "Effects of the variables that are probably in" not in doubtful
     assert "Effects of the variables that are probably in" in report.render(sampled)

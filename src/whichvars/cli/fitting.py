@@ -11,7 +11,7 @@ import click
 
 from whichvars.cli.annotations import annotation_options, check_annotations, with_annotations
 from whichvars.cli.correlated import file_of_slab, with_file_of_slab
-from whichvars.cli.genotypes import GENETIC, are_genotypes, genotype_options, load_genotypes
+from whichvars.cli.genotypes import GENETIC, are_genotypes, files_of, genotype_options, load_genotypes
 from whichvars.cli.loading import Loaded, load_portions, load_table
 from whichvars.cli.options import (
     GLOBAL,
@@ -338,6 +338,7 @@ def _finish(
 def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any], Loaded]:
     """Read the files; returns notes for the user, the problem, the content of settings.json, and the data."""
     import whichvars as wv
+    from whichvars.data.records import Record
     from whichvars.problem.genetics import wide_enough
 
     size, beside, given = options["prior_size"], check_options(options), file_of_slab(options["slab"])
@@ -359,6 +360,8 @@ def _read(options: dict[str, Any]) -> tuple[list[str], "Problem", dict[str, Any]
         always_include=table.always or None,
         max_size=options["max_size"],
     )
+    if table.variants is not None:
+        problem.record = Record(files_of(options))
     problem = with_file_of_slab(problem, options["slab"])
     if table.variants is not None and options["slab"] is None:
         problem = wide_enough(problem)

@@ -71,6 +71,12 @@ def are_genotypes(options: dict[str, Any]) -> bool:
     return there
 
 
+def files_of(options: dict[str, Any]) -> str:
+    """The names of the files of genotypes and phenotypes."""
+    names = [options[name].name for name in ("data", "phenotypes") if options[name] is not None]
+    return " and ".join(names)
+
+
 def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     """Read a file of genotypes and the tables beside it. Every selection is reported with its count."""
     from whichvars.cli.runs import file_fingerprint

@@ -29,11 +29,12 @@ from whichvars.cli.options import (
 from whichvars.cli.responses import COLUMNS, check_fit, check_options, read_response
 from whichvars.cli.show import (
     bar,
+    in_options,
     in_ratio,
     new_console,
     new_table,
     notes,
-    percent,
+    percents,
     plain,
     print_json,
     say,
@@ -424,20 +425,19 @@ def _show(pooled: "PooledPosterior", out: Path) -> None:
     if ratios is not None:
         table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     summary = pooled.summary()
-    for name, row in summary.head(SHOWN).iterrows():
-        share = f"{bar(console, row['pip'])} {percent(console, pooled, row['pip'], row['mcse'])}"
+    first = summary.head(SHOWN)
+    for (name, row), percent in zip(first.iterrows(), percents(console, pooled, first["pip"], first["mcse"])):
+        share = f"{bar(console, row['pip'])} {percent}"
         last = [] if ratios is None else [in_ratio(ratios[name])]
         table.add_row(plain(str(name)), share, tenths(row["imputation_error"]), in_words(row["pip"]), *last)
     console.print()
     console.print(table)
-    unknown = "; ? means that one is not known" * bool(
-        summary[["mcse", "imputation_error"]].isna().any(axis=None)
-    )
+    unknown = "; ? means that one is not known" * bool(summary["imputation_error"].isna().any())
     console.print(f"[dim]Errors are one standard error, in percentage points{unknown}.[/]")
     console.print()
     known = [] if pooled.imputations is None else pooled.imputations.notes  # they have been printed above
     for line in pooled.explain().splitlines():
         if line not in known:
-            console.print(plain(line))
+            console.print(plain(in_options(line)))
     console.print()
     console.print(f"Written to {out}", markup=False, soft_wrap=True)

@@ -98,7 +98,7 @@ def read_response(
         if family == "logistic":
             first, second = (_shown(value) for value in values)
             notes = [
-                f"the response {str(y.name)!r} has two values ({first}, {second}): logistic regression for {second}; "
+                f"The response {str(y.name)!r} has two values ({first}, {second}): logistic regression for {second}; "
                 "--family gaussian for the linear model."
             ]
         elif "--offset" in beside:

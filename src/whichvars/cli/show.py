@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # columns; longer lines are hard to read
 WIDEST = 100
+# least error of a probability in per cent that its first decimal shows
+SEEN = 0.0005
 # Python expressions in warnings, and the corresponding options of the command line
 IN_OPTIONS = {
     "ParallelTempering()": "--sampler tempering",
@@ -31,6 +33,7 @@ IN_OPTIONS = {
     'family="negative-binomial"': "--family negative-binomial",
     'Problem(…, family="student")': "--family student",
     "always_include": "--always",
+    "More imputations (m)": "More imputations (--imputations)",
     "Use IndependentNormal()": "Use --slab independent",
     "sample_many fits": "--responses fits",
     "with Problem(…, family=…)": "with --response and --family",
@@ -78,7 +81,18 @@ def notes(quiet: bool) -> Iterator[list[str]]:
         finally:
             messages += dict.fromkeys(str(w.message) for w in caught)
     for message in messages:
-        say(f"Note: {in_options(message)}", quiet)
+        say(f"Note: {sentence(in_options(message))}", quiet)
+
+
+def sentence(message: str) -> str:
+    """A warning as a sentence: warnings begin with a small letter and have no full stop.
+
+    >>> sentence("left out 2 variants"), sentence("y is constant."), sentence("Half of the cells are missing")
+    ('Left out 2 variants.', 'y is constant.', 'Half of the cells are missing.')
+    """
+    first = re.match(r"[a-z]{2,}\b", message)
+    start = message[0].upper() if first else message[:1]
+    return f"{start}{message[1:]}{'' if message.endswith(('.', '!', '?')) else '.'}"
 
 
 def in_options(message: str) -> str:
@@ -155,10 +169,11 @@ def inclusion_table(
     if ratios is not None:
         table.add_column(str(ratios.name).replace("_", " "), no_wrap=True, justify="right")
     frame = posterior.summary()
-    for name, pip, error in zip(frame.index[:rows], frame["pip"], frame["mcse"]):
+    shares = percents(console, posterior, frame["pip"][:rows], frame["mcse"][:rows])
+    for name, pip, percent in zip(frame.index, frame["pip"], shares):
         middle = [] if meaning is None else [plain(meaning[name])]
         last = [] if ratios is None else [in_ratio(ratios[name])]
-        share = f"{bar(console, pip)} {percent(console, posterior, pip, error)}"
+        share = f"{bar(console, pip)} {percent}"
         table.add_row(plain(name), *middle, share, in_words(pip), *last)
     if rows < posterior.problem.p:
         left = frame["pip"].iloc[rows:]
@@ -213,10 +228,21 @@ def bar(console: "Console", pip: float) -> str:
     return f"[cyan]{full * filled}[/][dim]{empty * (10 - filled)}[/]"
 
 
-def percent(console: "Console", posterior: "Posterior | PooledPosterior", pip: float, error: float) -> str:
-    if not posterior.mcse.any():
-        return f"{pip:6.1%}"
-    return f"{100 * pip:5.1f} {signs(console)[2]} {tenths(error)}%"
+def percents(
+    console: "Console",
+    posterior: "Posterior | PooledPosterior",
+    pips: Iterable[float],
+    errors: Iterable[float],
+) -> list[str]:
+    """Probabilities and their errors, which are left out if they are not known, or if none can be seen; decimal points stand below one another."""
+    if not (posterior.mcse >= SEEN).any():
+        return [f"{pip:6.1%}" for pip in pips]
+    written = ["" if error != error else tenths(error) for error in errors]
+    width, sign = max(map(len, written), default=0), signs(console)[2]
+    return [
+        f"{100 * pip:5.1f} {sign} {error:>{width}}%" if error else f"{pip:6.1%}"
+        for pip, error in zip(pips, written)
+    ]
 
 
 def tenths(share: float) -> str:
@@ -228,7 +254,7 @@ def tenths(share: float) -> str:
     """
     if share != share:
         return "?"
-    return f"{100 * share:.1f}" if share >= 0.0005 else "<0.1"
+    return f"{100 * share:.1f}" if share >= SEEN else "<0.1"
 
 
 def hundredths(share: float) -> str:
@@ -247,13 +273,15 @@ def best_models(console: "Console", posterior: "Posterior", rows: int) -> "Table
     table = new_table()
     table.add_column("best models", justify="right", no_wrap=True)
     table.add_column("variables in the model")
-    for _, model in posterior.top_models(rows).iterrows():
-        error = (
-            ""
-            if posterior.models.mcse is None and posterior.models.exact
-            else f" {signs(console)[2]} {hundredths(model['mcse'])}"
-        )
-        table.add_row(f"{hundredths(model['probability'])}{error}%", plain(model["variables"] or "none"))
+    models = posterior.top_models(rows)
+    errors = [
+        "" if posterior.models.mcse is None and posterior.models.exact else hundredths(e)
+        for e in models["mcse"]
+    ]
+    width, sign = max(map(len, errors), default=0), signs(console)[2]
+    for (_, model), error in zip(models.iterrows(), errors):
+        after = f" {sign} {error:>{width}}" if error else ""
+        table.add_row(f"{hundredths(model['probability'])}{after}%", plain(model["variables"] or "none"))
     return table
 
 

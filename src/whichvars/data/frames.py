@@ -117,6 +117,10 @@ def _are_numbers(words: list[str]) -> bool:
         return False
 
 
+# what to do about a response of two words; `problem/wrong_data.py` looks for it
+TWO_WORDS = 'family="logistic"'
+
+
 def _advice_on_words(column: Any, what: str) -> str:
     """The end of a message: how a response of words can be given as numbers; empty for anything else."""
     words = _words_in(column)
@@ -125,7 +129,7 @@ def _advice_on_words(column: Any, what: str) -> str:
     if _are_numbers(words):
         return ": write y = np.asarray(y, dtype=float)"
     if len(words) == 2:
-        return f": the model is linear. Two classes can be coded as 0 and 1 with y = np.asarray(y) == {max(words)!r}"
+        return f", or use {TWO_WORDS} or VariableSelectorClassifier, which model the odds of {max(words)!r}"
     return (
         f": the model is linear, and classes ({', '.join(map(repr, words[:3]))}{', …' if len(words) > 3 else ''}) can be its "
         "response only if they have an order that numbers can represent"

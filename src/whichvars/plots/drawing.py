@@ -169,9 +169,12 @@ def whole_numbers(ax: "Axes") -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def thousands(ax: "Axes", axis: str) -> None:
-    which = ax.xaxis if axis == "x" else ax.yaxis
-    which.set_major_formatter(lambda value, _: f"{value:,.0f}")
+def thousands(ax: "Axes") -> None:
+    """Large whole numbers on the x axis, with commas, and so few of them that they do not touch."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def legend_above(

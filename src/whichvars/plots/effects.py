@@ -331,10 +331,13 @@ def _write_numbers(ax: "Axes", values: np.ndarray, limit: float, size: float) ->
         for j in range(n):
             value = values[i, j]
             if i != j and np.isfinite(value) and (n <= 12 or abs(value) >= 0.5 * limit):
+                nearly_one = limit <= 1 and 0.995 <= abs(value) < 1 - 1e-12  # a near copy is no copy
                 value = round(float(value), 2 if limit <= 1 else 1) + 0.0  # no zero has a minus sign
                 text = (
                     f"{value:.2f}".replace("0.", ".").replace("1.00", "1") if limit <= 1 else f"{value:.1f}"
                 )
+                if nearly_one:
+                    text = ">.99" if value > 0 else "<-.99"
                 colour = "white" if abs(value) > 0.6 * limit else INK
                 ax.text(j, i, text.replace("-", "−"), ha="center", va="center", fontsize=size, color=colour)
 

@@ -149,7 +149,7 @@ def _pip_track(
             label=what,
         )
     below.set(ylabel="inclusion probability", ylim=(-0.03, 1.05), xlabel=label)
-    thousands(below, "x")
+    thousands(below)
     tidy(below)
     if len(sets):
         below.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="best")
@@ -217,7 +217,7 @@ def plot_manhattan(
         ax.set_xlabel("chromosome")
     else:
         ax.set_xlabel(f"position on chromosome {shown[0]}" if shown[0] else "variable, in the order of X")
-        thousands(ax, "x")
+        thousands(ax)
     ax.set(ylabel="inclusion probability", ylim=(-0.03, 1.1))
     tidy(ax)
     legend_above(ax, doubt=doubt(posterior))

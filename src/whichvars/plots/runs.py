@@ -97,7 +97,7 @@ def plot_trace(
 
         ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     ax.margins(x=0.01)
-    thousands(ax, "x")
+    thousands(ax)
     tidy(ax)
     legend_above(ax, ncols=6, doubt=doubt(posterior))
     return ax

@@ -211,7 +211,7 @@ def _mutation_rate(posterior: Posterior, ax: "Axes | None") -> "Axes":
     ax.set(xlabel="iteration of each chain, warm-up included", ylabel="mutation rate")
     ax.set_ylim(bottom=0)
     ax.margins(x=0.01)
-    thousands(ax, "x")
+    thousands(ax)
     tidy(ax)
     legend_above(ax, ncols=6, doubt=doubt(posterior))
     return ax

@@ -126,7 +126,7 @@ def _inclusion_skyline(posterior: Posterior, ax: "Axes | None") -> "Axes":
     ax.set(xlim=(1 - 0.01 * p, 1.01 * p), ylim=(-0.02, 1.13), ylabel=PIP)
     ax.set_xlabel(f"variable, in the order of X (1 to {p:,})")
     ax.set_yticks(np.linspace(0, 1, 6))
-    thousands(ax, "x")
+    thousands(ax)
     tidy(ax)
     legend_above(ax, doubt=doubt(posterior))
     named = notable[:NAMED]

@@ -64,14 +64,31 @@ def _what(posterior: "Posterior") -> str:
         return f"This is the posterior given {condition_words(condition)}{known}."
     order = np.argsort(-pip, kind="stable")
     likely = [problem.names[j] for j in order if pip[j] >= 0.5]
-    text = f"{count(len(likely), 'variable')} of {problem.p:,} {'is' if len(likely) == 1 else 'are'} more likely in than out"
-    listed = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
+    text = likely_words(likely, problem.p)
     sizes = np.cumsum(posterior.sizes)
     low, high = (int(np.searchsorted(sizes, level)) for level in (0.05, 0.95))
     spread = f"{low}" if low == high else f"{low} to {high}"
     if condition is not None:
-        text = f"Given {condition_words(condition)}, {text}"
-    return f"{text}{listed}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
+        text = f"Given {condition_words(condition)}, {text[0].lower()}{text[1:]}"
+    return (
+        f"{text}. A model has {posterior.mean_size:.1f} variables on average; with 90 % probability {spread}."
+    )
+
+
+def likely_words(names: list[str], p: int) -> str:
+    """Which of p variables are more likely in than out.
+
+    >>> likely_words(["a"], 3), likely_words([], 3), likely_words([], 1)
+    ('1 variable of 3 is more likely in than out: a', 'None of the 3 variables is more likely in than out', 'The only variable is more likely out than in')
+    """
+    if not names:
+        return (
+            "The only variable is more likely out than in"
+            if p == 1
+            else f"None of the {p:,} variables is more likely in than out"
+        )
+    named = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+    return f"{count(len(names), 'variable')} of {p:,} {'is' if len(names) == 1 else 'are'} more likely in than out: {named}"
 
 
 def stand_ins(posterior: "Posterior") -> list[str]:
@@ -191,10 +208,11 @@ def _unseen(posterior: "Posterior") -> list[str]:
     draws = effective_draws(table.loc[table.index.isin([SIZE, LOG_POSTERIOR])], table)
     if not np.isfinite(draws):
         return [
-            f"{count(unseen, 'variable')} never came up; their probabilities are small, but how small cannot be told."
+            f"{count(unseen, 'variable')} never came up; {'its probability is' if unseen == 1 else 'their probabilities are'} small, but "
+            "how small cannot be told."
         ]
     return [
-        f"{count(unseen, 'variable')} never came up; with 95 % confidence each has a probability below {3 / draws:.2g} "
+        f"{count(unseen, 'variable')} never came up; with 95 % confidence {'it' if unseen == 1 else 'each'} has a probability below {3 / draws:.2g} "
         f"(the run is worth about {rough(draws):,.0f} independent draws)."
     ]
 

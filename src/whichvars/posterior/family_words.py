@@ -10,6 +10,7 @@ from whichvars._kernels.likelihood import FIRST_ORDER, LOG_MARGINAL
 from whichvars.errors import DataError
 from whichvars.posterior.accuracy import overdispersion_words
 from whichvars.posterior.models import KeptModels
+from whichvars.posterior.tables import three_digits
 from whichvars.problem.families import Gaussian, Logistic, is_linear
 from whichvars.problem.fitting import answers
 from whichvars.problem.priors import BIC
@@ -82,7 +83,8 @@ def effect_sentence(problem: Problem, table: pd.DataFrame) -> list[str]:
         )
     parts: list[str] = []
     for name, row in table.iterrows():
-        numbers = f"{row['effect']:.3g} ({row['lower']:.3g} to {row['upper']:.3g}"
+        effect, lower, upper = (three_digits(row[part]) for part in ("effect", "lower", "upper"))
+        numbers = f"{effect} ({lower} to {upper}"
         parts.append(f"{of}{name} {does} {numbers}{' with 90 % probability' if not parts else ''})")
         of, does = "of ", "by" if family.ratio is not None else ""
     listed = ", ".join(" ".join(part.split()) for part in parts)

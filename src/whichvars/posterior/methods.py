@@ -112,11 +112,10 @@ def family_slab_words(problem: Problem) -> str:
 
 
 def data_words(problem: Problem) -> str:
-    always = (
-        f", with {', '.join(problem.always_names)} in every model and a flat prior on their coefficients"
-        if problem.always_names
-        else ""
-    )
+    always = "an intercept with a flat prior"
+    if problem.always_names:
+        *first, last = ["an intercept", *problem.always_names]
+        always = f"{', '.join(first)} and {last}, with flat priors on their coefficients"
     most = f", of at most {count(problem.max_size, 'variable')} each" if problem.max_size < problem.p else ""
     scaled = problem.scale == "unit" and problem.slab.code == INDEPENDENT
     family = problem.family
@@ -141,8 +140,8 @@ def data_words(problem: Problem) -> str:
     response = f" of {problem.response}" if problem.response else ""
     return (
         f"We used Bayesian variable selection in {kind} regression{response}, averaging over all models{most} that can be "
-        f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain an intercept "
-        f"with a flat prior{always}. Variables were centred{' and scaled to unit standard deviation' if scaled else ''}.{_details(problem)}{effects}"
+        f"formed from {problem.p:,} candidate variables ({problem.n:,} observations). All models contain {always}. "
+        f"Variables were centred{' and scaled to unit standard deviation' if scaled else ''}.{_details(problem)}{effects}"
     )
 
 

@@ -35,7 +35,7 @@ from whichvars.data.imputing import Imputations, from_stored, to_stored
 from whichvars.errors import ArgumentTypeError, DataError
 from whichvars.posterior.coefficients import check_ratio
 from whichvars.posterior.diagnostics import count
-from whichvars.posterior.explaining import ALMOST_CERTAIN, stand_in_sentences
+from whichvars.posterior.explaining import ALMOST_CERTAIN, likely_words, stand_in_sentences
 from whichvars.posterior.family_words import MENTIONED, effect_sentence
 from whichvars.posterior.methods import methods_paragraph
 from whichvars.posterior.notebooks import MOST_ROWS, notebook_table
@@ -45,16 +45,15 @@ from whichvars.posterior.pooled_effects import (
     pooled_standard_effects,
     spread_draws,
 )
+from whichvars.posterior.pooled_prediction import draws_of, predictions
 from whichvars.posterior.posterior import STORED, Posterior
 from whichvars.posterior.residual_checks import ResidualCheck
 from whichvars.posterior.tables import formatted
-from whichvars.problem.families import Family, is_linear
+from whichvars.problem.families import Family
 from whichvars.problem.problem import Problem
 
 # draws of each part from which intervals are taken
 DRAWS = 4000
-# draws of new responses for each completion of new rows
-PREDICTIVE_DRAWS = 400
 
 
 @dataclass(frozen=True)
@@ -254,11 +253,10 @@ class PooledPosterior:
         centres, variances = [], []
         drawn: list[np.ndarray] = []
         for i, part in enumerate(self.parts):
-            found = []
-            for rows in self._completed(X, i, seed):
-                found.append(part.predict(rows, return_std=True, offset=offset, kind=kind))
-                if interval is not None:
-                    drawn.append(_draws(part, rows, offset, seed + len(drawn)))
+            tables = self._completed(X, i, seed)
+            found = predictions(part, tables, offset, kind)
+            if interval is not None:
+                drawn += draws_of(part, tables, offset, seed + len(drawn))
             means = np.array([mean for mean, _ in found])
             centres.append(means.mean(axis=0))
             variances.append(np.mean([std**2 for _, std in found], axis=0) + means.var(axis=0))
@@ -346,9 +344,8 @@ class PooledPosterior:
         m, likely = len(self.parts), self.select()
         error, missing = np.nanmax(self.mcse, initial=0.0), np.nanmax(self.imputation_error, initial=0.0)
         sampling = f"{max(error, 0.0001):.2g} from sampling and " if error else ""
-        named = f": {', '.join(likely[:10])}{', …' if len(likely) > 10 else ''}" if likely else ""
         lines = [
-            f"{count(len(likely), 'variable')} of {len(self.names):,} {'is' if len(likely) == 1 else 'are'} more likely in than out{named}. A model has {self.mean_size:.1f} variables on average.",
+            f"{likely_words(likely, len(self.names))}. A model has {self.mean_size:.1f} variables on average.",
             f"This is the average of {m} posteriors, one for each imputation of the missing values, which are assumed to be missing at random. "
             f"The largest error of an inclusion probability is {sampling}{missing:.2g} from the number of imputations.",
         ]
@@ -431,17 +428,8 @@ def _as_ratios(table: pd.DataFrame) -> pd.DataFrame:
     return new
 
 
-def _draws(part: Posterior, rows: Any, offset: Any, seed: int) -> np.ndarray:
-    """Draws of new responses, (draws, rows); if the family is neither Gaussian nor Student, of linear predictors, by a normal distribution."""
-    if is_linear(part.problem.family):
-        return part.draw_response(rows, PREDICTIVE_DRAWS, seed, offset=offset)
-    mean, std = part.predict(rows, return_std=True, kind="link", offset=offset)
-    drawn: np.ndarray = mean + std * np.random.default_rng(seed).normal(size=(PREDICTIVE_DRAWS, len(mean)))
-    return drawn
-
-
 def _of_predictor(family: Family) -> Callable[[np.ndarray], np.ndarray]:
-    """From what ``_draws`` draws to what intervals are about."""
+    """From what ``draws_of`` draws to what intervals are about."""
     return {"logistic": expit, "probit": ndtr, "gaussian": np.positive, "student": np.positive}.get(
         family.name, np.exp
     )

@@ -255,10 +255,32 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     def top_models(self, n: int = 10) -> pd.DataFrame:
         """The n models of highest posterior probability.
 
-        Columns: `size`; `probability` and its Monte Carlo error `mcse` (0 if the posterior is exact, NaN with a single
-        replicate). Models that a replicate had visited before have the exact ratios of their posterior probabilities, new
+        Models that a replicate had visited before have the exact ratios of their posterior probabilities, new
         ones their shares of the draws. All models with a variable together never have more than its inclusion probability,
-        and those without it never more than the rest. Then `log_marginal` relative to the null model; `bayes_factor` of the model's marginal likelihood to the first one's; `r_squared`, if the family is Gaussian; `variables`.
+        and those without it never more than the rest.
+
+        Parameters
+        ----------
+        n : int
+            Number of models.
+
+        Returns
+        -------
+        DataFrame, one row for each model
+            `size`; `probability`, and its Monte Carlo error `mcse` (0 if the posterior is exact, NaN with a single replicate);
+            `log_marginal`, relative to the null model; `bayes_factor` of the model against the first one; `r_squared`, if the
+            family is Gaussian; `variables`.
+
+        Examples
+        --------
+        >>> import whichvars as wv
+        >>> data = wv.datasets.load_uscrime()
+        >>> posterior = wv.exact(wv.Problem(data.X[["Ed", "Po1", "Ineq", "Time"]], data.y))
+        >>> posterior.top_models(2)[["probability", "bayes_factor", "variables"]].round(2)
+               probability  bayes_factor            variables
+        model
+        1             0.49          1.00        Ed, Po1, Ineq
+        2             0.43          0.22  Ed, Po1, Ineq, Time
         """
         return model_table(self, n)
 

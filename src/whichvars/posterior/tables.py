@@ -40,6 +40,20 @@ def in_words(probability: float) -> str:
     return "probably out" if probability >= 0.01 else "almost certainly out"
 
 
+def three_digits(value: float) -> str:
+    """A number in a sentence: three significant digits, zeros at the end included, and commas for thousands.
+
+    >>> [three_digits(v) for v in (1.3, 0.8999, 22.2, 14_850.0, 0.00012, -1.1, 3.2e9, 0.0, float("inf"))]
+    ['1.30', '0.900', '22.2', '14,800', '0.000120', '-1.10', '3.20e+09', '0', 'inf']
+    """
+    if not np.isfinite(value) or value == 0:
+        return f"{value:g}"
+    power = int(f"{value:.2e}".split("e")[1])
+    if power in (3, 4, 5, 6):
+        return f"{float(f'{value:.2e}'):,.0f}"
+    return f"{value:.{2 - power}f}" if -5 < power < 3 else f"{value:.2e}"
+
+
 def summary_table(posterior: "Posterior", coefficients: bool) -> pd.DataFrame:
     """What ``Posterior.summary`` returns."""
     problem = posterior.problem

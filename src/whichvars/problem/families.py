@@ -61,21 +61,21 @@ class Gaussian:
     def remark(self, y: np.ndarray, name: str | None = None) -> str | None:
         """A warning about a response for which a linear model is only an approximation, as it has two values or consists of
         small whole numbers; None for any other."""
-        what = f"the response {name!r}" if name else "the response"
+        what = f"The response {name!r}" if name else "The response"
         low, high = float(y.min()), float(y.max())
         if ((y == low) | (y == high)).all():
             return (
                 f"{what} has only two values, {low:g} and {high:g}. The linear model treats them as numbers with normal noise (a "
                 "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
                 'and predictions can lie outside the two values. Problem(…, family="logistic") models the log odds of the '
-                "second value instead"
+                "second value instead."
             )
         if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
             return (
                 f"{what} consists of small whole numbers, such as counts or grades. The linear model treats them as numbers with "
                 "normal noise of constant variance. Inclusion probabilities are then approximate, however exactly they are "
                 'computed. For counts use Problem(…, family="poisson"), or family="negative-binomial" if their '
-                "variance is larger than their mean. Models for ordered classes are not part of whichvars yet"
+                "variance is larger than their mean. Models for ordered classes are not part of whichvars yet."
             )
         return None
 

@@ -154,7 +154,7 @@ class GPrior:
     r"""Zellner's g-prior, :math:`\beta_\gamma \mid \sigma^2 \sim N(0, g \sigma^2 (X_\gamma^T
     X_\gamma)^{-1})`.
 
-    :math:`BF = (1+g)^{(\nu-k)/2} (1 + g(1-R^2))^{-\nu/2}`.
+    .. math:: BF = (1+g)^{(\nu-k)/2} (1 + g(1-R^2))^{-\nu/2}.
 
     Parameters
     ----------

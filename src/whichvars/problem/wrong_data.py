@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from whichvars.data.encoding import numbered
-from whichvars.data.frames import read_vector
+from whichvars.data.frames import TWO_WORDS, read_vector
 from whichvars.data.gaps import refuse_gaps
 from whichvars.data.kinds import FRAME
 from whichvars.data.tables import is_table
@@ -105,11 +105,12 @@ def _advice(rows: Rows, names: list[str], of_rows: list[str], of_columns: list[s
         return ""
     gaps = any(MISSING in line or FRAME.gaps in line for line in [*of_rows, *of_columns])
     X = f"X.drop(columns={names!r})" if names else "X"
-    drop = ', missing="drop"' if gaps else ""
-    call = f"wv.Problem({X}, y{drop})"
-    right = all(MISSING in line for line in of_rows)
+    two_words = any(TWO_WORDS in line for line in of_rows)
+    more = f", {TWO_WORDS}" * two_words + ', missing="drop"' * gaps
+    call = f"wv.Problem({X}, y{more})"
+    right = all(MISSING in line or TWO_WORDS in line for line in of_rows)
     return (
-        f"\nThe data can be used as they are with {call}"
+        f"\nThe data can be used with {call}"
         if right
         else f"\nWhen y is right, the data can be used with {call}"
     )

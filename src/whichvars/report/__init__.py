@@ -31,6 +31,8 @@ from whichvars.sampling.checkpoint import version
 HERE = Path(__file__).parent
 TITLE = "Which variables matter?"
 TOP_MODELS, MOST_SETS = 10, 50
+# the facts for readers in a hurry: how many variables and rows there are, and how large models are
+BRIEF_FACTS = 4
 # settings that say nothing about a result for which nothing was sampled
 OF_SAMPLING = {
     "replicates",
@@ -43,6 +45,12 @@ OF_SAMPLING = {
     "start",
     "rao_blackwell",
 }
+# settings whose names are not words, and why a run stopped
+LABELS = {"target_mcse": "Monte Carlo error asked for", "rao_blackwell": "Rao–Blackwell averages"}
+STOPPED = {
+    "draws": "all draws were made", "target_mcse": "every probability was as accurate as asked for", "budget": "the time was up",
+    "interrupted": "it was interrupted",
+}  # fmt: skip
 # settings that are numbers of iterations
 OF_DRAWS = {"draws", "warmup", "thin"}
 
@@ -184,7 +192,7 @@ def render_brief(posterior: Posterior, title: str | None = None) -> str:
     """The summary on one page as HTML."""
     return fill(
         "brief.html",
-        **_summary(posterior, title, chart.BRIEF_ROWS),
+        **_summary(posterior, title, chart.BRIEF_ROWS) | {"facts": _facts(posterior)[:BRIEF_FACTS]},
         effects=effects_in_words(posterior),
     )
 
@@ -325,13 +333,13 @@ def settings(posterior: Posterior) -> list[tuple[str, str]]:
         ("Replicates", "" if posterior.replicate_pips is None else len(posterior.replicate_pips)),
         *(
             (
-                name.replace("_", " ").capitalize(),
+                LABELS.get(name, name.replace("_", " ").capitalize()),
                 _with_unit(name, value),
             )
             for name, value in posterior.settings.items()
             if not (posterior.models.exact and name in OF_SAMPLING)
         ),
-        ("Stopped by", posterior.stopped),
+        ("Stopped because", STOPPED.get(posterior.stopped or "", posterior.stopped)),
         ("CPU time", f"{posterior.cpu_seconds:,.1f} s"),
         ("Log evidence", _evidence(posterior)),
         ("whichvars", version()),

@@ -9,7 +9,7 @@ from whichvars.posterior.diagnostics import count
 from whichvars.posterior.family_words import outcome
 from whichvars.posterior.pooling import PooledPosterior
 from whichvars.posterior.posterior import Posterior
-from whichvars.posterior.tables import LEVELS
+from whichvars.posterior.tables import LEVELS, three_digits
 from whichvars.problem.families import Gaussian
 from whichvars.problem.problem import Problem
 from whichvars.report.words import listed
@@ -52,7 +52,7 @@ def sentences(problem: Problem, pip: np.ndarray, inside: np.ndarray, spread: np.
             out.append(f"{name} consists of {len(mean)} columns and has no single effect.")
         else:
             sd = float(spread[place][0])
-            out.append(f"{name}: {sd:.3g} more goes with {_difference(problem, mean[0] * sd)}.")
+            out.append(f"{name}: {three_digits(sd)} more goes with {_difference(problem, mean[0] * sd)}.")
     return out
 
 
@@ -73,10 +73,10 @@ def _difference(problem: Problem, change: float) -> str:
         with np.errstate(over="ignore"):
             return ratio_words(problem, ratio, float(np.exp(change)))
     scale = "a response" if isinstance(family, Gaussian) else f"a {family.link}"
-    return f"{scale} {abs(change):.3g} {'larger' if change > 0 else 'smaller'}"
+    return f"{scale} {three_digits(abs(change))} {'larger' if change > 0 else 'smaller'}"
 
 
 def ratio_words(problem: Problem, ratio: str | None, factor: float) -> str:
     """Odds or rates, and how many times as large they are."""
     what = f"odds of {outcome(problem)}" if ratio == "odds_ratio" else "rates"
-    return f"{what} {factor:.3g} times as large"
+    return f"{what} {three_digits(factor)} times as large"

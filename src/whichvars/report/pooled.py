@@ -71,7 +71,7 @@ def content(pooled: PooledPosterior) -> dict[str, Any]:
         "methods": methods,
         "sources": sources,
         "missing": _missing(pooled),
-        "missing_notes": [] if pooled.imputations is None else list(pooled.imputations.notes),
+        "missing_notes": _notes(pooled)[0],
     }
 
 
@@ -138,10 +138,11 @@ def settings(pooled: PooledPosterior, first: list[tuple[str, str]]) -> list[tupl
     shown = {
         name: value
         for name, value in first
-        if name not in ("Log evidence", "Stopped by", "CPU time", "Posterior of g")
+        if name not in ("Log evidence", "Stopped because", "CPU time", "Posterior of g")
     }
     cells = 0 if pooled.imputations is None else int(pooled.imputations.gaps.sum())
     more = [
+        *([("Columns as they were read", " ".join(others))] if (others := _notes(pooled)[1]) else []),
         ("Imputations", f"{len(pooled.parts)}"),
         *([("Cells that were imputed", f"{cells:,}")] if pooled.imputations is not None else []),
         ("CPU time", f"{sum(part.cpu_seconds for part in pooled.parts):,.1f} s"),
@@ -176,6 +177,13 @@ def _best_models(pooled: PooledPosterior) -> list[dict[str, Any]]:
         }
         for (_, row), members in zip(pooled.top_models(TOP_MODELS).iterrows(), models)
     ]
+
+
+def _notes(pooled: PooledPosterior) -> tuple[list[str], list[str]]:
+    """What was said when the table was read: about missing values, and about other things, such as the levels of categories."""
+    said = () if pooled.imputations is None else pooled.imputations.notes
+    missing = [note for note in said if "missing" in note or "without any value" in note]
+    return missing, [note for note in said if note not in missing]
 
 
 def _missing(pooled: PooledPosterior) -> list[dict[str, str]]:

@@ -207,14 +207,16 @@ def _bar(kind: str, value: Any) -> str:
 
 
 def with_error(value: str, error: float | None, least: float = 0.001) -> str:
-    """A formatted number with ± two standard errors, rounded up to its last digit.
+    """A formatted number with ± two standard errors, rounded up to its last digit; a bound has none if they are no larger than that digit.
 
     >>> with_error("0.997", 0.0011), with_error(">0.999", 1e-9), with_error("0.997", 0.0), with_error("0.5", float("nan"))
-    ('0.997 ± 0.003', '>0.999 ± 0.001', '0.997', '0.5')
+    ('0.997 ± 0.003', '>0.999', '0.997', '0.5')
     >>> with_error("1.000", 1e-16)  # an error of rounding
     '1.000'
     """
     if error is None or not np.isfinite(error) or error < 1e-12:
+        return value
+    if value[0] in "<>" and 2 * error <= least:  # the bound says as much
         return value
     places = round(-np.log10(least))
     return f"{value} ± {np.ceil(2 * error / least - 1e-9) * least:.{places}f}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # names on the command line
 SAMPLERS = {module.replace("_", "-"): name for module, name in samplers.SAMPLERS.items()}
-# most models that "auto" enumerates: about a second
+# most models that "auto" enumerates: a second or two
 ENUMERATE = 1 << 20
 # seconds for which "auto" fits all models if the family is not Gaussian
 ENUMERATE_SECONDS = 10.0

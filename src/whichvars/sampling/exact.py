@@ -65,7 +65,7 @@ def exact(
     r"""Enumerate all models: exact inclusion probabilities, model probabilities and evidence.
 
     Every one of the :math:`\sum_{k \le \mathrm{max\_size}} \binom pk` models is visited once, depth first, at
-    the cost of one new row of a Cholesky factor each: 2²⁰ models take about a second.
+    the cost of one new row of a Cholesky factor each: 2²⁰ models take a second or two.
 
     Parameters
     ----------

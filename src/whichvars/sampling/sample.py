@@ -70,7 +70,7 @@ def sample(
     ----------
     problem : Problem
     sampler : sampler object or "auto"
-        "auto" enumerates all models, which gives exact results, if that takes about a second (up to 20 variables) and
+        "auto" enumerates all models, which gives exact results, if that takes a second or two (up to 20 variables) and
         `draws` is not given. Otherwise it takes ``Hybrid()``. ``posterior.explain()`` says which it was. If the family is not
         Gaussian, all models are fitted if that takes no more than about ten seconds (some 14 variables).
     draws : int

@@ -52,7 +52,7 @@ def test_demo_prints_the_exact_probabilities_most_probable_first(output: str) ->
 def test_demo_samples_with_errors_that_cover_the_reference(output: str) -> None:
     found = {
         name: (float(pip), float(error))
-        for name, pip, error in re.findall(r"^(x\d{3}) .*? ([\d.]+) ± ([\d.]+)%", output, re.MULTILINE)
+        for name, pip, error in re.findall(r"^(x\d{3}) .*? ([\d.]+) ± +([\d.]+)%", output, re.MULTILINE)
     }
     assert len(found) == 10
     pip, error = found["x041"]

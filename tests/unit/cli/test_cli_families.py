@@ -65,7 +65,7 @@ def test_two_values_are_logistic(call: Any, y: Any, shown: str, classes: tuple[A
     result = call("fit", "d.csv", "-y", "type", type=y)
     second = shown.split(", ")[1]
     assert (
-        f"Note: the response 'type' has two values ({shown}): logistic regression for {second}; --family gaussian for the "
+        f"Note: The response 'type' has two values ({shown}): logistic regression for {second}; --family gaussian for the "
         "linear model.\n" in result.stderr
     )
     assert "8 models, which are all fitted" in result.stderr
@@ -271,7 +271,7 @@ def test_warnings_about_coefficients_are_notes(call: Any, monkeypatch: pytest.Mo
         return real(posterior, *arguments, **settings)
 
     monkeypatch.setattr(wv.Posterior, "summary", summary)
-    assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: they say nothing") == 1
+    assert call("fit", "d.csv", "-y", "y", y=YES).stderr.count("Note: They say nothing") == 1
     assert call("fit", "d.csv", "-y", "y", "--quiet", "--overwrite").stderr == ""
 
 

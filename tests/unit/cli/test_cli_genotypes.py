@@ -121,6 +121,14 @@ def test_a_bed_file_with_phenotypes_and_covariates(call: Call) -> None:
     # wider than g = 0.01, as the effect is large
     assert settings["problem"]["slab"] == "IndependentNormal(g=3.4)"
     assert settings["problem"]["always_included"] == ["age", "site=west"]
+    posterior = wv.Posterior.load("cohort-run/posterior.npz")
+    assert posterior.problem.record.file == "cohort.bed and heights.txt"
+    methods = posterior.methods()
+    assert (
+        "All models contain an intercept, age and site=west, with flat priors on their coefficients."
+        in methods
+    )
+    assert "The data were read from cohort.bed and heights.txt." in methods
 
 
 def test_level_and_signal_choose_the_credible_sets_of_the_file_and_the_report(
@@ -326,7 +334,7 @@ def test_several_alleles_are_counted_in_a_note(call: Call) -> None:
     Path("cohort.vcf").write_text(text)
     result = call("fit", "cohort.vcf", "--phenotypes", "heights.txt", "-y", "height")
     said = " ".join(result.stderr.split())
-    assert "Note: left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said
+    assert "Note: Left out 1 of 6 variants of cohort.vcf, which have more than two alleles" in said
 
 
 @pytest.mark.parametrize("file", ["cohort.vcf", "cohort.pgen"])

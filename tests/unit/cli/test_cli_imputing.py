@@ -144,6 +144,10 @@ def test_a_report_says_what_was_missing(call: Call) -> None:
         "were imputed 3 times by chained Bayesian regressions",
     ):
         assert words in page, words
+    about_gaps, later = page.split('<section id="missing"')[1].split("</section>", 1)
+    assert "have missing values" in about_gaps
+    assert "town&#39; is a category" not in about_gaps
+    assert "town&#39; is a category" in later
     assert call("report", "a-run", "--brief").output.strip() == "a-run/summary.html"
     brief = Path("a-run/summary.html").read_text()
     assert "x0: 1" in brief or "x0: 0.9" in brief

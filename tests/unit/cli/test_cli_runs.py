@@ -20,7 +20,7 @@ import whichvars as wv
 from whichvars.cli import main
 from whichvars.cli.options import SAMPLERS, SLABS, parse_slab
 from whichvars.cli.runs import is_accurate, protect, to_csv
-from whichvars.cli.show import best_models, new_console, notes, percent, wrapped
+from whichvars.cli.show import best_models, new_console, notes, percents, wrapped
 from whichvars.errors import DataError
 from whichvars.sampling.checkpoint import Passing
 
@@ -55,7 +55,7 @@ def test_notes_name_options_where_warnings_name_python(capsys: pytest.CaptureFix
         warnings.warn(
             "use ParallelTempering(). posterior.explain() says more", wv.ConvergenceWarning, stacklevel=1
         )
-    assert capsys.readouterr().err == "Note: use --sampler tempering. The report says more\n"
+    assert capsys.readouterr().err == "Note: Use --sampler tempering. The report says more.\n"
     assert len(found) == 1
 
 
@@ -393,7 +393,7 @@ def test_a_run_interrupted_later_is_written_with_what_was_counted(
 
     monkeypatch.setattr(wv, "sample", sample)
     result = call("fit", wide, "-y", "y", "--draws", 1e9, "--out", "part", code=130)
-    assert "Note: interrupted after" in result.stderr
+    assert "Note: Interrupted after" in result.stderr
     assert 50_000 < wv.Posterior.load("part/posterior.npz").iterations < 10**9
     assert "Continue with: whichvars resume part" in result.output
     assert (
@@ -470,7 +470,7 @@ def test_names_cannot_steer_a_terminal(call: Call) -> None:
 
 def test_a_constant_column_is_left_out_with_a_note(call: Call) -> None:
     frame().assign(x2=1).to_csv("constant.csv", index=False)
-    assert "left out 1 column" in call("fit", "constant.csv", "-y", "y").stderr
+    assert "Left out 1 column" in call("fit", "constant.csv", "-y", "y").stderr
     settings = json.loads(Path("constant-run/settings.json").read_text())
     assert settings["problem"]["left_out"] == {"x2": "constant"}
     assert any("left out 1 column" in note for note in settings["notes"])
@@ -645,9 +645,9 @@ def test_a_rare_model_is_not_said_to_be_impossible():
 
     column = best_models(new_console(), Run(), 3).columns[0]
     assert [cell.replace("+-", "±") for cell in column.cells] == [
-        "25.00 ± 1.00%",
+        "25.00 ±  1.00%",
         "0.06 ± <0.01%",
-        "<0.01 ± ?%",
+        "<0.01 ±     ?%",
     ]
 
 
@@ -672,7 +672,11 @@ def test_errors_have_as_many_digits_as_their_probabilities() -> None:
     class Run:
         mcse = np.array([0.001])
 
-    shown = [
-        percent(new_console(), Run(), 0.598, error).replace("+-", "±") for error in (0.0012, 1e-5, np.nan)
-    ]
-    assert shown == [" 59.8 ± 0.1%", " 59.8 ± <0.1%", " 59.8 ± ?%"]
+    def shown(*errors: float) -> list[str]:
+        lines = percents(new_console(), Run(), [0.598] * len(errors), errors)
+        return [line.replace("+-", "±") for line in lines]
+
+    assert shown(0.0012, 1e-5, np.nan) == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8%"]
+    assert shown(0.0012, 0.004) == [" 59.8 ± 0.1%", " 59.8 ± 0.4%"]
+    Run.mcse = np.array([1e-5, np.nan])  # no error that one decimal shows
+    assert shown(1e-5) == [" 59.8%"]

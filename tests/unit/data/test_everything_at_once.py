@@ -143,7 +143,7 @@ def test_frames(name):
         assert other in line
     call = re.search("wv\\.Problem\\(.*\\)$", lines[-1])[0]
     if name.startswith("missing"):
-        assert lines[-1].startswith("The data can be used as they are")
+        assert lines[-1].startswith("The data can be used with")
     else:
         assert lines[-1].startswith("When y is right")
         y = Y.abs().round()

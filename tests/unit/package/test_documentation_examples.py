@@ -2,9 +2,13 @@
 
 import doctest
 import re
+import runpy
+import tempfile
 from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import pyplot
 
 import whichvars as wv
 from whichvars.cli.data import export
@@ -34,6 +38,18 @@ def test_page(page, tmp_path, monkeypatch):
     assert not runner.failures, "".join(output)
 
 
+@pytest.mark.rest
+@pytest.mark.filterwarnings("ignore")  # runs are short
+@pytest.mark.parametrize("script", sorted((DOCS / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_script_of_the_gallery(script, tmp_path, monkeypatch):
+    """It runs to its end. What it prints and draws is looked at on the page."""
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runpy.run_path(str(script))
+    pyplot.close("all")
+
+
 def test_every_public_name_is_in_the_reference():
     pages = sorted((DOCS / "api").glob("*.md"))
     listed = re.findall(
@@ -46,6 +62,32 @@ def test_every_public_name_is_in_the_reference():
     methods = {name for name in vars(wv.Posterior) if not name.startswith("_")}
     assert {name for name in methods if callable(getattr(wv.Posterior, name))} <= names
     assert set(wv.datasets.__all__) <= names
+
+
+@pytest.mark.parametrize("page", ["README", "CHANGELOG", "CONTRIBUTING", "VISION"])
+def test_links_of_the_pages_beside_the_source_lead_somewhere(page):
+    """Those between the pages of the documentation are checked when it is built, by docs/check.py."""
+    root = DOCS.parent
+    links = re.findall(r"\]\(([^)\s#]*)#?([^)\s]*)\)", (root / f"{page}.md").read_text(encoding="utf-8"))
+    for path, place in links:
+        if path.startswith(("http:", "https:")):
+            continue
+        assert (root / path).exists(), path
+        if place:
+            headings = re.findall(r"^#+ (.*)$", (root / path).read_text(encoding="utf-8"), re.M)
+            assert place in {
+                re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
+
+
+def test_every_public_function_has_an_example():
+    public = {name: getattr(wv, name) for name in wv.__all__}
+    classes = {name for name, value in public.items() if isinstance(value, type)}
+    public |= {f"Posterior.{name}": value for name, value in vars(wv.Posterior).items() if not name.startswith("_")}  # fmt: skip
+    without = {name for name, value in public.items() if callable(value) and ">>>" not in (value.__doc__ or "")}  # fmt: skip
+    messages = {name for name in classes if issubclass(public[name], (wv.WhichvarsError, Warning))}
+    # what functions return: examples of these are on their pages and with the functions
+    assert without - messages == {"EstimatedDf", "Imputations", "PooledPosterior", "Posterior"}
 
 
 # files that are being split or merged on other branches: empty these once they are merged

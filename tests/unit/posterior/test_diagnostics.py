@@ -132,7 +132,7 @@ def test_never_visited_has_a_bound_and_not_an_error_of_zero(run):
     assert table.loc["x0", "note"] == f"never visited; below {3 / min(ess):.2g}"
     assert np.isnan(table.loc["x0", "mcse"])
     assert (
-        f"1 variable never came up; with 95 % confidence each has a probability below {3 / min(ess):.2g}"
+        f"1 variable never came up; with 95 % confidence it has a probability below {3 / min(ess):.2g}"
         in never.explain()
     )
     always = stuck(run, [1.0] * 4)

@@ -103,6 +103,34 @@ def test_models_are_fitted_once_for_all_coefficients(monkeypatch: pytest.MonkeyP
     assert len(calls) == len(pooled.parts)
 
 
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_completions_of_new_rows_are_predicted_at_once(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """Each prediction fits all models again. The result is that of predicting one completion after the other."""
+    posterior = pooled(ILL if family == "logistic" else VISITS, family)
+    rows, offset = HOLES.head(12), np.linspace(-0.2, 0.3, 12)
+    assert rows.isna().any(axis=None)
+    calls = []
+    predict = wv.Posterior.predict
+
+    def counted(self: wv.Posterior, X: pd.DataFrame, *given: object, **settings: object) -> object:
+        calls.append(len(X))
+        return predict(self, X, *given, **settings)
+
+    monkeypatch.setattr(wv.Posterior, "predict", counted)
+    mean, std, ends = posterior.predict(rows, return_std=True, interval=0.9, offset=offset)
+    assert calls == [12 * 20] * (2 * len(posterior.parts))
+    assert posterior.imputations is not None
+    each = [
+        [predict(part, table, offset=offset) for table in posterior.imputations.complete_new(rows, i, 0)]
+        for i, part in enumerate(posterior.parts)
+    ]
+    np.testing.assert_allclose(mean, np.mean(each, axis=(0, 1)), rtol=1e-12)
+    assert ((ends[:, 0] < mean) & (mean < ends[:, 1])).all()
+    assert (std > 0).all()
+    with pytest.raises(DataError, match="offset"):
+        posterior.predict(rows, offset=offset[:5])
+
+
 def test_room_for_fits_goes_by_the_columns_that_models_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group of many columns takes room only in the models that have it."""
     rng = np.random.default_rng(0)

@@ -268,7 +268,7 @@ def test_methods_name_the_priors(slab):
     text = wv.exact(case.problem(model_prior=wv.FixedInclusion(h=0.25))).methods()
     assert WORDS[slab] in text
     assert "prior probability 0.25" in text
-    assert "x7 in every model" in text
+    assert "All models contain an intercept and x7, with flat priors on their coefficients." in text
     assert "all 128 models were enumerated" in text
     assert "References\n- " in text
     assert f"whichvars {wv.__version__}" in text

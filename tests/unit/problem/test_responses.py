@@ -40,14 +40,14 @@ def said(call):
 @pytest.mark.parametrize(
     ("y", "beginning"),
     [
-        (SOLD, "the response 'sold' has only two values, 0 and 1. "),
-        (SOLD.astype(bool), "the response 'sold' has only two values, 0 and 1. "),
-        (SOLD.to_frame(), "the response 'sold' has only two values, 0 and 1. "),
-        (SOLD.to_numpy(), "the response has only two values, 0 and 1. "),
-        (pl.Series(SOLD.tolist()), "the response has only two values, 0 and 1. "),
-        (SOLD.rename(None) * 3.5 - 1, "the response has only two values, -1 and 2.5. "),
-        (VISITS, "the response 'visits' consists of small whole numbers, "),
-        (VISITS.to_numpy(dtype=float), "the response consists of small whole numbers, "),
+        (SOLD, "The response 'sold' has only two values, 0 and 1. "),
+        (SOLD.astype(bool), "The response 'sold' has only two values, 0 and 1. "),
+        (SOLD.to_frame(), "The response 'sold' has only two values, 0 and 1. "),
+        (SOLD.to_numpy(), "The response has only two values, 0 and 1. "),
+        (pl.Series(SOLD.tolist()), "The response has only two values, 0 and 1. "),
+        (SOLD.rename(None) * 3.5 - 1, "The response has only two values, -1 and 2.5. "),
+        (VISITS, "The response 'visits' consists of small whole numbers, "),
+        (VISITS.to_numpy(dtype=float), "The response consists of small whole numbers, "),
     ],
 )
 def test_a_problem_warns_once(y, beginning):
@@ -124,11 +124,22 @@ FORMS = [
 @pytest.mark.parametrize("y", FORMS, ids=range(len(FORMS)))
 @pytest.mark.parametrize("make", [wv.Problem, lambda X, y: wv.VariableSelector().fit(X, y)])
 def test_two_words(make, y):
-    message = r"^y contains .*; give it as numbers: the model is linear\. Two classes .* with (y = np\.asarray\(y\) == 'yes')$"
+    message = r"^y contains .*; give it as numbers, or use (family=\"logistic\") or (VariableSelectorClassifier), .* the odds of 'yes'$"
     with pytest.raises(ArgumentTypeError, match=message):
         make(X, y)
-    with pytest.warns(DataWarning, match="has only two values, 0 and 1"):  # what the message says, done
-        make(X, np.asarray(y).ravel() == "yes")
+    # what the message says, done
+    assert wv.Problem(X, np.asarray(y).ravel(), family="logistic").classes == ("no", "yes")
+    assert wv.VariableSelectorClassifier().fit(X, np.asarray(y).ravel()).classes_.tolist() == ["no", "yes"]
+
+
+def test_two_words_beside_columns_that_cannot_be_used():
+    table = pd.DataFrame(X).assign(who=[f"person {i}" for i in range(N)])
+    table.columns = table.columns.map(str)
+    with pytest.raises(DataError, match="2 things are wrong") as raised:
+        wv.Problem(table, WORDS)
+    call = str(raised.value).splitlines()[-1].removeprefix("The data can be used with ")
+    assert 'family="logistic"' in call
+    assert eval(call, {"wv": wv, "X": table, "y": WORDS}).classes == ("no", "yes")
 
 
 @pytest.mark.parametrize("make", [wv.Problem, lambda X, y: wv.VariableSelector().fit(X, y)])
@@ -186,7 +197,7 @@ def fit(tmp_path, monkeypatch):
     ],
 )
 def test_a_note_of_the_command_line(fit, tmp_path, y, text, family):
-    note = f"Note: the response 'the y' {text}"
+    note = f"Note: The response 'the y' {text}"
     assert fit(y, "--family", family).count(note) == 1
     assert fit(y, "--family", family, "--quiet") == ""
     kept = json.loads((tmp_path / "data-run" / "settings.json").read_text())["notes"]
