@@ -432,7 +432,9 @@ def _show(pooled: "PooledPosterior", out: Path) -> None:
         table.add_row(plain(str(name)), share, tenths(row["imputation_error"]), in_words(row["pip"]), *last)
     console.print()
     console.print(table)
-    unknown = "; ? means that one is not known" * bool(summary["imputation_error"].isna().any())
+    unknown = "; ? means that one is not known" * bool(
+        summary[["mcse", "imputation_error"]].isna().any(axis=None)
+    )
     console.print(f"[dim]Errors are one standard error, in percentage points{unknown}.[/]")
     console.print()
     known = [] if pooled.imputations is None else pooled.imputations.notes  # they have been printed above

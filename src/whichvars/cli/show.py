@@ -234,15 +234,13 @@ def percents(
     pips: Iterable[float],
     errors: Iterable[float],
 ) -> list[str]:
-    """Probabilities and their errors, which are left out if they are not known, or if none can be seen; decimal points stand below one another."""
-    if not (posterior.mcse >= SEEN).any():
+    """Probabilities and their errors, of which one that is not known is a question mark. Errors are left out if none of them would be seen.
+    Decimal points stand below one another."""
+    if (posterior.mcse < SEEN).all():
         return [f"{pip:6.1%}" for pip in pips]
-    written = ["" if error != error else tenths(error) for error in errors]
+    written = [tenths(error) for error in errors]
     width, sign = max(map(len, written), default=0), signs(console)[2]
-    return [
-        f"{100 * pip:5.1f} {sign} {error:>{width}}%" if error else f"{pip:6.1%}"
-        for pip, error in zip(pips, written)
-    ]
+    return [f"{100 * pip:5.1f} {sign} {error:>{width}}%" for pip, error in zip(pips, written)]
 
 
 def tenths(share: float) -> str:

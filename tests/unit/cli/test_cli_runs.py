@@ -676,7 +676,9 @@ def test_errors_have_as_many_digits_as_their_probabilities() -> None:
         lines = percents(new_console(), Run(), [0.598] * len(errors), errors)
         return [line.replace("+-", "±") for line in lines]
 
-    assert shown(0.0012, 1e-5, np.nan) == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8%"]
+    assert shown(0.0012, 1e-5, np.nan) == [" 59.8 ±  0.1%", " 59.8 ± <0.1%", " 59.8 ±    ?%"]
     assert shown(0.0012, 0.004) == [" 59.8 ± 0.1%", " 59.8 ± 0.4%"]
-    Run.mcse = np.array([1e-5, np.nan])  # no error that one decimal shows
+    Run.mcse = np.array([1e-5, np.nan])  # an error that is not known is not left out
+    assert shown(1e-5, np.nan) == [" 59.8 ± <0.1%", " 59.8 ±    ?%"]
+    Run.mcse = np.array([1e-5, 2e-5])  # no error that one decimal shows
     assert shown(1e-5) == [" 59.8%"]
