@@ -19,6 +19,7 @@ NAMES = [f"rs{j}" for j in range(P)]
 SLABS: list[Any] = [
     wv.IndependentNormal(0.01), wv.IndependentNormal([0.1 * (j + 1) for j in range(P)]), wv.GPrior("n"), wv.GPrior("bric"), wv.HyperG(),
     wv.HyperGN(), wv.ZellnerSiow(), wv.CCH(1, 30), wv.BetaPrime(), wv.Robust(), wv.Intrinsic(), wv.LocalEmpiricalBayes(), wv.BIC(),
+    wv.IndependentNormal("estimate"), wv.ProductMoment(0.1), wv.ExponentialMoment(0.1), wv.CorrelatedNormal(0.3 * np.eye(P) + 0.1),
 ]  # fmt: skip
 
 
@@ -121,6 +122,19 @@ def test_series_and_frames_are_matched_by_name() -> None:
         wv.from_summary(z=z.rename({"rs0": "rs99"}), R=frame, n=N)
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_effects_and_errors_are_matched_by_name_even_if_r_has_no_names(kind: type) -> None:
+    index = [kind(name[2:]) for name in NAMES]
+    beta, se = pd.Series(BETA, index), pd.Series(SE, index)
+    problem = wv.from_summary(beta=beta, se=se[::-1], R=LD, n=N)
+    want = wv.from_summary(beta=BETA, se=SE, R=LD, n=N)
+    # labels of rows that are numbers are no names of variants
+    assert problem.names == (index if kind is str else want.names)
+    ours, theirs = wv.exact(problem), wv.exact(want)
+    assert ours.pip == pytest.approx(theirs.pip, abs=1e-12)
+    assert ours.coefficients()["mean"].to_numpy() == pytest.approx(theirs.coefficients()["mean"].to_numpy(), abs=1e-12)  # fmt: skip
+
+
 @pytest.mark.parametrize(("n", "z"), [(10, 1.5), (10**7, 400.0), (10**5, 400.0), (1000, 38.0)])
 def test_few_and_very_many_people_and_strong_signals(n: int, z: float) -> None:
     r = ar(P, 0.8)[3] * z / np.sqrt(z**2 + n - 2)
@@ -216,6 +230,78 @@ def test_planted_flips_are_named(seed: int, of_a_panel: bool) -> None:
     assert len(wv.check_summary(z=z, R=R, n=2000).flipped) <= 2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_signs_of_smaller_scores_are_named_with_ld_of_the_same_people(seed: int) -> None:
+    z, R, rng = region(seed)
+    j = int(rng.choice(np.flatnonzero((np.abs(z) > 1.5) & (np.abs(z) < 3.5))))
+    z[j] = -z[j]
+    with pytest.raises(DataError, match=f"contradicts R and the other z-scores: 'x{j}'"):
+        wv.from_summary(z=z, R=R, n=2000)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_scores_of_another_sign_than_a_small_panel_says_are_not_called_swapped(seed: int) -> None:
+    z, _, rng = region(seed)
+    panel = np.corrcoef(people(150, ar(60, 0.92), rng).T)
+    assert wv.check_summary(z=z, R=panel, n=2000).flipped == []
+
+
+@pytest.mark.parametrize("times", [0.4, 1.7])
+def test_a_score_that_no_effect_explains_is_named(times: float) -> None:
+    """The neighbours' correlations with it are so close that its effect would have to be many times as large as any."""
+    rng = np.random.default_rng(8)
+    G = people(2000, ar(60, 0.995), rng)
+    beta, se = simple_regressions(G, 0.2 * G[:, 30] + rng.normal(size=2000))
+    z, R = beta / se, np.corrcoef(G.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=z, R=R, n=2000)
+    z[25] *= times
+    with pytest.warns(DataWarning, match="'x25'.* differs? much from what R and the other scores"):
+        wv.from_summary(z=z, R=R, n=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=z, R=R, n=2000, check="none")
+
+
+def test_a_causal_variant_without_a_proxy_does_not_contradict_the_others() -> None:
+    rng = np.random.default_rng(9)
+    G = people(2000, ar(60, 0.3), rng)
+    beta, se = simple_regressions(G, 0.6 * G[:, 30] + rng.normal(size=2000))
+    assert wv.check_summary(z=beta / se, R=np.corrcoef(G.T), n=2000).variants["verdict"]["x30"] == "outlier"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=beta / se, R=np.corrcoef(G.T), n=2000)
+
+
+def test_one_score_because_of_which_z_and_r_do_not_belong_together_is_named() -> None:
+    z, R, _ = region(3)
+    for wrong in ([20], [20, 41]):
+        spoilt = z.copy()
+        spoilt[wrong] = 400.0
+        names = ", ".join(f"'x{j}'" for j in wrong)
+        with pytest.raises(
+            DataError,
+            match=rf"contradict each other most at {names}.*: (is its score|are their scores) right",
+        ):
+            wv.from_summary(z=spoilt, R=R, n=2000)
+    with pytest.raises(DataError, match="do not belong together") as error:
+        wv.from_summary(z=z, R=R[::-1, ::-1] * np.where(np.arange(60) % 2, 1, -1) * np.where(np.arange(60) % 2, 1, -1)[:, None], n=2000)  # fmt: skip
+    assert "most at" not in str(error.value)
+
+
+def test_squares_of_correlations_are_noticed() -> None:
+    rng = np.random.default_rng(4)
+    G = people(500, ar(40, 0.6), rng)
+    beta, se = simple_regressions(G, 0.3 * G[:, 20] + rng.normal(size=500))
+    R = np.corrcoef(G.T)
+    with pytest.warns(DataWarning, match="are these their squares"):
+        wv.from_summary(z=beta / se, R=R**2, n=500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=beta / se, R=R, n=500)
+
+
 def test_several_flips_in_one_region_are_all_found() -> None:
     z, R, _ = region(11)
     strong = np.flatnonzero(np.abs(z) > 4)
@@ -256,7 +342,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN in R": ({"z": [1, 1], "R": [[1, np.nan], [np.nan, 1]]}, "R.*x[01].*missing|R.*missing"),
     "not square": ({"z": [1, 1], "R": [[1, 0.5]]}, "square"),
     "names": ({"z": [1, 1], "names": ["a", "a"]}, "'a' more than once"),
+    "NaN in z by name": ({"z": pd.Series([np.nan, 1], ["b", "a"]), "names": ["a", "b"]}, "z is missing .* of 'b', row 1 of R"),
+    "se of 0 by name": ({"beta": pd.Series([1, 1], ["a", "b"]), "se": pd.Series([0, 1.0], ["b", "a"])}, "se is 0 of 'b', row 1 of R"),
     "n": ({"z": [1, 1], "n": 2}, "n must be a whole number of at least 3"),
+    "fraction of n": ({"z": [1, 1], "n": 99.5}, "n must be a whole number, not 99.5; round it"),
+    "n of each": ({"z": [1, 1], "n": [99, 98]}, "n must be one number for all variants"),
+    "y_sd": ({"beta": [1, 1], "se": [1, 1], "y_sd": 0}, "y_sd must be a positive number.* not 0"),
     "slab": ({"z": [1, 1], "n": None, "slab": wv.GPrior("n")}, "without n the slab must be IndependentNormal"),
     "share": ({"z": [1, 1], "regularise": 2}, "between 0 and 1"),
     "check": ({"z": [1, 1], "check": "no"}, "check must be"),
