@@ -1,5 +1,7 @@
 """From the files that a command names to the arguments of a ``Problem``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,7 +77,8 @@ def with_covariates(loaded: Loaded, joined: "Joined", rows: "np.ndarray") -> Loa
     """The covariates of these rows, which are numbers of rows of the file, beside what was read of it."""
     left = {row: i for i, row in enumerate((joined.table.frame.index.to_numpy() + 1).tolist())}
     place = joined.place[[left[row] for row in rows.tolist()]]
-    values, encoding, notes = covariate_columns(joined.keyed, place)
+    with naming(joined.keyed.path):
+        values, encoding, notes = covariate_columns(joined.keyed, place)
     return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + notes)
 
 
@@ -131,6 +134,17 @@ def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, note
             f"{keyed.path}: every row that is needed has a missing covariate; leave out a column of the file"
         )
     return ~missing
+
+
+@contextmanager
+def naming(path: Path | None) -> Iterator[None]:
+    """Errors about the data name the file that they are about, as there are several."""
+    try:
+        yield
+    except DataError as error:
+        if path is None or str(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
 
 
 def covariate_columns(

@@ -16,6 +16,8 @@ from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 MAGIC = b"\x6c\x1b\x01"
 # a genotype that is missing
 MISSING = -127
+# variants of a .bed file of which the last byte is looked at
+ENDS = 1000
 # columns that are counted at a time
 BLOCK = 1024
 
@@ -247,6 +249,24 @@ def _chosen(given: Any, names: list[str], what: str) -> np.ndarray:
     return np.flatnonzero(array)
 
 
+def _check_ends(bed: Path, people: int, variants: int) -> None:
+    """DataError if there are genotypes of more people than the .fam file has.
+
+    Genotypes of four people are one byte. What is left of the last byte of a variant is 0, so that people who are missing in the .fam file show, even
+    if the file has the right size.
+    """
+    if people % 4 == 0:
+        return
+    with open(bed, "rb") as stream:
+        for j in np.unique(np.linspace(0, variants - 1, ENDS).astype(int)).tolist():
+            stream.seek(3 + (j + 1) * -(-people // 4) - 1)
+            if stream.read(1)[0] >> 2 * (people % 4):
+                raise DataError(
+                    f"{bed} has genotypes of more people than the {people:,} of {bed.with_suffix('.fam').name}. Lines are missing in that file, or it "
+                    "belongs to another .bed file"
+                )
+
+
 def _check_size(bed: Path, people: int, variants: int) -> None:
     """DataError unless the .bed file has a format that can be read, and the size that the other two files imply."""
     with open(bed, "rb") as stream:
@@ -259,6 +279,7 @@ def _check_size(bed: Path, people: int, variants: int) -> None:
         )
     size, each = bed.stat().st_size, -(-people // 4)
     if size == 3 + each * variants:
+        _check_ends(bed, people, variants)
         return
     held = (size - 3) / each
     says = f"{bed.with_suffix('.bim').name} has {variants:,} variants and {bed.with_suffix('.fam').name} {people:,} people"

@@ -225,7 +225,7 @@ def warn_of_excluded(excluded: dict[str, str], some_left: bool) -> None:
     if excluded:
         why = listed([f"{name!r} ({reason})" for name, reason in excluded.items()], 5, ", ")
         warnings.warn(
-            f"left out {count(excluded, 'column')} that add nothing to the intercept and the "
+            f"left out {count(excluded, 'column')} that add{'s' * (len(excluded) == 1)} nothing to the intercept and the "
             f"always-included columns: {why}",
             DataWarning,
             stacklevel=4,

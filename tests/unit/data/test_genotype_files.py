@@ -285,6 +285,31 @@ def test_files_that_are_cut_short_or_missing_are_refused(folder: Path) -> None:
         wv.read_pgen(pgen)
 
 
+# --- .bed
+
+
+@pytest.mark.parametrize("left_out", [1, 2, 3])
+def test_lines_that_are_missing_in_a_fam_file_are_noticed_even_if_the_size_fits(
+    tmp_path: Path, left_out: int
+) -> None:
+    """Genotypes of four people are one byte, so that 37 to 40 people take the same room."""
+    bed, counts = (
+        tmp_path / "small.bed",
+        np.random.default_rng(1).integers(0, 3, size=(40, 30)).astype(np.int8),
+    )
+    to_bed(bed, counts)
+    assert wv.read_bed(bed).values.tolist() == counts.tolist()
+    to_bed(tmp_path / "fewer.bed", counts[left_out:])
+    assert wv.read_bed(tmp_path / "fewer.bed").values.tolist() == counts[left_out:].tolist()
+    fam = bed.with_suffix(".fam")
+    lines = fam.read_text().splitlines()
+    fam.write_text("\n".join([lines[0], *lines[1 + left_out :]]) + "\n")
+    with pytest.raises(
+        wv.DataError, match=rf"genotypes of more people than the {40 - left_out} of small\.fam"
+    ):
+        wv.read_bed(bed)
+
+
 # --- .raw
 
 
