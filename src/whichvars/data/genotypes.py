@@ -18,6 +18,8 @@ MAGIC = b"\x6c\x1b\x01"
 MISSING = -127
 # variants of a .bed file of which the last byte is looked at
 ENDS = 1000
+# what other programs write for a missing dosage
+NOT_A_DOSAGE = -9.0
 # columns that are counted at a time
 BLOCK = 1024
 
@@ -78,6 +80,7 @@ class Genotypes:
             if samples is None
             else pd.Index([str(name) for name in samples], dtype=object)
         )
+        _refuse_codes(self.values, self.names)
         self.samples = [str(name) for name in self.index]
         if len(self.samples) != len(array):
             raise DataError(f"samples has {len(self.samples)} entries but values has {len(array)} rows")
@@ -159,6 +162,24 @@ class Genotypes:
 
     def __repr__(self) -> str:
         return f"Genotypes({len(self.values)} rows, {len(self.names)} columns)"
+
+
+def _refuse_codes(values: np.ndarray, names: list[str]) -> None:
+    """DataError for numbers that other programs write for missing genotypes, such as −1 and −9."""
+    counts = values.dtype.kind == "i"
+    for first in range(0, values.shape[1], BLOCK):
+        block = values[:, first : first + BLOCK]
+        if counts and block.min(initial=0) >= 0:
+            continue
+        wrong = (block < 0) & (block != MISSING) if counts else block == NOT_A_DOSAGE
+        if wrong.any():
+            column = int(wrong.any(axis=0).argmax())
+            row = int(wrong[:, column].argmax())
+            code, missing = f"{block[row, column]:g}", str(MISSING) if counts else "NaN"
+            raise DataError(
+                f"values: {names[first + column]!r} is {code} in row {row}, which is no {'count' if counts else 'dosage'}. A missing one is {missing} here: "
+                f"write np.where(values == {code}, {'np.int8(-127)' if counts else 'np.float32(np.nan)'}, values)"
+            )
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:

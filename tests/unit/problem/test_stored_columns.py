@@ -444,6 +444,15 @@ def test_bad_input_is_named(case, tmp_path):
         ({"values": COUNTS, "names": ["a"]}, "names has 1 entries"),
         ({"values": COUNTS, "names": ["a"] * P}, "'a' more than once"),
         ({"values": COUNTS, "samples": ["a"]}, "samples has 1 entries"),
+        (
+            {"values": np.array([[0, -127], [1, 2], [2, -9]], np.int8)},
+            "'x1' is -9 in row 2, .* A missing one is -127",
+        ),
+        ({"values": np.array([[0, 1], [-1, 2]], np.int8)}, "'x0' is -1 in row 1"),
+        (
+            {"values": np.array([[0, np.nan], [0.1, -9]], np.float32)},
+            "'x1' is -9 in row 1, .* A missing one is NaN",
+        ),
     ],
 )
 def test_bad_genotypes_are_named(keywords, message):
