@@ -30,7 +30,15 @@ from whichvars.problem.priors import (
     ZellnerSiow,
     positive,
 )
-from whichvars.problem.reading import Response, called, read_counts, read_trials, two_valued, whole_counts
+from whichvars.problem.reading import (
+    Response,
+    called,
+    missing_code,
+    read_counts,
+    read_trials,
+    two_valued,
+    whole_counts,
+)
 
 # a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
 SMALL_NUMBER, MOSTLY = 10, 0.9
@@ -63,6 +71,8 @@ class Gaussian:
         small whole numbers; None for any other."""
         what = f"the response {name!r}" if name else "the response"
         low, high = float(y.min()), float(y.max())
+        if code := missing_code(y):
+            return f"{what} is {code}; if this means that it is missing, leave such rows out"
         if ((y == low) | (y == high)).all():
             return (
                 f"{what} has only two values, {low:g} and {high:g}. The linear model treats them as numbers with normal noise (a "

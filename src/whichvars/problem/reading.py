@@ -10,6 +10,8 @@ from whichvars.problem.arguments import response_name
 
 # counts above this are refused: sums of their logarithms would be inaccurate
 LARGEST_COUNT = 1e12
+# what programs write for missing numbers, PLINK the first of these; and how many interquartile ranges such a code is below all others
+MISSING_CODES, FAR = (-9.0, -99.0, -999.0, -9999.0), 3.0
 
 
 class Response(NamedTuple):
@@ -106,3 +108,20 @@ def whole_counts(vector: np.ndarray, what: str) -> np.ndarray:
             f"{what} is {value:g} in row {bad[0]}, which is {wrong}; counts are whole numbers from 0 to {LARGEST_COUNT:g}"
         )
     return vector
+
+
+def missing_code(y: np.ndarray) -> str:
+    """What there is to say if the smallest values are a code that programs write for missing ones, far from all others; "" otherwise.
+
+    >>> missing_code(np.array([1.2, -9.0, 0.4, 2.0, -9.0, 1.4]))
+    '-9 in 2 rows, far from all others'
+    """
+    low = float(y.min())
+    rest = y[y > low]
+    if low not in MISSING_CODES or len(rest) < len(y) / 2:
+        return ""
+    quarter, three_quarters = np.quantile(rest, [0.25, 0.75])
+    if rest.min() - low <= FAR * (three_quarters - quarter):
+        return ""
+    count = len(y) - len(rest)
+    return f"{low:g} in {count:,} row{'s' * (count > 1)}, far from all others"
