@@ -216,7 +216,8 @@ def _without_codes(table: "Table", responses: list[str], notes: list[str]) -> "T
         count += int(coded.sum())
         frame[name] = frame[name].mask(coded)
     if count:
-        notes.append(f"{count:,} values of responses are -9, which is PLINK's code for a missing phenotype.")
+        values = "1 value of a response is" if count == 1 else f"{count:,} values of responses are"
+        notes.append(f"{values} -9, which is PLINK's code for a missing phenotype.")
     return table._replace(frame=frame)
 
 

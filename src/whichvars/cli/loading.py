@@ -214,7 +214,8 @@ def matched_covariates(
     lacking = [name for name in known["id"] if name not in rows.columns]
     if lacking:
         raise DataError(
-            f"the new rows have no column {lacking[0]!r}, by which the run was joined with its covariates"
+            f"the new rows have no column {lacking[0]!r}, by which the run was joined with its covariates; give a file that has it, or fit again with "
+            "--id and a column that the new rows have too"
         )
     keyed = read_keyed(path, known["id"])
     place, _ = match(as_keys(rows), keyed, "covariates", whose)

@@ -208,7 +208,7 @@ def test_missing_genotypes_count_as_the_mean_of_their_column(keywords, tmp_path)
     some[2, candidates[1]] = MISSING
     plain = some.astype(float)
     plain[2, candidates[1]] = dense.flat.x_mean[1]
-    with pytest.warns(wv.DataWarning, match="1 genotypes of X are missing"):
+    with pytest.warns(wv.DataWarning, match="1 genotype of X is missing"):
         found = other.predict(wv.Genotypes(some, bed.all_columns))
     np.testing.assert_allclose(found, posterior.predict(plain), rtol=1e-9)
 
