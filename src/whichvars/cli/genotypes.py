@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows, naming
+from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows, naming, refuse_response
 from whichvars.cli.options import names_in
 from whichvars.cli.responses import read_response
 from whichvars.errors import DataError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.data.files import Table
+    from whichvars.data.joining import Keyed
 
 # the default prior on effects of genotypes, as --slab would be given it
 GENETIC = "independent:0.01"
@@ -94,13 +95,14 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         empty = "people" if len(table) else "variants"
         raise DataError(f"{data} has no {empty}; there is nothing to read")
     total, notes = (len(people), len(table)), list[str]()
+    ids, beside_it = people[[name for name in ("FID", "IID") if name in people.columns]], None
+    if options["covariates"] is not None:
+        beside_it = read_keyed(options["covariates"], list(ids.columns), options["id_column"])
+        options, beside_it = _drop_covariates(options, beside_it, set(table.index))
     columns = _chosen_variants(options, table, notes)
     rows = _chosen_people(options, people, notes)
 
-    phenotypes, ids = (
-        _phenotypes(options, people),
-        people[[name for name in ("FID", "IID") if name in people.columns]],
-    )
+    phenotypes = _phenotypes(options, people)
     if phenotypes is None:
         keyed = read_keyed(options["phenotypes"], list(ids.columns), options["id_column"])
         place, more = match(ids.iloc[rows], keyed, "phenotypes", "people")
@@ -121,8 +123,13 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     rows, phenotypes = rows[known], phenotypes._replace(frame=phenotypes.frame[known])
 
     covariates = covariate_encoding = None
-    if options["covariates"] is not None:
-        keyed = read_keyed(options["covariates"], list(ids.columns), options["id_column"])
+    if beside_it is not None:
+        keyed = beside_it
+        refuse_response(
+            keyed,
+            many or [options["response"]],
+            f"say --drop {(many or [options['response']])[0]}, or leave it out of the file",
+        )
         place, more = match(ids.iloc[rows], keyed, "covariates", "people")
         notes += more
         there = place >= 0
@@ -158,6 +165,21 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         known_beside = {option: read_known(phenotypes, name, option) for option, name in beside.items()}
         read = read_response(options, y, known_beside, numbers)
     return loaded._replace(y=y, notes=notes + read.notes, family=read.family, offset=read.offset)
+
+
+def _drop_covariates(
+    options: dict[str, Any], keyed: "Keyed", variants: set[str]
+) -> "tuple[dict[str, Any], Keyed]":
+    """The options without those names of --drop that are covariates, and the covariates without these."""
+    frame = keyed.table.frame
+    names = names_in(options["drop"], variants | set(frame.columns))
+    left_out = [name for name in names if name in frame.columns and name not in variants]
+    if len(left_out) == frame.shape[1]:
+        raise DataError(f"--drop leaves no column of {keyed.path}; leave out --covariates instead")
+    table = keyed.table._replace(frame=frame.drop(columns=left_out))
+    return options | {"drop": tuple(name for name in names if name not in left_out)}, keyed._replace(
+        table=table
+    )
 
 
 def chosen_responses(options: dict[str, Any], columns: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """From the files that a command names to the arguments of a ``Problem``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -98,6 +98,8 @@ def join_covariates(options: dict[str, Any], table: "Table") -> Joined:
 
     columns = [name for name in table.frame.columns if name != options["response"]]
     keyed = read_keyed(options["covariates"], columns, options["id_column"])
+    several = names_in(options.get("responses") or (), set(table.frame.columns))
+    refuse_response(keyed, several or [options["response"]], "leave it out of the file")
     ids = list(keyed.keys.columns)
     rows = as_keys(read_table(options["data"], text=ids).frame[ids])
     found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
@@ -134,6 +136,15 @@ def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, note
             f"{keyed.path}: every row that is needed has a missing covariate; leave out a column of the file"
         )
     return ~missing
+
+
+def refuse_response(keyed: "Keyed", responses: Sequence[str], how: str) -> None:
+    """DataError if a response is among the columns that would be in every model."""
+    for name in responses:
+        if name in keyed.table.frame.columns:
+            raise DataError(
+                f"{keyed.path} has a column {name!r}, which is the response and cannot be a covariate too; {how}"
+            )
 
 
 @contextmanager

@@ -308,6 +308,25 @@ def test_covariates_that_cannot_be_used_are_named_with_their_file(call: Call) ->
     assert "people.csv: column 'age' is infinite in row 3" in " ".join(output.split())
 
 
+def test_some_covariates_can_be_dropped_and_the_response_must_be(call: Call) -> None:
+    people = pd.read_csv("people.csv", dtype=str)
+    people.assign(height="1.5", batch="").to_csv("more.csv", index=False)
+    arguments = ["fit", "cohort.bed", "-y", "height", "--phenotypes", "heights.txt", "--seed", "1"]
+    output = call(*arguments, "--covariates", "more.csv", code=2).output
+    assert "more.csv has a column 'height', which is the response and cannot be a covariate too; say --drop height" in " ".join(output.split())  # fmt: skip
+    call(*arguments, "--covariates", "more.csv", "--drop", "height,batch,rs3", "--out", "one")
+    call(*arguments, "--covariates", "people.csv", "--drop", "rs3", "--out", "other")
+    one, other = (pd.read_csv(f"{run}/summary.csv") for run in ("one", "other"))
+    pd.testing.assert_frame_equal(one, other)
+    assert "rs3" not in set(one["variable"])
+    predicted = [call("predict", run, "cohort.bed", "--covariates", "more.csv").stdout for run in ("one", "other")]  # fmt: skip
+    assert predicted[0] == predicted[1]
+    output = call(*arguments, "--covariates", "people.csv", "--drop", "age,site", code=2).output
+    assert "--drop leaves no column of people.csv" in " ".join(output.split())
+    output = call(*arguments, "--covariates", "people.csv", "--drop", "aeg", code=2).output
+    assert "drop: there is no column 'aeg'" in " ".join(output.split())
+
+
 def test_the_same_person_twice_and_no_variants_are_refused(call: Call) -> None:
     fam = Path("cohort.fam").read_text().splitlines()
     Path("cohort.fam").write_text("\n".join([fam[0], fam[0], *fam[2:]]) + "\n")
