@@ -460,6 +460,18 @@ def test_bad_genotypes_are_named(keywords, message):
         wv.Genotypes(**keywords)
 
 
+def test_the_default_slab_is_remarked_upon_for_genotypes():
+    X = wv.Genotypes(COUNTS)
+    with pytest.warns(wv.DataWarning, match="the default slab.* is far too wide for single variants"):
+        problem = wv.Problem(X, Y)
+    assert problem.slab == wv.IndependentNormal()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the default slab")
+        wv.Problem(X, Y, slab=wv.IndependentNormal())
+        wv.Problem(COUNTS.astype(float), Y)
+        wv.sample_many(X, Y[:, None], draws=50, progress=False)
+
+
 def test_variants_without_a_name_of_their_own_go_by_their_place(tmp_path):
     sid = ["rs1", ".", "rs3", "rs3", *(f"rs{i}" for i in range(5, P + 1))]
     to_bed(tmp_path / "g.bed", COUNTS, properties={
