@@ -47,6 +47,10 @@ def read_summary(
                 f"se is {errors[bad[0]]:g} {_place(known, bad[0])}; standard errors are positive: leave the variant out of beta, se and R"
             )
         scores = scores / errors
+    if not scores.any():
+        raise DataError(
+            f"all {'z' if z is not None else 'beta'} are 0; there is nothing to explain. Is this the right column?"
+        )
     _check_matrix(matrix, labels)
     return labels, scores, (matrix + matrix.T) / 2, errors
 

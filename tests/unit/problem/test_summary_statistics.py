@@ -333,6 +333,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "both": ({"z": [1, 1], "beta": [1, 1], "se": [1, 1]}, "give z, or beta and se"),
     "no se": ({"beta": [1, 1]}, "give z, or beta and se"),
     "se of 0": ({"beta": [1, 1], "se": [1, 0]}, "se is 0 in row 1"),
+    "all 0": ({"z": [0, 0.0]}, "all z are 0"),
     "NaN in z": ({"z": [1, np.nan]}, "z is missing .* row 1|z .*row 1"),
     "length": ({"z": [1, 2, 3]}, "z has 3 numbers but R has 2 variants"),
     "asymmetric": ({"z": [1, 1], "R": [[1, 0.5], [0.4, 1]]}, "R is not symmetric: 0.5 of 'x0' with 'x1', 0.4"),
