@@ -12,6 +12,8 @@ from whichvars.errors import ArgumentTypeError, DataError
 UNKNOWN_ROWS = 10**9
 # largest difference of R and its transpose that is taken as rounding
 ASYMMETRY = 1e-5
+# variants that an error names
+SHOWN = 8
 
 
 def read_summary(
@@ -20,6 +22,7 @@ def read_summary(
     """The names, the z-scores, the symmetric matrix of correlations and the standard errors, all in the order of R."""
     if (z is None) == (beta is None) or (beta is None) != (se is None):
         raise ArgumentTypeError("give z, or beta and se")
+    _refuse_variants_that_do_not_vary(R, names)
     table = read_columns(R, "R", names)
     labels, matrix = table.names, np.array(table.values, float)
     check_unique(labels, "names of variants")
@@ -53,6 +56,21 @@ def read_summary(
         )
     _check_matrix(matrix, labels)
     return labels, scores, (matrix + matrix.T) / 2, errors
+
+
+def _refuse_variants_that_do_not_vary(R: Any, names: Any) -> None:
+    """DataError that names variants without any correlation, as variants have that are the same in all people."""
+    values = np.asarray(R)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.dtype.kind != "f":
+        return
+    empty = np.flatnonzero(np.isnan(values).sum(axis=1) >= max(len(values) - 1, 2))
+    if empty.size:
+        labels = names if names is not None else R.columns if hasattr(R, "columns") else None
+        some = ", ".join(f"x{j}" if labels is None else repr(str(labels[j])) for j in empty[:SHOWN])
+        raise DataError(
+            f"R has no correlations of {empty.size:,} variant{'s' * (empty.size > 1)} ({some}{', …' * (empty.size > SHOWN)}), probably because "
+            f"{'they do' if empty.size > 1 else 'it does'} not vary in the people of R; leave {'them' if empty.size > 1 else 'it'} out of R and of the scores"
+        )
 
 
 def _is_labelled(values: Any) -> bool:

@@ -341,6 +341,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "covariance": ({"z": [1, 1], "R": [[2, 0.5], [0.5, 1]]}, "the correlation of 'x0' with itself is 2"),
     "large": ({"z": [1, 1], "R": [[1, 1.5], [1.5, 1]]}, "is 1.5; it must lie"),
     "NaN in R": ({"z": [1, 1], "R": [[1, np.nan], [np.nan, 1]]}, "R.*x[01].*missing|R.*missing"),
+    "no variance": (
+        {"z": [1, 1, 1], "R": [[1, np.nan, 0.2], [np.nan, np.nan, np.nan], [0.2, np.nan, 1]], "names": ["a", "b", "c"]},
+        r"R has no correlations of 1 variant \('b'\), probably because it does not vary",
+    ),
     "not square": ({"z": [1, 1], "R": [[1, 0.5]]}, "square"),
     "names": ({"z": [1, 1], "names": ["a", "a"]}, "'a' more than once"),
     "NaN in z by name": ({"z": pd.Series([np.nan, 1], ["b", "a"]), "names": ["a", "b"]}, "z is missing .* of 'b', row 1 of R"),
