@@ -42,6 +42,8 @@ MOST_BY_CHANCE = 2.0
 # eigenvalues above this are not negative but for rounding
 ROUNDING = -1e-10
 SHOWN = 8
+# a score for which a panel of some hundred people makes false signals
+STRONG_SCORE = 20.0
 # correlations below which signs are a matter of chance, and how many of them say something
 SMALL_CORRELATION, MANY_SMALL = 0.02, 50
 
@@ -152,7 +154,7 @@ def from_summary(
             can_be_known = slab is None or slab.code != evidence.MIXTURE
             found = _consistency(y_correlations, rows, correlations, spectrum, can_be_known)
             standard = y_correlations * np.sqrt(rows - 1)
-            _judge(found, labels, check, contradicting(standard, found))
+            _judge(found, labels, check, contradicting(standard, found), float(np.abs(standard).max()))
             if check != "none":
                 _warn_of_squares(correlations)
             s, explained = found.s, found.explained
@@ -334,7 +336,19 @@ def _listed(labels: list[str], which: Sequence[int]) -> str:
     return ", ".join(repr(labels[j]) for j in which[:SHOWN]) + ", …" * (len(which) > SHOWN)
 
 
-def _judge(found: Consistency, labels: list[str], check: str, contradicted: list[int]) -> None:
+def _false_signals(largest: float) -> str:
+    """What to add if LD of other people makes false signals that seem certain: their correlations of variants without LD are of size 1/√m."""
+    if largest < STRONG_SCORE:
+        return ""
+    return (
+        f". The largest score is {largest:.0f}, for which LD of m other people makes false signals with scores of up to about three times {largest:.0f}/√m. Do not "
+        "trust further signals of that size"
+    )
+
+
+def _judge(
+    found: Consistency, labels: list[str], check: str, contradicted: list[int], largest: float
+) -> None:
     """An error or a warning if z and R contradict each other; a warning if the others contradict single scores, or if much of R was replaced."""
     message = ""
     if found.flipped:
@@ -388,7 +402,7 @@ def _judge(found: Consistency, labels: list[str], check: str, contradicted: list
     if found.s > WARNED and check != "none":
         warnings.warn(
             f"R was replaced by (1 - s) R + s I with s = {found.s:.3g}, as R and the z-scores do not agree entirely; this is usual for LD of other "
-            "people. Effects of correlated variants are told apart less well than with LD of the same people",
+            f"people. Effects of correlated variants are told apart less well than with LD of the same people{_false_signals(largest)}",
             DataWarning,
             stacklevel=3,
         )

@@ -202,6 +202,15 @@ def test_a_panel_of_other_people_is_regularised_by_a_stated_amount(seed: int) ->
     assert ratio == pytest.approx((1 - check.s) * panel[0, 1], rel=1e-6)
 
 
+def test_false_signals_that_strong_effects_and_a_small_panel_make_are_announced() -> None:
+    rng = np.random.default_rng(6)
+    G = people(20_000, ar(60, 0.92), rng)
+    beta, se = simple_regressions(G, 0.4 * G[:, 30] + rng.normal(size=20_000))
+    panel = np.corrcoef(people(300, ar(60, 0.92), rng).T)
+    with pytest.warns(DataWarning, match=r"largest score is 5\d, .*scores of up to about three times 5\d/√m"):
+        wv.from_summary(z=beta / se, R=panel, n=20_000)
+
+
 def test_a_matrix_that_is_not_positive_semi_definite() -> None:
     R = np.array([[1, 0.9, -0.5], [0.9, 1, 0.5], [-0.5, 0.5, 1]])
     least = np.linalg.eigvalsh(R)[0]
