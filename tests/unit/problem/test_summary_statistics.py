@@ -12,6 +12,7 @@ from scipy import stats
 import whichvars as wv
 from whichvars.errors import DataError, DataWarning
 from whichvars.problem.genetics import wide_enough
+from whichvars.problem.ld_consistency import CLEAR_RATIO, FLIP_RATIO, _turn_round
 
 RNG = np.random.default_rng(3)
 N, P = 200, 8
@@ -246,6 +247,15 @@ def test_wrong_signs_of_smaller_scores_are_named_with_ld_of_the_same_people(seed
     z[j] = -z[j]
     with pytest.raises(DataError, match=f"contradicts R and the other z-scores: 'x{j}'"):
         wv.from_summary(z=z, R=R, n=2000)
+
+
+def test_ld_of_other_people_must_contradict_small_scores_more_clearly() -> None:
+    R = np.eye(9)
+    R[0, 1] = R[1, 0] = 0.8
+    z = np.array([-2.0, 3.0, *np.full(7, 0.1)])
+    # the log likelihood ratio is 2 · 2 · 0.8 · 3/(1 − 0.8²) = 26.7
+    assert _turn_round(z, np.linalg.inv(R), FLIP_RATIO) == [0]
+    assert _turn_round(z, np.linalg.inv(R), CLEAR_RATIO) == []
 
 
 @pytest.mark.parametrize("seed", range(5))
