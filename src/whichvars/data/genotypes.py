@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import check_columns, find_columns
-from whichvars.data.plink import read_bim, read_fam
+from whichvars.data.plink import names_of_people, read_bim, read_fam
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
 # the first bytes of a .bed file that is stored variant by variant
@@ -191,7 +191,7 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
     """Read genotypes from a PLINK .bed file, with its .bim and .fam files in the same directory.
 
     Counts are those of the first allele of the .bim file (A1). Columns are named after the variants, or
-    chromosome:position:A1:A2 if names are missing or not unique. Needs the package bed-reader (extra ``genetics``).
+    chromosome:position:A1:A2 if names are missing or not unique. Rows are named by IID, or FID_IID if several families have the same IID. Needs the package bed-reader (extra ``genetics``).
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
             raise DataError(
                 f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
             )
-    table, people = read_bim(bim), read_fam(fam)["IID"].tolist()
+    table, people = read_bim(bim), names_of_people(read_fam(fam))
     if not len(table) or not people:
         raise DataError(f"{bim if people else fam} is empty; there is nothing to read")
     _check_size(bed, len(people), len(table))

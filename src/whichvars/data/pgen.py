@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.genotypes import MISSING, Genotypes, selected
-from whichvars.data.plink import read_psam, read_pvar, variant_table
+from whichvars.data.plink import names_of_people, read_psam, read_pvar, variant_table
 from whichvars.data.vcf import warn_of_several
 from whichvars.errors import DataError, MissingPackageError
 
@@ -50,7 +50,7 @@ class PgenFile(NamedTuple):
             ) from error
         finally:
             file.close()
-        table, people = self.variants.iloc[wanted], self.people["IID"].tolist()
+        table, people = self.variants.iloc[wanted], names_of_people(self.people)
         return Genotypes(values, table.index.tolist(), [people[i] for i in chosen], table)
 
     def _open(self) -> Any:
