@@ -158,6 +158,11 @@ def from_summary(
             if check != "none":
                 _warn_of_squares(correlations)
             s, explained = found.s, found.explained
+            if s > REFUSED and explained <= 1 and not _is_possible(spectrum, y_correlations, s):
+                raise DataError(
+                    f"no n people can have these z, whatever R is: the largest, of {labels[int(np.abs(scores).argmax())]!r}, is {np.abs(scores).max():.3g}, and all "
+                    "variants together would explain more than all of the variance. Correct n, or the scores that are too large"
+                )
         else:
             s = read_share(regularise)
             _check_possible(spectrum, y_correlations, s)
@@ -322,7 +327,8 @@ def _check_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) ->
 
 def _warn_of_squares(R: np.ndarray) -> None:
     """Of the correlations near 0 about one half is negative, but none of their squares."""
-    small = np.abs(R) < SMALL_CORRELATION
+    # zeros may be correlations that were rounded, or left out
+    small = (np.abs(R) < SMALL_CORRELATION) & (R != 0)
     count = int(small.sum()) // 2
     if count >= MANY_SMALL and not np.any(R[small] < 0):
         warnings.warn(

@@ -319,6 +319,20 @@ def test_squares_of_correlations_are_noticed() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         wv.from_summary(z=beta / se, R=R, n=500)
+    with warnings.catch_warnings():
+        # small correlations that were left out are no squares
+        warnings.filterwarnings("error", message="none of the")
+        wv.from_summary(z=beta / se, R=np.where(np.abs(R) < 0.05, 0.0, np.abs(R)), n=500, check="warn")
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.DataWarning")
+def test_scores_that_no_data_can_have_are_refused_without_the_check_too() -> None:
+    z, R, _ = region(3)
+    z[20] = 4000.0
+    with pytest.raises(
+        DataError, match="no n people can have these z, whatever R is: the largest, of 'x20', is 4e"
+    ):
+        wv.from_summary(z=z, R=R, n=2000, check="warn")
 
 
 def test_several_flips_in_one_region_are_all_found() -> None:
