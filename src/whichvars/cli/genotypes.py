@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows
+from whichvars.cli.loading import Loaded, covariate_columns, covariate_rows, naming, refuse_response
 from whichvars.cli.options import names_in
 from whichvars.cli.responses import read_response
 from whichvars.errors import DataError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from whichvars.data.files import Table
+    from whichvars.data.joining import Keyed
 
 # the default prior on effects of genotypes, as --slab would be given it
 GENETIC = "independent:0.01"
@@ -96,14 +97,18 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
             )
     file = open_genotypes(data, options["dosages"])
     people, table = file.people, file.variants
+    if not len(people) or not len(table):
+        empty = "people" if len(table) else "variants"
+        raise DataError(f"{data} has no {empty}; there is nothing to read")
     total, notes = (len(people), len(table)), list[str]()
+    ids, beside_it = people[[name for name in ("FID", "IID") if name in people.columns]], None
+    if options["covariates"] is not None:
+        beside_it = read_keyed(options["covariates"], list(ids.columns), options["id_column"])
+        options, beside_it = _drop_covariates(options, beside_it, set(table.index))
     columns = _chosen_variants(options, table, notes)
     rows = _chosen_people(options, people, notes)
 
-    phenotypes, ids = (
-        _phenotypes(options, people),
-        people[[name for name in ("FID", "IID") if name in people.columns]],
-    )
+    phenotypes = _phenotypes(options, people)
     if phenotypes is None:
         keyed = read_keyed(options["phenotypes"], list(ids.columns), options["id_column"])
         place, more = match(ids.iloc[rows], keyed, "phenotypes", "people")
@@ -124,8 +129,13 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
     rows, phenotypes = rows[known], phenotypes._replace(frame=phenotypes.frame[known])
 
     covariates = covariate_encoding = None
-    if options["covariates"] is not None:
-        keyed = read_keyed(options["covariates"], list(ids.columns), options["id_column"])
+    if beside_it is not None:
+        keyed = beside_it
+        refuse_response(
+            keyed,
+            many or [options["response"]],
+            f"say --drop {(many or [options['response']])[0]}, or leave it out of the file",
+        )
         place, more = match(ids.iloc[rows], keyed, "covariates", "people")
         notes += more
         there = place >= 0
@@ -136,7 +146,8 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
             place[there],
             phenotypes._replace(frame=phenotypes.frame[there]),
         )
-        covariates, covariate_encoding, more = covariate_columns(keyed, place)
+        with naming(options["covariates"]):
+            covariates, covariate_encoding, more = covariate_columns(keyed, place)
         notes += more
 
     genotypes = file.read(rows=rows, variants=columns)
@@ -152,14 +163,29 @@ def load_genotypes(options: dict[str, Any], beside: dict[str, str]) -> Loaded:
         genotypes, None, always, names_in(options["drop"]), {}, file_fingerprint(data, *total), notes, "gaussian", None, covariates,
         covariate_encoding, genotypes.variants, default_slab(), default_region_prior(len(genotypes.names)),
     )  # fmt: skip
-    if many:
-        return loaded._replace(y=read_responses(phenotypes, many), model_prior=default_region_prior)
-    y = read_response_column(phenotypes._replace(frame=phenotypes.frame[[options["response"]]]), options["response"], options["family"])  # fmt: skip
-    numbers = phenotypes.frame.index.to_numpy() + 1
-    read = read_response(
-        options, y, {option: read_known(phenotypes, name, option) for option, name in beside.items()}, numbers
-    )
+    with naming(options["phenotypes"]):
+        if many:
+            return loaded._replace(y=read_responses(phenotypes, many), model_prior=default_region_prior)
+        y = read_response_column(phenotypes._replace(frame=phenotypes.frame[[options["response"]]]), options["response"], options["family"])  # fmt: skip
+        numbers = phenotypes.frame.index.to_numpy() + 1
+        known_beside = {option: read_known(phenotypes, name, option) for option, name in beside.items()}
+        read = read_response(options, y, known_beside, numbers)
     return loaded._replace(y=y, notes=notes + read.notes, family=read.family, offset=read.offset)
+
+
+def _drop_covariates(
+    options: dict[str, Any], keyed: "Keyed", variants: set[str]
+) -> "tuple[dict[str, Any], Keyed]":
+    """The options without those names of --drop that are covariates, and the covariates without these."""
+    frame = keyed.table.frame
+    names = names_in(options["drop"], variants | set(frame.columns))
+    left_out = [name for name in names if name in frame.columns and name not in variants]
+    if len(left_out) == frame.shape[1]:
+        raise DataError(f"--drop leaves no column of {keyed.path}; leave out --covariates instead")
+    table = keyed.table._replace(frame=frame.drop(columns=left_out))
+    return options | {"drop": tuple(name for name in names if name not in left_out)}, keyed._replace(
+        table=table
+    )
 
 
 def chosen_responses(options: dict[str, Any], columns: list[str]) -> list[str]:
@@ -218,7 +244,8 @@ def _without_codes(table: "Table", responses: list[str], notes: list[str]) -> "T
         count += int(coded.sum())
         frame[name] = frame[name].mask(coded)
     if count:
-        notes.append(f"{count:,} values of responses are -9, which is PLINK's code for a missing phenotype.")
+        values = "1 value of a response is" if count == 1 else f"{count:,} values of responses are"
+        notes.append(f"{values} -9, which is PLINK's code for a missing phenotype.")
     return table._replace(frame=frame)
 
 
@@ -253,6 +280,7 @@ def _with_response(table: "Table", wanted: list[str], family: str, notes: list[s
     find_columns(wanted, list(table.frame.columns), "the phenotypes")
     missing = table.frame[wanted].isna().any(axis=1).to_numpy()
     response = table.frame[wanted[0]]
+    _refuse_coded_cases(response, family)
     if family not in ("poisson", "negative-binomial") and pd.api.types.is_numeric_dtype(response.dtype):
         coded = (response == -9).to_numpy() & ~missing
         if coded.any():
@@ -267,6 +295,18 @@ def _with_response(table: "Table", wanted: list[str], family: str, notes: list[s
             f"{_people(missing, ' has', ' have')} no value of {', '.join(wanted)} and {_is(missing)} left out."
         )
     return ~missing
+
+
+def _refuse_coded_cases(response: "pd.Series", family: str) -> None:
+    """DataError for a response of 0, 1 and 2, of which PLINK takes 0 for missing."""
+    import pandas as pd
+
+    numbers = family in ("auto", "logistic", "probit") and pd.api.types.is_numeric_dtype(response.dtype)
+    if numbers and set(response.dropna().unique().tolist()) - {-9} == {0, 1, 2}:
+        raise DataError(
+            f"the response {str(response.name)!r} is 0, 1 or 2. In PLINK's files 1 is a control, 2 is a case and 0 is missing: write -9 or NA "
+            "instead of 0. If these are numbers, say --family gaussian"
+        )
 
 
 def _chosen_people(options: dict[str, Any], people: "pd.DataFrame", notes: list[str]) -> "np.ndarray":
@@ -328,6 +368,8 @@ def _in_region(text: str, table: "pd.DataFrame") -> "np.ndarray":
         )
     if first is not None:
         same = same & table["position"].between(int(first), int(last)).to_numpy()
+    if first is not None and int(first) > int(last):
+        raise DataError(f"--region {text}: the first position is larger than the last; exchange them")
     if not same.any():
         raise DataError(f"--region {text}: there is no variant between these positions")
     return same

@@ -1,5 +1,7 @@
 """From the files that a command names to the arguments of a ``Problem``."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,7 +77,8 @@ def with_covariates(loaded: Loaded, joined: "Joined", rows: "np.ndarray") -> Loa
     """The covariates of these rows, which are numbers of rows of the file, beside what was read of it."""
     left = {row: i for i, row in enumerate((joined.table.frame.index.to_numpy() + 1).tolist())}
     place = joined.place[[left[row] for row in rows.tolist()]]
-    values, encoding, notes = covariate_columns(joined.keyed, place)
+    with naming(joined.keyed.path):
+        values, encoding, notes = covariate_columns(joined.keyed, place)
     return loaded._replace(covariates=values, covariate_encoding=encoding, notes=loaded.notes + notes)
 
 
@@ -95,6 +98,8 @@ def join_covariates(options: dict[str, Any], table: "Table") -> Joined:
 
     columns = [name for name in table.frame.columns if name != options["response"]]
     keyed = read_keyed(options["covariates"], columns, options["id_column"])
+    several = names_in(options.get("responses") or (), set(table.frame.columns))
+    refuse_response(keyed, several or [options["response"]], "leave it out of the file")
     ids = list(keyed.keys.columns)
     rows = as_keys(read_table(options["data"], text=ids).frame[ids])
     found, notes = match(rows, keyed, "covariates", f"rows of {options['data'].name}")
@@ -131,6 +136,26 @@ def covariate_rows(keyed: "Keyed", place: "np.ndarray", drop_missing: bool, note
             f"{keyed.path}: every row that is needed has a missing covariate; leave out a column of the file"
         )
     return ~missing
+
+
+def refuse_response(keyed: "Keyed", responses: Sequence[str], how: str) -> None:
+    """DataError if a response is among the columns that would be in every model."""
+    for name in responses:
+        if name in keyed.table.frame.columns:
+            raise DataError(
+                f"{keyed.path} has a column {name!r}, which is the response and cannot be a covariate too; {how}"
+            )
+
+
+@contextmanager
+def naming(path: Path | None) -> Iterator[None]:
+    """Errors about the data name the file that they are about, as there are several."""
+    try:
+        yield
+    except DataError as error:
+        if path is None or str(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
 
 
 def covariate_columns(
@@ -200,7 +225,8 @@ def matched_covariates(
     lacking = [name for name in known["id"] if name not in rows.columns]
     if lacking:
         raise DataError(
-            f"the new rows have no column {lacking[0]!r}, by which the run was joined with its covariates"
+            f"the new rows have no column {lacking[0]!r}, by which the run was joined with its covariates; give a file that has it, or fit again with "
+            "--id and a column that the new rows have too"
         )
     keyed = read_keyed(path, known["id"])
     place, _ = match(as_keys(rows), keyed, "covariates", whose)

@@ -9,13 +9,17 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.frames import check_columns, find_columns
-from whichvars.data.plink import read_bim, read_fam
+from whichvars.data.plink import names_of_people, read_bim, read_fam
 from whichvars.errors import ArgumentTypeError, DataError, MissingPackageError
 
 # the first bytes of a .bed file that is stored variant by variant
 MAGIC = b"\x6c\x1b\x01"
 # a genotype that is missing
 MISSING = -127
+# variants of a .bed file of which the last byte is looked at
+ENDS = 1000
+# what other programs write for a missing dosage
+NOT_A_DOSAGE = -9.0
 # columns that are counted at a time
 BLOCK = 1024
 
@@ -51,8 +55,8 @@ class Genotypes:
     >>> X = wv.Genotypes(counts, names=["rs1", "rs2", "rs3", "rs4"])
     >>> X
     Genotypes(100 rows, 4 columns)
-    >>> wv.Problem(X, counts[:, 1] + np.sin(np.arange(100)))
-    Problem(4 variables, 100 rows; IndependentNormal(g=1.0), BetaBinomial(size=2.0), Gram engine)
+    >>> wv.Problem(X, counts[:, 1] + np.sin(np.arange(100)), slab=wv.IndependentNormal(0.01))
+    Problem(4 variables, 100 rows; IndependentNormal(g=0.01), BetaBinomial(size=2.0), Gram engine)
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Genotypes:
             if samples is None
             else pd.Index([str(name) for name in samples], dtype=object)
         )
+        _refuse_codes(self.values, self.names)
         self.samples = [str(name) for name in self.index]
         if len(self.samples) != len(array):
             raise DataError(f"samples has {len(self.samples)} entries but values has {len(array)} rows")
@@ -159,6 +164,24 @@ class Genotypes:
         return f"Genotypes({len(self.values)} rows, {len(self.names)} columns)"
 
 
+def _refuse_codes(values: np.ndarray, names: list[str]) -> None:
+    """DataError for numbers that other programs write for missing genotypes, such as −1 and −9."""
+    counts = values.dtype.kind == "i"
+    for first in range(0, values.shape[1], BLOCK):
+        block = values[:, first : first + BLOCK]
+        if counts and block.min(initial=0) >= 0:
+            continue
+        wrong = (block < 0) & (block != MISSING) if counts else block == NOT_A_DOSAGE
+        if wrong.any():
+            column = int(wrong.any(axis=0).argmax())
+            row = int(wrong[:, column].argmax())
+            code, missing = f"{block[row, column]:g}", str(MISSING) if counts else "NaN"
+            raise DataError(
+                f"values: {names[first + column]!r} is {code} in row {row}, which is no {'count' if counts else 'dosage'}. A missing one is {missing} here: "
+                f"write np.where(values == {code}, {'np.int8(-127)' if counts else 'np.float32(np.nan)'}, values)"
+            )
+
+
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Which entries of a table of counts or dosages are missing."""
     return np.isnan(values) if values.dtype.kind == "f" else values == MISSING
@@ -168,7 +191,7 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
     """Read genotypes from a PLINK .bed file, with its .bim and .fam files in the same directory.
 
     Counts are those of the first allele of the .bim file (A1). Columns are named after the variants, or
-    chromosome:position:A1:A2 if names are missing or not unique. Needs the package bed-reader (extra ``genetics``).
+    chromosome:position:A1:A2 if names are missing or not unique. Rows are named by IID, or FID_IID if several families have the same IID. Needs the package bed-reader (extra ``genetics``).
 
     Parameters
     ----------
@@ -203,7 +226,7 @@ def read_bed(path: str | os.PathLike[str], *, rows: Any = None, variants: Any = 
             raise DataError(
                 f"there is no file {file}; a .bed file needs its .bim and .fam files in the same directory"
             )
-    table, people = read_bim(bim), read_fam(fam)["IID"].tolist()
+    table, people = read_bim(bim), names_of_people(read_fam(fam))
     if not len(table) or not people:
         raise DataError(f"{bim if people else fam} is empty; there is nothing to read")
     _check_size(bed, len(people), len(table))
@@ -247,6 +270,24 @@ def _chosen(given: Any, names: list[str], what: str) -> np.ndarray:
     return np.flatnonzero(array)
 
 
+def _check_ends(bed: Path, people: int, variants: int) -> None:
+    """DataError if there are genotypes of more people than the .fam file has.
+
+    Genotypes of four people are one byte. What is left of the last byte of a variant is 0, so that people who are missing in the .fam file show, even
+    if the file has the right size.
+    """
+    if people % 4 == 0:
+        return
+    with open(bed, "rb") as stream:
+        for j in np.unique(np.linspace(0, variants - 1, ENDS).astype(int)).tolist():
+            stream.seek(3 + (j + 1) * -(-people // 4) - 1)
+            if stream.read(1)[0] >> 2 * (people % 4):
+                raise DataError(
+                    f"{bed} has genotypes of more people than the {people:,} of {bed.with_suffix('.fam').name}. Lines are missing in that file, or it "
+                    "belongs to another .bed file"
+                )
+
+
 def _check_size(bed: Path, people: int, variants: int) -> None:
     """DataError unless the .bed file has a format that can be read, and the size that the other two files imply."""
     with open(bed, "rb") as stream:
@@ -259,6 +300,7 @@ def _check_size(bed: Path, people: int, variants: int) -> None:
         )
     size, each = bed.stat().st_size, -(-people // 4)
     if size == 3 + each * variants:
+        _check_ends(bed, people, variants)
         return
     held = (size - 3) / each
     says = f"{bed.with_suffix('.bim').name} has {variants:,} variants and {bed.with_suffix('.fam').name} {people:,} people"

@@ -75,9 +75,13 @@ def match(rows: pd.DataFrame, keyed: Keyed, what: str, whose: str) -> tuple[np.n
     if len(set(ours)) < len(ours):
         again = pd.Series(ours, dtype=object)
         key = again[again.duplicated()].iloc[0]
-        raise DataError(
-            f"several of the {whose} have {' and '.join(names)} {' '.join(key)}, so that {keyed.path} cannot tell them apart; "
+        advice = (
             f"give it a column that can, such as {FAMILY}"
+            if FAMILY in rows.columns and FAMILY not in names
+            else "give each its own identifier in all files, or leave out all but one of them"
+        )
+        raise DataError(
+            f"several of the {whose} have {' and '.join(names)} {' '.join(key)}, so that {keyed.path} cannot tell them apart; {advice}"
         )
     place = {key: i for i, key in enumerate(zip(*(keyed.keys[name] for name in names)))}
     found = np.array([place.get(key, -1) for key in ours], np.int64)

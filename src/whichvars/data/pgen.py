@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.genotypes import MISSING, Genotypes, selected
-from whichvars.data.plink import read_psam, read_pvar, variant_table
+from whichvars.data.plink import names_of_people, read_psam, read_pvar, variant_table
 from whichvars.data.vcf import warn_of_several
 from whichvars.errors import DataError, MissingPackageError
 
@@ -46,11 +46,11 @@ class PgenFile(NamedTuple):
                 ].T
         except RuntimeError as error:
             raise DataError(
-                f"{self.path} cannot be read: {error}; create it again with plink2 --make-pgen"
+                f"{self.path} cannot be read: {_said(error)}; create it again with plink2 --make-pgen"
             ) from error
         finally:
             file.close()
-        table, people = self.variants.iloc[wanted], self.people["IID"].tolist()
+        table, people = self.variants.iloc[wanted], names_of_people(self.people)
         return Genotypes(values, table.index.tolist(), [people[i] for i in chosen], table)
 
     def _open(self) -> Any:
@@ -70,8 +70,14 @@ class PgenFile(NamedTuple):
         except RuntimeError as error:
             raise DataError(
                 f"{self.path} cannot be read, or does not belong to its .pvar file of {len(self.offsets) - 1:,} variants and its .psam file of "
-                f"{len(self.people):,} people: {error}"
+                f"{len(self.people):,} people: {_said(error)}"
             ) from error
+
+
+def _said(error: RuntimeError) -> str:
+    """What Pgenlib says, which may be bytes."""
+    what = error.args[0] if error.args else ""
+    return (what.decode(errors="replace") if isinstance(what, bytes) else str(what)).strip().rstrip(".")
 
 
 def open_pgen(path: str | os.PathLike[str]) -> PgenFile:

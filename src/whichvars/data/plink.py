@@ -47,6 +47,17 @@ def read_fam(path: Path) -> pd.DataFrame:
     )
 
 
+def names_of_people(people: pd.DataFrame) -> list[str]:
+    """The names of people for the rows of genotypes: IID, or FID_IID as in PLINK's VCF files if several families have the same IID.
+
+    >>> names_of_people(pd.DataFrame({"FID": ["f", "g"], "IID": ["1", "1"]}))
+    ['f_1', 'g_1']
+    """
+    if "FID" in people.columns and people["IID"].duplicated().any():
+        return (people["FID"] + "_" + people["IID"]).tolist()
+    return people["IID"].tolist()
+
+
 def read_psam(path: Path) -> pd.DataFrame:
     """People: `IID`, and `FID` if the file has it."""
     lines = [line for line in _lines(path) if not line[0].startswith("##")]

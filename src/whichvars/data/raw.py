@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from whichvars.data.genotypes import MISSING, Genotypes, selected
+from whichvars.data.plink import names_of_people
 from whichvars.errors import DataError, DataWarning
 
 # fields before those of variants
@@ -36,7 +37,8 @@ class RawFile(NamedTuple):
         if not dosages and not np.any(values % 1 > 0):
             values = np.where(np.isnan(values), MISSING, values).astype(np.int8)
         table = self.variants.iloc[wanted]
-        return Genotypes(values, table.index.tolist(), self.people["IID"].iloc[chosen].tolist(), table)
+        people = names_of_people(self.people)
+        return Genotypes(values, table.index.tolist(), [people[i] for i in chosen], table)
 
     def _numbers(self, places: np.ndarray) -> np.ndarray:
         """The fields at some places of all lines, (n, places)."""

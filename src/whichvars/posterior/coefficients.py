@@ -152,12 +152,23 @@ class _Sums:
         at, columns = fit.columns.ravel(), self.values.shape[1]
         if fit.share is not None:
             value = fit.share[:, None] * value
+        # variances are infinite if there are two degrees of freedom
+        infinite = bool(np.isinf(value).any())
         for weight, values in zip(self.weights, self.values):
-            values += np.bincount(at, (weight[fit.models][:, None] * value).ravel(), columns)
+            own = weight[fit.models][:, None]
+            with np.errstate(invalid="ignore"):
+                product = own * value
+            if infinite:
+                product = np.where(own > 0, product, 0.0)
+            values += np.bincount(at, product.ravel(), columns)
 
     def add_lines(self, fit: Fits, value: np.ndarray) -> None:
         """Add a `value` for each functional in each model, (R, m)."""
-        self.values += self.weights[:, fit.models] @ (value if fit.share is None else fit.share * value).T
+        value = value if fit.share is None else fit.share * value
+        with np.errstate(invalid="ignore"):
+            sums = self.weights[:, fit.models] @ value.T
+        infinite = np.isnan(sums) & ~np.isnan(value).any(axis=1)
+        self.values += np.where(infinite, np.inf, sums)
 
 
 def _moments(

@@ -103,7 +103,7 @@ def read_new(problem: Problem, kept: KeptModels, X: Any) -> tuple[np.ndarray, np
         unseen = np.isnan(values)
         if unseen.any():
             warnings.warn(
-                f"{int(unseen.sum()):,} genotypes of X are missing; each counts as the mean of its column in the data "
+                f"{int(unseen.sum()):,} genotype{'s of X are' if unseen.sum() > 1 else ' of X is'} missing; each counts as the mean of its column in the data "
                 "the problem was made with",
                 DataWarning,
                 stacklevel=4,

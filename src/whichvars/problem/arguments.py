@@ -1,5 +1,6 @@
 """Checks of the arguments of a ``Problem``, its weights, and the variable that each column belongs to."""
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
@@ -9,16 +10,32 @@ import numpy as np
 
 from whichvars.data.encoding import Encoded, remarks_on_numbers
 from whichvars.data.frames import check_unique, find_columns, read_columns, read_vector, wrong_length
+from whichvars.data.genotype_files import has_genotypes
+from whichvars.data.genotypes import Genotypes
 from whichvars.errors import ArgumentTypeError, DataError, DataWarning
 from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.model_priors import ModelPrior, default_model_prior
-from whichvars.problem.priors import Slab
+from whichvars.problem.priors import IndependentNormal, Slab, check_slab
 
 # least ratio of the smallest positive weight to the largest; below, rows of small weight are lost in rounding
 WEIGHT_RATIO = 1e-20
+
+
+def read_slab(slab: object, X: Any) -> Slab:
+    """The slab that was given, or the default; a warning if it is the default, which is too wide, for genotypes."""
+    if slab is None and (
+        isinstance(X, Genotypes) or (isinstance(X, (str, os.PathLike)) and has_genotypes(X))
+    ):
+        warnings.warn(
+            f"the default slab, {IndependentNormal()}, is far too wide for single variants, and makes their moderate effects improbable; "
+            'write slab=IndependentNormal(0.01), or slab=IndependentNormal("estimate")',
+            DataWarning,
+            stacklevel=3,
+        )
+    return check_slab(IndependentNormal() if slab is None else slab)
 
 
 def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:
@@ -225,7 +242,7 @@ def warn_of_excluded(excluded: dict[str, str], some_left: bool) -> None:
     if excluded:
         why = listed([f"{name!r} ({reason})" for name, reason in excluded.items()], 5, ", ")
         warnings.warn(
-            f"left out {count(excluded, 'column')} that add nothing to the intercept and the "
+            f"left out {count(excluded, 'column')} that add{'s' * (len(excluded) == 1)} nothing to the intercept and the "
             f"always-included columns: {why}",
             DataWarning,
             stacklevel=4,

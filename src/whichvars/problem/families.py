@@ -30,10 +30,16 @@ from whichvars.problem.priors import (
     ZellnerSiow,
     positive,
 )
-from whichvars.problem.reading import Response, called, read_counts, read_trials, two_valued, whole_counts
+from whichvars.problem.reading import (
+    Response,
+    called,
+    read_counts,
+    read_trials,
+    remark_on_response,
+    two_valued,
+    whole_counts,
+)
 
-# a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
-SMALL_NUMBER, MOSTLY = 10, 0.9
 # of a Student response, whose square must be a number
 LARGEST_UNIT = 1e100
 MIXTURES_OF_G = (HyperG, HyperGN, ZellnerSiow, CCH)
@@ -62,22 +68,7 @@ class Gaussian:
         """A warning about a response for which a linear model is only an approximation, as it has two values or consists of
         small whole numbers; None for any other."""
         what = f"The response {name!r}" if name else "The response"
-        low, high = float(y.min()), float(y.max())
-        if ((y == low) | (y == high)).all():
-            return (
-                f"{what} has only two values, {low:g} and {high:g}. The linear model treats them as numbers with normal noise (a "
-                "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
-                'and predictions can lie outside the two values. Problem(…, family="logistic") models the log odds of the '
-                "second value instead."
-            )
-        if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
-            return (
-                f"{what} consists of small whole numbers, such as counts or grades. The linear model treats them as numbers with "
-                "normal noise of constant variance. Inclusion probabilities are then approximate, however exactly they are "
-                'computed. For counts use Problem(…, family="poisson"), or family="negative-binomial" if their '
-                "variance is larger than their mean. Models for ordered classes are not part of whichvars yet."
-            )
-        return None
+        return remark_on_response(y, what)
 
 
 @dataclass(frozen=True, eq=False)

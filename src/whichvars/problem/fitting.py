@@ -206,8 +206,8 @@ def _why_infinite(family: Counted, data: FitData, always: np.ndarray, names: lis
         else "rows without any count"
     )
     return (
-        f"{culprit} {what}, so that its coefficient would be infinite under the flat prior of always_include; take it "
-        "out of always_include, so that the slab keeps its coefficient finite"
+        f"{culprit} {what}, so that its coefficient would be infinite under the flat prior of columns that are in every model; take it "
+        "out of always_include or covariates, so that the slab keeps its coefficient finite if it is in X"
     )
 
 

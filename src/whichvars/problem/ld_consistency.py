@@ -16,6 +16,7 @@ Given all other scores, that of variant j is normal with mean :math:`m_j = -\sum
 are looked at again, as one wrong sign spoils the expectations of its neighbours.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,18 @@ NEGLIGIBLE = 1e-9
 GAIN = 3.0
 # log likelihood ratio and |z| from which a score has the wrong sign
 FLIP_RATIO, FLIP_SCORE = 10.0, 3.7
+# |z| from which a smaller score can have the wrong sign; and the log likelihood ratio for it if s is larger than SAME_PEOPLE, because LD of other
+# people may be of the other sign than that of the data where it is weak
+SMALL_SCORE, CLEAR_RATIO, SAME_PEOPLE = 1.0, 50.0, 0.01
 # |difference from expectation| in standard deviations from which a score is an outlier
 OUTLIER = 5.0
+# an outlier contradicts the others if the difference is more than rounding and slightly other people can make, and if the effect that would explain
+# it has an expected score so many times as large as the largest score
+CONTRADICTION, TIMES_LARGEST = 1.0, 4.0
 # most signs that are turned round
 MOST_FLIPS = 100
+# most variants that are looked for as the reason why s is large, the s with which they are looked for, and how many times smaller s is without them
+MOST_SPOILING, LITTLE, FAR_SMALLER = 3, 0.01, 10.0
 
 
 class Spectrum(NamedTuple):
@@ -57,6 +66,8 @@ class Consistency(NamedTuple):
     for_n: bool = False
     # the share of the variance of y that all variants together would explain, if that is more than 1 and the noise variance counts as known instead
     explained: float = 1.0
+    # variants without whose scores s would be far smaller
+    spoiling: Sequence[int] = ()
 
 
 def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency:
@@ -76,9 +87,19 @@ def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency
     definite = negative / (1 + negative)
     likely = estimate_s(z, R, spectrum)
     while True:
-        s = max(likely, definite)
+        s, spoiling = max(likely, definite), list[int]()
+        if s > SAME_PEOPLE and len(flipped) <= MOST_FLIPS:
+            spoiling, smaller = _spoiling(z * sign, R, spectrum, s, definite)
+            new = [
+                j for j in spoiling if j not in flipped and _other_sign_fits(j, z * sign, spectrum, smaller)
+            ]
+            if new:
+                flipped += new
+                sign[new] = -1.0
+                likely = estimate_s(z * sign, R, spectrum)
+                continue
         omega = _precision(spectrum, s)
-        found = _turn_round(z * sign, omega)
+        found = _turn_round(z * sign, omega, FLIP_RATIO if s <= SAME_PEOPLE else CLEAR_RATIO)
         new = [j for j in found if j not in flipped]
         if not new or len(flipped) > MOST_FLIPS:
             break
@@ -87,18 +108,25 @@ def consistency(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> Consistency
         # with fewer wrong signs less of the identity is needed, so that more of them are seen
         likely = estimate_s(z * sign, R, spectrum)
     mean, variance, _ = _given_others(z * sign, omega)
-    return Consistency(s, flipped, mean, np.sqrt(variance), -2 * z * mean / variance)
+    return Consistency(s, flipped, mean, np.sqrt(variance), -2 * z * mean / variance, spoiling=spoiling)
 
 
-def estimate_s(z: np.ndarray, R: np.ndarray, spectrum: Spectrum) -> float:
-    """The maximum likelihood estimate of s; 0 if it is not clearly better than 0."""
-    leading = leading_variants(z, R)
-    squares = (spectrum.vectors.T @ z) ** 2
+def estimate_s(z: np.ndarray, R: np.ndarray, spectrum: Spectrum, without: Sequence[int] = ()) -> float:
+    """The maximum likelihood estimate of s; 0 if it is not clearly better than 0. Scores of the variants in `without` are not used."""
+    out = np.array(without, np.int64)
+    rest = np.setdiff1d(np.arange(len(z)), out)
+    leading = rest[leading_variants(z[rest], R[np.ix_(rest, rest)] if len(out) else R)].tolist()
+    rotated = spectrum.vectors.T @ z
+    squares, of_out = rotated**2, spectrum.vectors[out]
     inner, chosen = R[np.ix_(leading, leading)], z[leading]
 
     def log_likelihood(s: float) -> float:
         v = np.maximum(spectrum.mixed(s), 1e-12)
         whole = -0.5 * float(np.sum(np.log(v) + squares / v))
+        if len(out):
+            # less the density of the scores that are not used, given the others: normal with precision A and mean z − A⁻¹b
+            A, b = (of_out / v) @ of_out.T, of_out @ (rotated / v)
+            whole += 0.5 * float(b @ np.linalg.solve(A, b) - np.linalg.slogdet(A)[1])
         if not leading:
             return whole
         part = (1 - s) * inner + s * np.eye(len(leading))
@@ -137,6 +165,46 @@ def leading_variants(z: np.ndarray, R: np.ndarray) -> list[int]:
     return leading
 
 
+def contradicting(z: np.ndarray, found: Consistency) -> list[int]:
+    """Scores that the others contradict, worst first, by more than an effect can explain.
+
+    Given all other scores, the expected score of a variant's effect is estimated by :math:`(z_j - m_j) / v_j`. Causal variants without a close
+    proxy are outliers as well, but this is then about their score itself. Where a proxy is close, v is small, and a wrong score would need an
+    effect that is many times as large.
+    """
+    difference = np.abs(z - found.expected)
+    effect = difference / found.sd**2
+    most = TIMES_LARGEST * np.abs(z).max(initial=0.0)
+    outlying = (difference > OUTLIER * found.sd) & (difference > CONTRADICTION) & (effect > most)
+    outlying[list(found.spoiling)] = True
+    outlying[found.flipped] = False
+    worst_first = np.argsort(-difference / found.sd, kind="stable")
+    return worst_first[outlying[worst_first]].tolist()
+
+
+def _spoiling(
+    z: np.ndarray, R: np.ndarray, spectrum: Spectrum, s: float, definite: float
+) -> tuple[list[int], float]:
+    """At most MOST_SPOILING scores without which s is far smaller, and that s; none if there are no so few.
+
+    One wrong score can make s so large that little is expected of any score, so that none is an outlier. Therefore outliers are looked for with an
+    s that is hardly more than what makes R positive semi-definite.
+    """
+    omega = _precision(spectrum, definite + LITTLE)
+    out, score = list[int](), omega @ z
+    for _ in range(min(MOST_SPOILING, len(z) - 2)):
+        # of all others given those that are not out
+        inner = np.linalg.inv(omega[np.ix_(out, out)])
+        change = omega[:, out] @ inner
+        rest, scale = score - change @ score[out], np.diagonal(omega) - np.sum(change * omega[:, out], axis=1)
+        rest[out], scale[out] = 0.0, 1.0
+        out.append(int(np.argmax(np.abs(rest) / np.sqrt(scale))))
+        without = max(estimate_s(z, R, spectrum, out), definite)
+        if without <= s / FAR_SMALLER:
+            return out, without
+    return [], s
+
+
 def _precision(spectrum: Spectrum, s: float) -> np.ndarray:
     """The inverse of (1 − s) R + s I; eigenvalues that are 0 but for rounding count as very small ones."""
     return (spectrum.vectors / np.maximum(spectrum.mixed(s), 1e-8)) @ spectrum.vectors.T
@@ -149,17 +217,30 @@ def _given_others(z: np.ndarray, omega: np.ndarray) -> tuple[np.ndarray, np.ndar
     return mean, variance, -2 * z * mean / variance
 
 
-def _turn_round(z: np.ndarray, omega: np.ndarray) -> list[int]:
-    """Variants whose sign should be the other one, worst first."""
+def _other_sign_fits(j: int, z: np.ndarray, spectrum: Spectrum, s: float) -> bool:
+    """Whether a score of variant j contradicts the others, but would not with the other sign."""
+    mean, variance, ratio = (part[j] for part in _given_others(z, _precision(spectrum, s)))
+    return bool(
+        abs(z[j]) >= SMALL_SCORE and ratio >= FLIP_RATIO and abs(z[j] + mean) <= OUTLIER * np.sqrt(variance)
+    )
+
+
+def _turn_round(z: np.ndarray, omega: np.ndarray, clear: float) -> list[int]:
+    """Variants whose sign should be the other one, worst first; `clear` is the least ratio for small scores."""
     z, found = z.copy(), list[int]()
     while len(found) < MOST_FLIPS:
         mean, variance, ratio = _given_others(z, omega)
         # differences beyond chance, as LD of other people makes them, count for less
         spread = max(1.0, float(np.median(np.abs(z - mean) / np.sqrt(variance))) / 0.6745) ** 2
-        ratio = np.where(np.abs(z) >= FLIP_SCORE, ratio / spread, 0.0)
+        ratio = ratio / spread
+        large = (np.abs(z) >= FLIP_SCORE) & (ratio >= FLIP_RATIO)
+        # a small score is an outlier rather than one of the wrong sign if it would not fit with the other sign either
+        fits = np.abs(z + mean) <= OUTLIER * np.sqrt(spread * variance)
+        small = (np.abs(z) >= SMALL_SCORE) & (ratio >= clear) & fits
+        ratio = np.where(large | small, ratio, 0.0)
         ratio[found] = 0.0
         j = int(np.argmax(ratio))
-        if ratio[j] < FLIP_RATIO:
+        if ratio[j] == 0.0:
             break
         z[j] = -z[j]
         found.append(j)

@@ -36,6 +36,7 @@ from whichvars.problem.arguments import (
     prior_of_kept,
     read_covariates,
     read_root_weights,
+    read_slab,
     refuse_covariates_of_moments,
     response_name,
     slab_of_kept,
@@ -75,7 +76,6 @@ from whichvars.problem.priors import (
     Noise,
     Slab,
     check_noise,
-    check_slab,
     check_slab_with_noise,
 )
 from whichvars.problem.stored_columns import open_columns
@@ -220,7 +220,7 @@ class Problem(NamedModels):
         engine: Literal["auto", "gram", "columns"] = "auto",
     ) -> None:
         check_positions(X, X if isinstance(X, Moments) else y, others)
-        self.slab = check_slab(IndependentNormal() if slab is None else slab)
+        self.slab = read_slab(slab, X)
         self.family = read_family(family)
         self.evidence, self.classes = evidence, ()
         check_slab_with_family(self.slab, self.family, evidence)
@@ -480,7 +480,7 @@ class Problem(NamedModels):
         """
         new = copy.copy(self)
         if slab is not None:
-            check_slab_with_noise(check_slab(slab), self.noise)
+            check_slab_with_noise(read_slab(slab, None), self.noise)
             check_slab_with_family(slab, self.family, self.evidence)
             new.slab = self._slab_of_kept(slab)
         if model_prior is not None:

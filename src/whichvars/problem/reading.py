@@ -10,6 +10,10 @@ from whichvars.problem.arguments import response_name
 
 # counts above this are refused: sums of their logarithms would be inaccurate
 LARGEST_COUNT = 1e12
+# what programs write for missing numbers, PLINK the first of these; and how many interquartile ranges such a code is below all others
+MISSING_CODES, FAR = (-9.0, -99.0, -999.0, -9999.0), 3.0
+# a response consists of small whole numbers if at least the share MOSTLY is at most SMALL_NUMBER
+SMALL_NUMBER, MOSTLY = 10, 0.9
 
 
 class Response(NamedTuple):
@@ -106,3 +110,42 @@ def whole_counts(vector: np.ndarray, what: str) -> np.ndarray:
             f"{what} is {value:g} in row {bad[0]}, which is {wrong}; counts are whole numbers from 0 to {LARGEST_COUNT:g}"
         )
     return vector
+
+
+def missing_code(y: np.ndarray) -> str:
+    """What there is to say if the smallest values are a code that programs write for missing ones, far from all others; "" otherwise.
+
+    >>> missing_code(np.array([1.2, -9.0, 0.4, 2.0, -9.0, 1.4]))
+    '-9 in 2 rows, far from all others'
+    """
+    low = float(y.min())
+    rest = y[y > low]
+    if low not in MISSING_CODES or len(rest) < len(y) / 2:
+        return ""
+    quarter, three_quarters = np.quantile(rest, [0.25, 0.75])
+    if rest.min() - low <= FAR * (three_quarters - quarter):
+        return ""
+    count = len(y) - len(rest)
+    return f"{low:g} in {count:,} row{'s' * (count > 1)}, far from all others"
+
+
+def remark_on_response(y: np.ndarray, what: str) -> str | None:
+    """What there is to say of a response, called `what`, for which a linear model is only an approximation, or which has codes for missing values."""
+    low, high = float(y.min()), float(y.max())
+    if code := missing_code(y):
+        return f"{what} is {code}; if this means that it is missing, leave such rows out."
+    if ((y == low) | (y == high)).all():
+        return (
+            f"{what} has only two values, {low:g} and {high:g}. The linear model treats them as numbers with normal noise (a "
+            "linear probability model). Inclusion probabilities are then approximate, however exactly they are computed, "
+            'and predictions can lie outside the two values. Problem(…, family="logistic") models the log odds of the '
+            "second value instead."
+        )
+    if low >= 0 and (y == np.floor(y)).all() and np.mean(y <= SMALL_NUMBER) >= MOSTLY:
+        return (
+            f"{what} consists of small whole numbers, such as counts or grades. The linear model treats them as numbers with "
+            "normal noise of constant variance. Inclusion probabilities are then approximate, however exactly they are "
+            'computed. For counts use Problem(…, family="poisson"), or family="negative-binomial" if their '
+            "variance is larger than their mean. Models for ordered classes are not part of whichvars yet."
+        )
+    return None

@@ -321,7 +321,7 @@ class StoredColumns:
         if count:
             share = count / len(self.missing) / len(self.root)
             warnings.warn(
-                f"{count:,} genotypes are missing ({100 * share:.2g}%, in {int((self.missing > 0).sum()):,} of "
+                f"{count:,} genotype{'s are' if count > 1 else ' is'} missing ({100 * share:.2g}%, in {int((self.missing > 0).sum()):,} of "
                 f"{len(self.missing):,} columns); each is replaced by the mean of its column",
                 DataWarning,
                 stacklevel=4,

@@ -17,19 +17,24 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from whichvars._kernels import evidence
-from whichvars.data.frames import check_unique, read_columns, read_vector
 from whichvars.data.statistics import SufficientStatistics
-from whichvars.errors import ArgumentTypeError, DataError, DataWarning
+from whichvars.errors import DataError, DataWarning
 from whichvars.problem.genetics import default_region_prior, default_slab, wide_enough
-from whichvars.problem.ld_consistency import OUTLIER, Consistency, Spectrum, consistency, leading_variants
+from whichvars.problem.ld_consistency import (
+    OUTLIER,
+    Consistency,
+    Spectrum,
+    consistency,
+    contradicting,
+    leading_variants,
+)
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.priors import IndependentNormal, KnownVariance, Slab
 from whichvars.problem.problem import Problem
+from whichvars.problem.summary_inputs import read_n, read_share, read_summary, read_y_sd
 
-# rows of a problem whose number is not known, and the least prior variance of expected scores then
-UNKNOWN_ROWS, SCORE_VARIANCE = 10**9, 50.0
-# largest difference of R and its transpose that is taken as rounding
-ASYMMETRY = 1e-5
+# least prior variance of expected scores if the number of rows is not known
+SCORE_VARIANCE = 50.0
 # shares of the identity from which there is a warning, and from which z and R do not belong together
 WARNED, REFUSED = 0.01, 0.4
 # what variants may explain beyond the leading ones, in units of what they would explain by chance, before n counts as wrong
@@ -37,6 +42,10 @@ MOST_BY_CHANCE = 2.0
 # eigenvalues above this are not negative but for rounding
 ROUNDING = -1e-10
 SHOWN = 8
+# a score for which a panel of some hundred people makes false signals
+STRONG_SCORE = 20.0
+# correlations below which signs are a matter of chance, and how many of them say something
+SMALL_CORRELATION, MANY_SMALL = 0.02, 50
 
 
 class SummaryCheck(NamedTuple):
@@ -132,10 +141,10 @@ def from_summary(
     >>> wv.exact(problem).inclusion_probabilities.round(2).to_dict()
     {'rs1': 1.0, 'rs2': 0.18, 'rs3': 0.09}
     """
-    labels, scores, correlations = _read(z, beta, se, R, names)
+    labels, scores, correlations, errors = read_summary(z, beta, se, R, names)
     if check not in ("refuse", "warn", "none"):
         raise DataError(f"check must be 'refuse', 'warn' or 'none', not {check!r}")
-    rows = _read_n(n)
+    rows, own_sd = read_n(n), read_y_sd(y_sd)
     _check_slab(slab, n)
     with threadpool_limits(limits=1, user_api="blas"):
         spectrum = Spectrum(*np.linalg.eigh(correlations))
@@ -144,22 +153,30 @@ def from_summary(
         if regularise == "auto":
             can_be_known = slab is None or slab.code != evidence.MIXTURE
             found = _consistency(y_correlations, rows, correlations, spectrum, can_be_known)
-            _judge(found, labels, check)
+            standard = y_correlations * np.sqrt(rows - 1)
+            _judge(found, labels, check, contradicting(standard, found), float(np.abs(standard).max()))
+            if check != "none":
+                _warn_of_squares(correlations)
             s, explained = found.s, found.explained
+            if s > REFUSED and explained <= 1 and not _is_possible(spectrum, y_correlations, s):
+                raise DataError(
+                    f"no n people can have these z, whatever R is: the largest, of {labels[int(np.abs(scores).argmax())]!r}, is {np.abs(scores).max():.3g}, and all "
+                    "variants together would explain more than all of the variance. Correct n, or the scores that are too large"
+                )
         else:
-            s = _read_share(regularise)
+            s = read_share(regularise)
             _check_possible(spectrum, y_correlations, s)
         mixed = (1 - s) * correlations + s * np.eye(len(labels))
         np.fill_diagonal(mixed, 1.0)
         spread: Any = None
         if n is None:
             spread = 1 / np.sqrt(rows - 1)
-        elif beta is not None:
+        elif errors is not None:
             # from the variance of a simple regression, se² (n − 2) = s_y² (1 − r²) / s_x²
-            spread = np.sqrt((1 - y_correlations**2) / (rows - 2)) / _standard_errors(se, labels)
-            spread = spread * (1.0 if y_sd is None else y_sd)
+            spread = np.sqrt((1 - y_correlations**2) / (rows - 2)) / errors
+            spread = spread * own_sd
         # with a known noise variance the length of y does not matter; it is made so long that there can be such data
-        longer, own_sd = np.sqrt(explained), 1.0 if y_sd is None else y_sd
+        longer = np.sqrt(explained)
         statistics = SufficientStatistics.from_correlations(
             mixed, y_correlations / longer, rows, sd=spread, y_sd=own_sd * longer, names=labels
         )
@@ -209,8 +226,8 @@ def check_summary(
     >>> check.variants.loc["x2", ["z", "expected"]].round(1).tolist()
     [-7.9, 7.8]
     """
-    labels, scores, correlations = _read(z, beta, se, R, names)
-    rows = _read_n(n)
+    labels, scores, correlations, _ = read_summary(z, beta, se, R, names)
+    rows = read_n(n)
     with threadpool_limits(limits=1, user_api="blas"):
         spectrum = Spectrum(*np.linalg.eigh(correlations))
         y_correlations = scores / np.sqrt(scores**2 + rows - 2)
@@ -227,103 +244,6 @@ def check_summary(
         index=pd.Index(labels, dtype=object, name="variant"),
     )  # fmt: skip
     return SummaryCheck(found.s, float(spectrum.values[0]), table)
-
-
-# --- reading
-
-
-def _read(z: Any, beta: Any, se: Any, R: Any, names: Any) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """The names, the z-scores and the symmetric matrix of correlations."""
-    if (z is None) == (beta is None) or (beta is None) != (se is None):
-        raise ArgumentTypeError("give z, or beta and se")
-    table = read_columns(R, "R", names)
-    labels, matrix = table.names, np.array(table.values, float)
-    check_unique(labels, "names of variants")
-    p = len(labels)
-    if matrix.shape != (p, p) or p == 0:
-        raise DataError(f"R must be a square table, not of shape {matrix.shape}")
-    if hasattr(R, "iloc") and names is None:
-        rows = [str(name) for name in R.index]
-        if sorted(rows) == sorted(labels) and rows != labels:
-            raise DataError(
-                "R has the names of its columns as row labels, but in another order; write R.loc[R.columns]"
-            )
-    known = labels if table.has_names else None
-    if z is not None:
-        scores = _one_each(z, known, p, "z")
-    else:
-        errors = _standard_errors(se, known or [""] * p)
-        scores = _one_each(beta, known, p, "beta") / errors
-    _check_matrix(matrix, labels)
-    return labels, scores, (matrix + matrix.T) / 2
-
-
-def _standard_errors(se: Any, labels: list[str]) -> np.ndarray:
-    errors = _one_each(se, labels if any(labels) else None, len(labels), "se")
-    bad = np.flatnonzero(errors <= 0)
-    if bad.size:
-        raise DataError(f"se is {errors[bad[0]]:g} in row {bad[0]}; standard errors are positive")
-    return errors
-
-
-def _one_each(values: Any, labels: list[str] | None, p: int, what: str) -> np.ndarray:
-    """One number for each variant. Labels of a Series are compared with the names of R, and may be in another order."""
-    if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex) and labels is not None:
-        own = [str(name) for name in values.index]
-        check_unique(own, f"names of {what}")
-        lacking = [name for name in labels if name not in set(own)]
-        more = [name for name in own if name not in set(labels)]
-        if lacking or more:
-            who, where = (lacking, "R but not in " + what) if lacking else (more, what + " but not in R")
-            raise DataError(
-                f"{len(who):,} variants are in {where}, such as {who[0]!r}; take those that both have, in one order"
-            )
-        place = {name: i for i, name in enumerate(own)}
-        values = values.iloc[[place[name] for name in labels]]
-    vector = read_vector(values, None, what)
-    if len(vector) != p:
-        raise DataError(f"{what} has {len(vector)} numbers but R has {p} variants")
-    return vector
-
-
-def _check_matrix(matrix: np.ndarray, labels: list[str]) -> None:
-    off = np.argwhere(np.abs(matrix - matrix.T) > ASYMMETRY)
-    if len(off):
-        a, b = off[0]
-        raise DataError(
-            f"R is not symmetric: {matrix[a, b]:g} of {labels[a]!r} with {labels[b]!r}, {matrix[b, a]:g} the other way; if it is one half of "
-            "the matrix, add its transpose"
-        )
-    wrong = np.flatnonzero(np.abs(np.diagonal(matrix) - 1) > 1e-3)
-    if wrong.size:
-        j = wrong[0]
-        raise DataError(
-            f"the correlation of {labels[j]!r} with itself is {matrix[j, j]:g} in R, not 1; divide covariances by standard deviations"
-        )
-    np.fill_diagonal(matrix, 1.0)
-    large = np.argwhere(np.abs(matrix) > 1 + ASYMMETRY)
-    if len(large):
-        a, b = large[0]
-        raise DataError(
-            f"the correlation of {labels[a]!r} with {labels[b]!r} is {matrix[a, b]:g}; it must lie between -1 and 1"
-        )
-    np.clip(matrix, -1.0, 1.0, out=matrix)
-
-
-def _read_n(n: Any) -> int:
-    if n is None:
-        return UNKNOWN_ROWS
-    if isinstance(n, (float, np.floating)) and float(n).is_integer():
-        n = int(n)
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 3:
-        raise DataError(f"n must be a whole number of at least 3, not {n!r}")
-    return int(n)
-
-
-def _read_share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
-        raise DataError(f"regularise must be 'auto' or a number between 0 and 1, not {value!r}")
-    return float(value)
 
 
 def _check_slab(slab: Slab | None, n: int | None) -> None:
@@ -405,17 +325,51 @@ def _check_possible(spectrum: Spectrum, y_correlations: np.ndarray, s: float) ->
         )
 
 
-def _judge(found: Consistency, labels: list[str], check: str) -> None:
-    """An error or a warning if z and R contradict each other; a warning if much of R was replaced."""
+def _warn_of_squares(R: np.ndarray) -> None:
+    """Of the correlations near 0 about one half is negative, but none of their squares."""
+    # zeros may be correlations that were rounded, or left out
+    small = (np.abs(R) < SMALL_CORRELATION) & (R != 0)
+    count = int(small.sum()) // 2
+    if count >= MANY_SMALL and not np.any(R[small] < 0):
+        warnings.warn(
+            f"none of the {count:,} correlations in R that are below {SMALL_CORRELATION:g} is negative, as about half of them should be. R must have correlations r; are these their squares r²?",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def _listed(labels: list[str], which: Sequence[int]) -> str:
+    return ", ".join(repr(labels[j]) for j in which[:SHOWN]) + ", …" * (len(which) > SHOWN)
+
+
+def _false_signals(largest: float) -> str:
+    """What to add if LD of other people makes false signals that seem certain: their correlations of variants without LD are of size 1/√m."""
+    if largest < STRONG_SCORE:
+        return ""
+    return (
+        f". The largest score is {largest:.0f}, for which LD of m other people makes false signals with scores of up to about three times {largest:.0f}/√m. Do not "
+        "trust further signals of that size"
+    )
+
+
+def _judge(
+    found: Consistency, labels: list[str], check: str, contradicted: list[int], largest: float
+) -> None:
+    """An error or a warning if z and R contradict each other; a warning if the others contradict single scores, or if much of R was replaced."""
     message = ""
     if found.flipped:
-        some = ", ".join(repr(labels[j]) for j in found.flipped[:SHOWN]) + ", …" * (
-            len(found.flipped) > SHOWN
-        )
+        some = _listed(labels, found.flipped)
         many = len(found.flipped)
         message = (
             f"{'the sign of the z-score contradicts' if many == 1 else f'the signs of {many:,} z-scores contradict'} R and the other z-scores: {some}. "
             "Probably z and R count different alleles there; turn the sign round or leave the variant out. check_summary shows the numbers"
+        )
+    elif contradicted and (found.for_n or found.s > REFUSED):
+        one = len(contradicted) == 1
+        message = (
+            f"z and R contradict each other most at {_listed(labels, contradicted)}: {'is its score' if one else 'are their scores'} right? "
+            f"{'It is' if one else 'They are'} not what R and the other scores lead to expect. Correct {'it' if one else 'them'}, or leave such variants "
+            "out; check_summary shows the numbers. Otherwise make sure that n is right, and that R is of people of the same ancestry"
         )
     elif found.for_n:
         message = (
@@ -429,9 +383,20 @@ def _judge(found: Consistency, labels: list[str], check: str) -> None:
             "that both count the same allele, that n is right, and that R is of people of the same ancestry"
         )
     if message and check == "refuse":
-        raise DataError(f"{message}. If you have made sure that all is right, use check='warn'")
+        raise DataError(
+            f"{message}{'' if message.endswith('?') else '.'} If you have made sure that all is right, use check='warn'"
+        )
     if message and check == "warn":
         warnings.warn(message, DataWarning, stacklevel=3)
+    if contradicted and not message and check != "none":
+        one = len(contradicted) == 1
+        warnings.warn(
+            f"{'the score' if one else 'the scores'} of {_listed(labels, contradicted)} {'differs' if one else 'differ'} much from what R and the other "
+            "scores lead to expect, and only an effect that is many times as large as the others seem could explain it. Probabilities of variants near "
+            f"{'it' if one else 'them'} may be wrong. Make sure that the scores are right and of the same people as the others; check_summary shows the numbers",
+            DataWarning,
+            stacklevel=3,
+        )
     if found.explained > 1 and check != "none":
         warnings.warn(
             "with this R, all variants together would explain more than all of the variance of y, as often with LD of few other people. "
@@ -443,7 +408,7 @@ def _judge(found: Consistency, labels: list[str], check: str) -> None:
     if found.s > WARNED and check != "none":
         warnings.warn(
             f"R was replaced by (1 - s) R + s I with s = {found.s:.3g}, as R and the z-scores do not agree entirely; this is usual for LD of other "
-            "people. Effects of correlated variants are told apart less well than with LD of the same people",
+            f"people. Effects of correlated variants are told apart less well than with LD of the same people{_false_signals(largest)}",
             DataWarning,
             stacklevel=3,
         )

@@ -126,10 +126,12 @@ def prior_draws(problem: Problem, rng: np.random.Generator, n: int) -> list[np.n
 def screening_draw(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """As many variables as a prior draw has, drawn with weights by how well each explains y on its own.
 
-    Weights are the squared marginal correlation; a group counts its best column.
+    Weights are the squared marginal correlation; a group counts its best column. If none explains anything, it is a draw from the prior.
     """
     design = problem.target(0).design
     score = np.maximum.reduceat(design.xty**2 / design.diagonal, problem.offsets[:-1])
+    if not score.any():
+        return prior_draw(problem, rng)
     size = min(len(prior_draw(problem, rng)), int((score > 0).sum()))
     return np.sort(rng.choice(problem.p, size=size, replace=False, p=score / score.sum()))
 

@@ -20,6 +20,7 @@ from whichvars.problem.genetics import default_region_prior, default_slab
 from whichvars.problem.model_priors import ModelPrior
 from whichvars.problem.prior_width import FAR
 from whichvars.problem.priors import Slab
+from whichvars.problem.reading import missing_code
 from whichvars.sampling.executors import DaskExecutor
 from whichvars.sampling.many_checkpoint import ManyCheckpoint
 from whichvars.sampling.many_cluster import fit_on_cluster
@@ -232,12 +233,23 @@ def sample_many(
 
 def _remark_on(Y: np.ndarray, names: list[str]) -> None:
     """Warn of responses for which a linear model is only an approximation."""
-    found = []
+    found, coded = list[str](), list[str]()
     for y, name in zip(Y.T, names):
         seen = y[~np.isnan(y)]
         # a constant response cannot be fitted, and there is nothing else to say of it
-        if len(seen) and np.ptp(seen) > 0 and Gaussian().remark(seen) is not None:
+        if not len(seen) or np.ptp(seen) == 0:
+            continue
+        if missing_code(seen):
+            coded.append(repr(name))
+        elif Gaussian().remark(seen) is not None:
             found.append(repr(name))
+    if coded:
+        warnings.warn(
+            f"some responses have values of -9 or another code for missing ones, far from all others: {listed(coded, 5, ', ')}. If these are missing, "
+            "write NaN instead",
+            DataWarning,
+            stacklevel=3,
+        )
     if found:
         warnings.warn(
             f"some responses have two values only or are small whole numbers, such as counts: {listed(found, 5, ', ')}. sample_many fits the "

@@ -224,7 +224,7 @@ def test_rows_with_gaps_are_left_out_of_all_columns(call: Any) -> None:
         ("-y same", "the response 'same' is 'x' in every row; both classes are needed"),
         ("-y visits --family logistic", "the response 'visits' has"),
         ("-y type --family tobit", "Invalid value for '--family'"),
-        ("-y type --always sure", "the always-included column 'sure' separates the two classes, so that its coefficient would be infinite under the flat prior of --always; take it out of --always"),
+        ("-y type --always sure", "the always-included column 'sure' separates the two classes, so that its coefficient would be infinite under the flat prior of columns that are in every model; take it out of --always or covariates"),
     ],
 )  # fmt: skip
 def test_mistakes_have_messages(call: Any, options: str, message: str) -> None:

@@ -253,6 +253,15 @@ BAD = {
     "no response": ("FID IID weight\nf0 000 1\nf0 001 2\n", "there is no column 'height'"),
     "only ids": ("FID IID\nf0 000\n", "no column besides FID and IID"),
     "no header": ("1 000 1.5\n2 001 1.6\n", "has no header"),
+    "a word": (
+        "IID height\n000 tall\n001 2\n002 3\n003 1.5\n",
+        "bad.txt: the response: column 'height' has 'tall' in row 1",
+    ),
+    "infinite": ("IID height\n000 1\n001 inf\n002 3\n", "bad.txt: column 'height' is infinite in row 2"),
+    "coded cases": (
+        "IID height\n000 1\n001 2\n002 0\n003 -9\n004 2\n",
+        "1 is a control, 2 is a case and 0 is missing: write -9 or NA",
+    ),
 }
 
 
@@ -280,10 +289,60 @@ def test_phenotypes_that_cannot_be_used(call: Call, which: str) -> None:
         ),
         (["none.bed", "-y", "phenotype"], "there is no file none.bed"),
         (["cohort.bed", "-y", "phenotype", "--keep", "people.csv"], "lists none of the 60 people"),
+        (
+            ["cohort.bed", "-y", "phenotype", "--region", "6:40-10"],
+            "the first position is larger than the last",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(call: Call, arguments: list[str], message: str) -> None:
     assert message in " ".join(call("fit", *arguments, code=2).output.split())
+
+
+@pytest.mark.filterwarnings(
+    "ignore:the response 'height' consists of small whole numbers:whichvars.DataWarning"
+)
+def test_numbers_0_1_and_2_can_be_numbers(call: Call) -> None:
+    lines = [f"{person} {i % 3}" for i, person in enumerate(IID)]
+    Path("grades.txt").write_text("\n".join(["IID height", *lines]) + "\n")
+    call("fit", "cohort.bed", "-y", "height", "--phenotypes", "grades.txt", "--family", "gaussian")
+
+
+def test_covariates_that_cannot_be_used_are_named_with_their_file(call: Call) -> None:
+    people = pd.read_csv("people.csv", dtype=str)
+    people.loc[2, "age"] = "inf"
+    people.to_csv("people.csv", index=False)
+    output = call("fit", "cohort.bed", "-y", "height", "--phenotypes", "heights.txt", "--covariates", "people.csv", code=2).output  # fmt: skip
+    assert "people.csv: column 'age' is infinite in row 3" in " ".join(output.split())
+
+
+def test_some_covariates_can_be_dropped_and_the_response_must_be(call: Call) -> None:
+    people = pd.read_csv("people.csv", dtype=str)
+    people.assign(height="1.5", batch="").to_csv("more.csv", index=False)
+    arguments = ["fit", "cohort.bed", "-y", "height", "--phenotypes", "heights.txt", "--seed", "1"]
+    output = call(*arguments, "--covariates", "more.csv", code=2).output
+    assert "more.csv has a column 'height', which is the response and cannot be a covariate too; say --drop height" in " ".join(output.split())  # fmt: skip
+    call(*arguments, "--covariates", "more.csv", "--drop", "height,batch,rs3", "--out", "one")
+    call(*arguments, "--covariates", "people.csv", "--drop", "rs3", "--out", "other")
+    one, other = (pd.read_csv(f"{run}/summary.csv") for run in ("one", "other"))
+    pd.testing.assert_frame_equal(one, other)
+    assert "rs3" not in set(one["variable"])
+    predicted = [call("predict", run, "cohort.bed", "--covariates", "more.csv").stdout for run in ("one", "other")]  # fmt: skip
+    assert predicted[0] == predicted[1]
+    output = call(*arguments, "--covariates", "people.csv", "--drop", "age,site", code=2).output
+    assert "--drop leaves no column of people.csv" in " ".join(output.split())
+    output = call(*arguments, "--covariates", "people.csv", "--drop", "aeg", code=2).output
+    assert "drop: there is no column 'aeg'" in " ".join(output.split())
+
+
+def test_the_same_person_twice_and_no_variants_are_refused(call: Call) -> None:
+    fam = Path("cohort.fam").read_text().splitlines()
+    Path("cohort.fam").write_text("\n".join([fam[0], fam[0], *fam[2:]]) + "\n")
+    output = call("fit", "cohort.bed", "-y", "height", "--phenotypes", "heights.txt", code=2).output
+    assert "have FID and IID f0 000, so that heights.txt cannot tell them apart; give each its own identifier in all files" in " ".join(output.split())  # fmt: skip
+    Path("cohort.bim").write_text("")
+    output = call("fit", "cohort.bed", "-y", "phenotype", code=2).output
+    assert "cohort.bed has no variants" in output
 
 
 def write_others() -> None:

@@ -285,6 +285,56 @@ def test_files_that_are_cut_short_or_missing_are_refused(folder: Path) -> None:
         wv.read_pgen(pgen)
 
 
+# --- .bed
+
+
+def test_people_of_several_families_with_the_same_names_can_be_told_apart(tmp_path: Path) -> None:
+    bed, counts = tmp_path / "small.bed", np.random.default_rng(1).integers(0, 3, size=(6, 5)).astype(np.int8)
+    families, people = ["f", "f", "g", "g", "h", "h"], ["1", "2"] * 3
+    to_bed(bed, counts, properties={"fid": families, "iid": people})
+    head = "FID IID PAT MAT SEX PHENOTYPE a_A b_A c_A d_A e_A"
+    lines = [
+        f"{f} {i} 0 0 1 -9 {' '.join(map(str, row))}" for f, i, row in zip(families, people, counts.tolist())
+    ]
+    (tmp_path / "small.raw").write_text("\n".join([head, *lines]))
+    with PgenWriter(bytes(tmp_path / "small.pgen"), 6, variant_ct=5, nonref_flags=False) as writer:
+        writer.append_biallelic_batch(np.ascontiguousarray(counts.T))
+    variants = [f"1\t{j}\tv{j}\tG\tA\n" for j in range(5)]
+    (tmp_path / "small.pvar").write_text("#CHROM\tPOS\tID\tREF\tALT\n" + "".join(variants))
+    (tmp_path / "small.psam").write_text(
+        "#FID\tIID\n" + "".join(f"{f}\t{i}\n" for f, i in zip(families, people))
+    )
+    for file in ("small.bed", "small.raw", "small.pgen"):
+        read = {".bed": wv.read_bed, ".raw": wv.read_raw, ".pgen": wv.read_pgen}[Path(file).suffix]
+        G = read(tmp_path / file, rows=[0, 1, 3])
+        assert G.index.tolist() == ["f_1", "f_2", "g_2"]
+        y = pd.Series([1.0, 2.0, 4.0], ["1", "2", "2"])
+        with pytest.raises(wv.DataError, match="no row label in common"):
+            wv.Problem(G, y, slab=wv.IndependentNormal(0.01))
+
+
+@pytest.mark.parametrize("left_out", [1, 2, 3])
+def test_lines_that_are_missing_in_a_fam_file_are_noticed_even_if_the_size_fits(
+    tmp_path: Path, left_out: int
+) -> None:
+    """Genotypes of four people are one byte, so that 37 to 40 people take the same room."""
+    bed, counts = (
+        tmp_path / "small.bed",
+        np.random.default_rng(1).integers(0, 3, size=(40, 30)).astype(np.int8),
+    )
+    to_bed(bed, counts)
+    assert wv.read_bed(bed).values.tolist() == counts.tolist()
+    to_bed(tmp_path / "fewer.bed", counts[left_out:])
+    assert wv.read_bed(tmp_path / "fewer.bed").values.tolist() == counts[left_out:].tolist()
+    fam = bed.with_suffix(".fam")
+    lines = fam.read_text().splitlines()
+    fam.write_text("\n".join([lines[0], *lines[1 + left_out :]]) + "\n")
+    with pytest.raises(
+        wv.DataError, match=rf"genotypes of more people than the {40 - left_out} of small\.fam"
+    ):
+        wv.read_bed(bed)
+
+
 # --- .raw
 
 

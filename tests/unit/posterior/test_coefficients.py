@@ -1,6 +1,7 @@
 """Coefficients averaged over models, against dense algebra by enumeration and within Monte Carlo error."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -188,3 +189,14 @@ def test_quantile_of_points_and_single_components():
     assert TMixture(one, 5 * one, 0 * one, 4 * one).quantile(0.3) == 5.0
     half = np.full(2, 0.5)
     assert TMixture(half, np.array([-1.0, 1.0]), np.zeros(2), half * 8).quantile(0.3) == pytest.approx(-1)
+
+
+def test_variances_are_infinite_with_two_degrees_of_freedom_and_not_remarked_upon():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3, 20)), rng.normal(size=3)
+    posterior = wv.sample(wv.Problem(X, y, slab=wv.IndependentNormal(0.5)), draws=500, seed=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = posterior.coefficients()
+    assert np.isinf(table["sd"]).all()
+    assert np.isfinite(table["mean"]).all()

@@ -123,7 +123,7 @@ def test_kernels_are_compiled_once_for_all_forms(tmp_path):
 def test_products_are_those_of_weighted_residuals(seed, n, p, always, weighted, large_mean):
     """For any numbers, weights and always-included columns, in every form, by plain linear algebra."""
     rng = np.random.default_rng(seed)
-    table = rng.integers(-100, 100, size=(n + always, p + always)).astype(np.int8)
+    table = rng.integers(0, 120, size=(n + always, p + always)).astype(np.int8)
     counts = np.where(rng.random(table.shape) < 0.1, MISSING, table).astype(np.int8)
     w = rng.random(len(table)) + 0.1 if weighted else np.ones(len(table))
     filled = counts.astype(float)
@@ -162,9 +162,9 @@ def test_products_are_those_of_weighted_residuals(seed, n, p, always, weighted, 
 
 def test_long_columns_of_bytes_are_added_up_in_more_bits():
     """Sums of 32 bits would overflow."""
-    n = (1 << 17) + 3
+    n = (1 << 20) + 3
     counts = np.full((n, 2), 127, np.int8)
-    counts[::2] = -128
+    counts[::2] = 0
     counts[::3, 1] = 5
     problem = quiet(wv.Genotypes(counts), np.arange(n) % 11, engine="columns")
     found = np.zeros(1)
@@ -208,7 +208,7 @@ def test_missing_genotypes_count_as_the_mean_of_their_column(keywords, tmp_path)
     some[2, candidates[1]] = MISSING
     plain = some.astype(float)
     plain[2, candidates[1]] = dense.flat.x_mean[1]
-    with pytest.warns(wv.DataWarning, match="1 genotypes of X are missing"):
+    with pytest.warns(wv.DataWarning, match="1 genotype of X is missing"):
         found = other.predict(wv.Genotypes(some, bed.all_columns))
     np.testing.assert_allclose(found, posterior.predict(plain), rtol=1e-9)
 
@@ -444,11 +444,32 @@ def test_bad_input_is_named(case, tmp_path):
         ({"values": COUNTS, "names": ["a"]}, "names has 1 entries"),
         ({"values": COUNTS, "names": ["a"] * P}, "'a' more than once"),
         ({"values": COUNTS, "samples": ["a"]}, "samples has 1 entries"),
+        (
+            {"values": np.array([[0, -127], [1, 2], [2, -9]], np.int8)},
+            "'x1' is -9 in row 2, .* A missing one is -127",
+        ),
+        ({"values": np.array([[0, 1], [-1, 2]], np.int8)}, "'x0' is -1 in row 1"),
+        (
+            {"values": np.array([[0, np.nan], [0.1, -9]], np.float32)},
+            "'x1' is -9 in row 1, .* A missing one is NaN",
+        ),
     ],
 )
 def test_bad_genotypes_are_named(keywords, message):
     with pytest.raises(wv.WhichvarsError, match=message):
         wv.Genotypes(**keywords)
+
+
+def test_the_default_slab_is_remarked_upon_for_genotypes():
+    X = wv.Genotypes(COUNTS)
+    with pytest.warns(wv.DataWarning, match="the default slab.* is far too wide for single variants"):
+        problem = wv.Problem(X, Y)
+    assert problem.slab == wv.IndependentNormal()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the default slab")
+        wv.Problem(X, Y, slab=wv.IndependentNormal())
+        wv.Problem(COUNTS.astype(float), Y)
+        wv.sample_many(X, Y[:, None], draws=50, progress=False)
 
 
 def test_variants_without_a_name_of_their_own_go_by_their_place(tmp_path):

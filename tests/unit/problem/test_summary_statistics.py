@@ -12,6 +12,7 @@ from scipy import stats
 import whichvars as wv
 from whichvars.errors import DataError, DataWarning
 from whichvars.problem.genetics import wide_enough
+from whichvars.problem.ld_consistency import CLEAR_RATIO, FLIP_RATIO, _turn_round
 
 RNG = np.random.default_rng(3)
 N, P = 200, 8
@@ -19,6 +20,7 @@ NAMES = [f"rs{j}" for j in range(P)]
 SLABS: list[Any] = [
     wv.IndependentNormal(0.01), wv.IndependentNormal([0.1 * (j + 1) for j in range(P)]), wv.GPrior("n"), wv.GPrior("bric"), wv.HyperG(),
     wv.HyperGN(), wv.ZellnerSiow(), wv.CCH(1, 30), wv.BetaPrime(), wv.Robust(), wv.Intrinsic(), wv.LocalEmpiricalBayes(), wv.BIC(),
+    wv.IndependentNormal("estimate"), wv.ProductMoment(0.1), wv.ExponentialMoment(0.1), wv.CorrelatedNormal(0.3 * np.eye(P) + 0.1),
 ]  # fmt: skip
 
 
@@ -121,6 +123,19 @@ def test_series_and_frames_are_matched_by_name() -> None:
         wv.from_summary(z=z.rename({"rs0": "rs99"}), R=frame, n=N)
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_effects_and_errors_are_matched_by_name_even_if_r_has_no_names(kind: type) -> None:
+    index = [kind(name[2:]) for name in NAMES]
+    beta, se = pd.Series(BETA, index), pd.Series(SE, index)
+    problem = wv.from_summary(beta=beta, se=se[::-1], R=LD, n=N)
+    want = wv.from_summary(beta=BETA, se=SE, R=LD, n=N)
+    # labels of rows that are numbers are no names of variants
+    assert problem.names == (index if kind is str else want.names)
+    ours, theirs = wv.exact(problem), wv.exact(want)
+    assert ours.pip == pytest.approx(theirs.pip, abs=1e-12)
+    assert ours.coefficients()["mean"].to_numpy() == pytest.approx(theirs.coefficients()["mean"].to_numpy(), abs=1e-12)  # fmt: skip
+
+
 @pytest.mark.parametrize(("n", "z"), [(10, 1.5), (10**7, 400.0), (10**5, 400.0), (1000, 38.0)])
 def test_few_and_very_many_people_and_strong_signals(n: int, z: float) -> None:
     r = ar(P, 0.8)[3] * z / np.sqrt(z**2 + n - 2)
@@ -188,6 +203,15 @@ def test_a_panel_of_other_people_is_regularised_by_a_stated_amount(seed: int) ->
     assert ratio == pytest.approx((1 - check.s) * panel[0, 1], rel=1e-6)
 
 
+def test_false_signals_that_strong_effects_and_a_small_panel_make_are_announced() -> None:
+    rng = np.random.default_rng(6)
+    G = people(20_000, ar(60, 0.92), rng)
+    beta, se = simple_regressions(G, 0.4 * G[:, 30] + rng.normal(size=20_000))
+    panel = np.corrcoef(people(300, ar(60, 0.92), rng).T)
+    with pytest.warns(DataWarning, match=r"largest score is 5\d, .*scores of up to about three times 5\d/√m"):
+        wv.from_summary(z=beta / se, R=panel, n=20_000)
+
+
 def test_a_matrix_that_is_not_positive_semi_definite() -> None:
     R = np.array([[1, 0.9, -0.5], [0.9, 1, 0.5], [-0.5, 0.5, 1]])
     least = np.linalg.eigvalsh(R)[0]
@@ -214,6 +238,101 @@ def test_planted_flips_are_named(seed: int, of_a_panel: bool) -> None:
     with pytest.warns(DataWarning, match=f"'x{j}'"):
         wv.from_summary(z=z, R=R, n=2000, check="warn")
     assert len(wv.check_summary(z=z, R=R, n=2000).flipped) <= 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_signs_of_smaller_scores_are_named_with_ld_of_the_same_people(seed: int) -> None:
+    z, R, rng = region(seed)
+    j = int(rng.choice(np.flatnonzero((np.abs(z) > 1.5) & (np.abs(z) < 3.5))))
+    z[j] = -z[j]
+    with pytest.raises(DataError, match=f"contradicts R and the other z-scores: 'x{j}'"):
+        wv.from_summary(z=z, R=R, n=2000)
+
+
+def test_ld_of_other_people_must_contradict_small_scores_more_clearly() -> None:
+    R = np.eye(9)
+    R[0, 1] = R[1, 0] = 0.8
+    z = np.array([-2.0, 3.0, *np.full(7, 0.1)])
+    # the log likelihood ratio is 2 · 2 · 0.8 · 3/(1 − 0.8²) = 26.7
+    assert _turn_round(z, np.linalg.inv(R), FLIP_RATIO) == [0]
+    assert _turn_round(z, np.linalg.inv(R), CLEAR_RATIO) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_scores_of_another_sign_than_a_small_panel_says_are_not_called_swapped(seed: int) -> None:
+    z, _, rng = region(seed)
+    panel = np.corrcoef(people(150, ar(60, 0.92), rng).T)
+    assert wv.check_summary(z=z, R=panel, n=2000).flipped == []
+
+
+@pytest.mark.parametrize("times", [0.4, 1.7])
+def test_a_score_that_no_effect_explains_is_named(times: float) -> None:
+    """The neighbours' correlations with it are so close that its effect would have to be many times as large as any."""
+    rng = np.random.default_rng(8)
+    G = people(2000, ar(60, 0.995), rng)
+    beta, se = simple_regressions(G, 0.2 * G[:, 30] + rng.normal(size=2000))
+    z, R = beta / se, np.corrcoef(G.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=z, R=R, n=2000)
+    z[25] *= times
+    with pytest.warns(DataWarning, match="'x25'.* differs? much from what R and the other scores"):
+        wv.from_summary(z=z, R=R, n=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=z, R=R, n=2000, check="none")
+
+
+def test_a_causal_variant_without_a_proxy_does_not_contradict_the_others() -> None:
+    rng = np.random.default_rng(9)
+    G = people(2000, ar(60, 0.3), rng)
+    beta, se = simple_regressions(G, 0.6 * G[:, 30] + rng.normal(size=2000))
+    assert wv.check_summary(z=beta / se, R=np.corrcoef(G.T), n=2000).variants["verdict"]["x30"] == "outlier"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=beta / se, R=np.corrcoef(G.T), n=2000)
+
+
+def test_one_score_because_of_which_z_and_r_do_not_belong_together_is_named() -> None:
+    z, R, _ = region(3)
+    for wrong in ([20], [20, 41]):
+        spoilt = z.copy()
+        spoilt[wrong] = 400.0
+        names = ", ".join(f"'x{j}'" for j in wrong)
+        with pytest.raises(
+            DataError,
+            match=rf"contradict each other most at {names}.*: (is its score|are their scores) right",
+        ):
+            wv.from_summary(z=spoilt, R=R, n=2000)
+    with pytest.raises(DataError, match="do not belong together") as error:
+        wv.from_summary(z=z, R=R[::-1, ::-1] * np.where(np.arange(60) % 2, 1, -1) * np.where(np.arange(60) % 2, 1, -1)[:, None], n=2000)  # fmt: skip
+    assert "most at" not in str(error.value)
+
+
+def test_squares_of_correlations_are_noticed() -> None:
+    rng = np.random.default_rng(4)
+    G = people(500, ar(40, 0.6), rng)
+    beta, se = simple_regressions(G, 0.3 * G[:, 20] + rng.normal(size=500))
+    R = np.corrcoef(G.T)
+    with pytest.warns(DataWarning, match="are these their squares"):
+        wv.from_summary(z=beta / se, R=R**2, n=500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wv.from_summary(z=beta / se, R=R, n=500)
+    with warnings.catch_warnings():
+        # small correlations that were left out are no squares
+        warnings.filterwarnings("error", message="none of the")
+        wv.from_summary(z=beta / se, R=np.where(np.abs(R) < 0.05, 0.0, np.abs(R)), n=500, check="warn")
+
+
+@pytest.mark.filterwarnings("ignore::whichvars.DataWarning")
+def test_scores_that_no_data_can_have_are_refused_without_the_check_too() -> None:
+    z, R, _ = region(3)
+    z[20] = 4000.0
+    with pytest.raises(
+        DataError, match="no n people can have these z, whatever R is: the largest, of 'x20', is 4e"
+    ):
+        wv.from_summary(z=z, R=R, n=2000, check="warn")
 
 
 def test_several_flips_in_one_region_are_all_found() -> None:
@@ -247,6 +366,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "both": ({"z": [1, 1], "beta": [1, 1], "se": [1, 1]}, "give z, or beta and se"),
     "no se": ({"beta": [1, 1]}, "give z, or beta and se"),
     "se of 0": ({"beta": [1, 1], "se": [1, 0]}, "se is 0 in row 1"),
+    "all 0": ({"z": [0, 0.0]}, "all z are 0"),
     "NaN in z": ({"z": [1, np.nan]}, "z is missing .* row 1|z .*row 1"),
     "length": ({"z": [1, 2, 3]}, "z has 3 numbers but R has 2 variants"),
     "asymmetric": ({"z": [1, 1], "R": [[1, 0.5], [0.4, 1]]}, "R is not symmetric: 0.5 of 'x0' with 'x1', 0.4"),
@@ -254,9 +374,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "covariance": ({"z": [1, 1], "R": [[2, 0.5], [0.5, 1]]}, "the correlation of 'x0' with itself is 2"),
     "large": ({"z": [1, 1], "R": [[1, 1.5], [1.5, 1]]}, "is 1.5; it must lie"),
     "NaN in R": ({"z": [1, 1], "R": [[1, np.nan], [np.nan, 1]]}, "R.*x[01].*missing|R.*missing"),
+    "no variance": (
+        {"z": [1, 1, 1], "R": [[1, np.nan, 0.2], [np.nan, np.nan, np.nan], [0.2, np.nan, 1]], "names": ["a", "b", "c"]},
+        r"R has no correlations of 1 variant \('b'\), probably because it does not vary",
+    ),
     "not square": ({"z": [1, 1], "R": [[1, 0.5]]}, "square"),
     "names": ({"z": [1, 1], "names": ["a", "a"]}, "'a' more than once"),
+    "NaN in z by name": ({"z": pd.Series([np.nan, 1], ["b", "a"]), "names": ["a", "b"]}, "z is missing .* of 'b', row 1 of R"),
+    "se of 0 by name": ({"beta": pd.Series([1, 1], ["a", "b"]), "se": pd.Series([0, 1.0], ["b", "a"])}, "se is 0 of 'b', row 1 of R"),
     "n": ({"z": [1, 1], "n": 2}, "n must be a whole number of at least 3"),
+    "fraction of n": ({"z": [1, 1], "n": 99.5}, "n must be a whole number, not 99.5; round it"),
+    "n of each": ({"z": [1, 1], "n": [99, 98]}, "n must be one number for all variants"),
+    "y_sd": ({"beta": [1, 1], "se": [1, 1], "y_sd": 0}, "y_sd must be a positive number.* not 0"),
     "slab": ({"z": [1, 1], "n": None, "slab": wv.GPrior("n")}, "without n the slab must be IndependentNormal"),
     "share": ({"z": [1, 1], "regularise": 2}, "between 0 and 1"),
     "check": ({"z": [1, 1], "check": "no"}, "check must be"),
