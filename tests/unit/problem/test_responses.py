@@ -252,7 +252,7 @@ def test_codes_for_missing_responses_are_remarked_upon() -> None:
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     coded = np.where(np.arange(50) < 2, -9.0, y)
-    with pytest.warns(wv.DataWarning, match="the response is -9 in 2 rows, far from all others"):
+    with pytest.warns(wv.DataWarning, match="The response is -9 in 2 rows, far from all others"):
         wv.Problem(X, coded)
     with pytest.warns(wv.DataWarning, match="-9 or another code .*: 'b'. If these are missing, write NaN"):
         wv.sample_many(X, pd.DataFrame({"a": y, "b": coded}), draws=100, progress=False)

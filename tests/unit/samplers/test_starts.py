@@ -12,7 +12,7 @@ from whichvars.samplers.starts import screening_draw
 def test_a_response_that_no_variable_explains_at_all() -> None:
     """Columns of a Hadamard matrix are orthogonal to the last bit, so that there is nothing to screen by."""
     columns = hadamard(32).astype(float)
-    problem = wv.Problem(columns[:, 1:28], columns[:, 31], model_prior=wv.FixedInclusion(h=0.5))
+    problem = wv.Problem(columns[:, 1:28], columns[:, 31], model_prior=wv.FixedInclusion(h=0.5), scale="none")
     assert not problem.target(0).design.xty.any()
     rng = np.random.default_rng(1)
     sizes = [len(screening_draw(problem, rng)) for _ in range(200)]
