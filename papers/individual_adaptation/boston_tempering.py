@@ -63,7 +63,7 @@ def variants() -> dict[str, Any]:
         "m = 4": ladder(individual(tau=TAU), rungs=4),
         "τ = .65": ladder(individual(tau=0.65), rungs=RUNGS_BOSTON),
         "add/delete/swap on every rung": ladder(wv.AddDeleteSwap(), rungs=RUNGS_BOSTON),
-        "the same, exchanges accepted at .7": ladder(wv.AddDeleteSwap(), rungs=RUNGS_BOSTON, target_swap=0.7),
+        "add/delete/swap on every rung, exchanges accepted at .7": ladder(wv.AddDeleteSwap(), rungs=RUNGS_BOSTON, target_swap=0.7),
     }
 
 
