@@ -313,7 +313,7 @@ def which_is_right(rows: Sequence[Row]) -> list[str]:
         nearer, farther = ("our default", "IA-PT") if ours < theirs else ("IA-PT", "our default")
         out.append(
             f"Under {row['prior']}, IA-PT and our default differ by up to {number(row['difference'], 2)} in an inclusion probability. Both found the same best model, and the models "
-            f"that each kept have the same exact posterior mass, so neither missed what the other found. Their exact weights give inclusion probabilities from which {nearer} is at most "
+            f"that each kept have nearly the same exact posterior mass, so neither missed what the other found. Their exact weights give inclusion probabilities from which {nearer} is at most "
             f"{number(min(theirs, ours), 2)} away and {farther} {number(max(theirs, ours), 2)}: {nearer} is to be believed, and {farther} was not in each mode for the right share of its time. "
             "These weights leave out the less probable models, of which only some were kept."
         )
