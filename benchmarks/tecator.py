@@ -74,6 +74,21 @@ def odds_against_odds(add: np.ndarray, delete: np.ndarray, pip: np.ndarray) -> d
     }
 
 
+def effective_sizes(posterior: wv.Posterior) -> np.ndarray:
+    """Of each inclusion indicator, PIP(1 − PIP) over the variance of its mean by batch means, (p,); 0 if it never moved.
+
+    Not ``inclusion_ess``: the errors that a posterior reports are at least those that are typical of variables of like PIP, so that most
+    variables would have the effective size of the less effective ones, and their mean would be far too small.
+    """
+    assert posterior.frequencies is not None
+    assert posterior.frequency_mcse is not None
+    pip, error = posterior.frequencies, posterior.frequency_mcse
+    out = np.zeros(len(pip))
+    moved = error > 0  # not NaN either
+    out[moved] = pip[moved] * (1 - pip[moved]) / error[moved] ** 2
+    return out
+
+
 def measure(
     problem: wv.Problem,
     settings: dict[str, Any],
@@ -84,7 +99,7 @@ def measure(
 ) -> dict[str, Any]:
     """One run: what the paper reports of it, and its mean squared error where the true PIPs are known."""
     posterior = once(problem, sampler_of(settings), seed, rao_blackwell=False, draws=draws, warmup=warmup)
-    ess = np.nan_to_num(posterior.inclusion_ess.to_numpy(), nan=0.0, posinf=0.0)
+    ess = effective_sizes(posterior)
     learned = posterior.adaptation[0]
     out = {
         "mutation_rate": learned["mutation_rate"],

@@ -429,7 +429,11 @@ def make(study: Study) -> Section:
         "along each run that begins at the prior, and by exact draws (black). Right: WMSE by the number of particles. The dashed line is simple MH.",
     )
     study.table(
-        section, TABLE, rows, "What was tried; K = 50 where nothing else is said, τ = .45. Means over runs."
+        section,
+        TABLE,
+        rows,
+        "What was tried; K = 50 where nothing else is said, τ = .45. Means over runs. *Ancestors at 0.3* is the effective number of the particles at t = 0.3 "
+        "that have descendants at the end.",
     )
     study.table(
         section, SHARES, along, "Share of the particles that have variable 50, which marks the smaller mode."

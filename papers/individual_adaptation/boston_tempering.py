@@ -63,7 +63,9 @@ def variants() -> dict[str, Any]:
         "m = 4": ladder(individual(tau=TAU), rungs=4),
         "τ = .65": ladder(individual(tau=0.65), rungs=RUNGS_BOSTON),
         "add/delete/swap on every rung": ladder(wv.AddDeleteSwap(), rungs=RUNGS_BOSTON),
-        "the same, exchanges accepted at .7": ladder(wv.AddDeleteSwap(), rungs=RUNGS_BOSTON, target_swap=0.7),
+        "add/delete/swap on every rung, exchanges accepted at .7": ladder(
+            wv.AddDeleteSwap(), rungs=RUNGS_BOSTON, target_swap=0.7
+        ),
     }
 
 
@@ -266,20 +268,22 @@ def make(study: Study) -> Section:
 
 
 def draw(study: Study, section: Section, rows: list[Row]) -> None:
-    figure, axes = new_figure(width=7.0, height=4.4)
+    figure, axes = new_figure(width=8.6, height=0.9 + 0.21 * len(rows))
     ax = axes[0, 0]
     shown = rows[::-1]
     colours = [INK if SIMPLE in r["variant"] else ORANGE if "SMC" in r["variant"] else BLUE for r in shown]
     for place, (row, colour) in enumerate(zip(shown, colours)):
-        ax.errorbar(row["wmse"], place, xerr=2 * row["wmse_se"], fmt="o", color=colour, markersize=4)
+        marker = "s" if row["variant"].startswith(SECOND) else "o"
+        ax.errorbar(row["wmse"], place, xerr=2 * row["wmse_se"], fmt=marker, color=colour, markersize=4)
     ax.axvline(rows[0]["wmse"], color=INK, linewidth=0.8, linestyle=":")
-    ax.set_yticks(range(len(shown)), [r["variant"] for r in shown], fontsize=8)
+    ax.set_yticks(range(len(shown)), [r["variant"].removeprefix(SECOND) for r in shown], fontsize=8)
+    ax.set_ylim(-0.7, len(shown) - 0.3)
     ax.set(xlabel="WMSE of a run, with two standard errors", xscale="log")
     study.picture(
         section,
         "boston_tempering",
         figure,
-        f"WMSE of the variants, {runs_of(*rows)} runs each; the dotted line is simple MH.",
+        f"WMSE of the variants, {runs_of(*rows)} runs each; circles are runs of our program, squares of the second one. The dotted line is simple MH.",
     )
 
 

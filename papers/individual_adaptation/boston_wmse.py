@@ -23,9 +23,12 @@ from papers.individual_adaptation.study import (
 from whichvars.plots.drawing import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 
 TITLE = "Boston: WMSE of SMC, parallel tempering and simple MH"
+CLEAR = 2.0  # standard errors
 FACTOR = 3.0  # the mean over a few runs of so skewed a quantity is not known better
 WELL_BELOW = 0.5
 TABLE = "boston_wmse"
+VARIANTS = "boston_tempering"  # the table of what was tried
+TAUS_TRIED = {0.45: "IA-PT", 0.65: "τ = .65"}  # variants in it
 SIMPLE, EQUAL = "MH", "MH, CPU time of PT"
 EQUAL_DRAWS = 29_000_000  # with which simple MH takes about as long as IA-PT, by pilot runs
 FEW_STEPS = 25  # SMC with fewer has fewer runs in a quick study: the paper leaves it aside
@@ -66,6 +69,76 @@ def smaller(rows: list[Row]) -> str:
     return words
 
 
+def trend(rows: Sequence[Row], method: str) -> tuple[float, float] | None:
+    """By how much log WMSE changes from the first τ to the last, on the straight line that fits best, and its standard error; None if
+    there are fewer than three τ, or if errors are not known.
+
+    >>> rows = [{"method": "PT", "tau": tau, "wmse": wmse, "wmse_se": wmse} for tau, wmse in ((1, 1.0), (2, 1.0), (3, 1.0))]
+    >>> trend(rows, "PT")[0] == 0, round(trend(rows, "PT")[1], 3)
+    (True, 1.414)
+    """
+    some = [row for row in rows if row["method"].startswith(method) and row["tau"] is not None]
+    if len(some) < 3 or not all(row.get("wmse_se") for row in some):
+        return None
+    tau, logs = np.array([row["tau"] for row in some]), np.log([row["wmse"] for row in some])
+    weights = np.array([(row["wmse"] / row["wmse_se"]) ** 2 for row in some])
+    tau = tau - np.average(tau, weights=weights)
+    precision = float(weights @ tau**2)
+    length = float(np.ptp(tau))
+    return float(weights @ (tau * logs)) / precision * length, length / precision**0.5
+
+
+def why_no_fall(tempering: Sequence[Row]) -> dict[str, Any]:
+    """Reason, brief reason and evidence if WMSE of tempering rises with τ; `tempering` are the rows of ``boston_tempering``. Nothing if they do
+    not show it: that the target is met at the hot end of the ladder, and that the chain at the target moves no more often."""
+    by_tau = {tau: row for row in tempering for tau, name in TAUS_TRIED.items() if row["variant"] == name}
+    if len(by_tau) < len(TAUS_TRIED):
+        return {}
+    (low, usual), (high, other) = sorted(by_tau.items())
+    if other["mutation_rate_top"] > usual["mutation_rate_top"]:
+        return {}
+    return {
+        "reason": f"A larger τ changes the hot rungs only. With τ = {high:g} instead of {low:g}, the hottest rung changes its model in {percent(other['mutation_rate_bottom'])} of its iterations instead of "
+        f"{percent(usual['mutation_rate_bottom'])}, but the chain at the target in {percent(other['mutation_rate_top'])} instead of {percent(usual['mutation_rate_top'])}: no τ is met there, and what "
+        "tempering lacks is moves on the colder rungs.",
+        "brief": "a larger τ brings more moves on the hot rungs only, and none at the target",
+        "evidence": [
+            ["run of IA-PT", "WMSE", "mutation rate of the hottest rung", "mutation rate at the target"],
+            *(
+                [f"τ = {tau:g}", f"{number(row['wmse'], 2)} ± {number(row['wmse_se'], 2)}", number(row["mutation_rate_bottom"], 2), number(row["mutation_rate_top"], 2)]
+                for tau, row in sorted(by_tau.items())
+            ),
+        ],
+    }  # fmt: skip
+
+
+def percent(rate: float) -> str:
+    return f"{number(100 * rate, 2)} %"
+
+
+def judge_trend(rows: Sequence[Row], tempering: Sequence[Row] = ()) -> list[Claim]:
+    """Does tempering get better with τ, as in the paper? Nothing is said of two values of τ."""
+    found = trend(rows, "PT")
+    if found is None:
+        return []
+    change, error = found
+    taus = sorted({row["tau"] for row in rows if row["method"].startswith("PT")})
+    low, middle, high = (float(np.exp(change + k * error)) for k in (-CLEAR, 0.0, CLEAR))
+    falls = change < -CLEAR * error
+    return [
+        Claim(
+            "WMSE of IA-PT falls with τ",
+            f"falls; {published.NOT_GIVEN}",
+            f"from τ = {taus[0]:g} to τ = {taus[-1]:g} it changes by a factor of {number(middle, 2)} ({number(low, 2)}–{number(high, 2)})",
+            True if falls else False if change > CLEAR * error else None,
+            f"agrees if the straight line that fits log WMSE best falls by more than {CLEAR:g} standard errors"
+            if abs(change) > CLEAR * error
+            else f"by these runs it may fall or rise: the line that fits log WMSE best is within {CLEAR:g} standard errors of a level one",
+            **(why_no_fall(tempering) if change > CLEAR * error else {}),
+        )
+    ]
+
+
 def judge(
     rows: list[Row],
     scale: float,
@@ -73,10 +146,11 @@ def judge(
     table: bool = False,
     trips: Sequence[Row] = (),
     particles: Sequence[Row] = (),
+    tempering: Sequence[Row] = (),
 ) -> list[Claim]:
     """The paper's order of the methods, at its numbers of iterations; then at equal CPU time. `one_draw` is ``boston.of_one_draw``; `table` says
-    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``); `trips` and `particles` are the rows of
-    ``boston_trips`` and ``boston_particles``, which have the reasons."""
+    whether the errors of the paper's table of models are those of our IA-PT (``boston_models.as_tempering``); `trips`, `particles` and `tempering` are the
+    rows of ``boston_trips``, ``boston_particles`` and ``boston_tempering``, which have the reasons."""
 
     simple = next(r for r in rows if r["method"] == SIMPLE)
     equal = next(r for r in rows if r["method"] == EQUAL)
@@ -108,6 +182,7 @@ def judge(
             **boston_trips.why(trips, one_draw, simple["wmse"], tempered["wmse"], table),
         )
     )
+    out += judge_trend(rows, tempering)
     best = best_of(rows, "SMC, K = 50")
     why = boston_particles.why(particles, one_draw, simple["wmse"])
     out.append(
@@ -204,7 +279,10 @@ def make(study: Study) -> Section:
 
     table = boston_models.as_tempering(stored(boston_models.TABLE))
     trips, experiments = stored(boston_trips.TABLE), stored(boston_particles.TABLE)
-    section.claims = judge(rows, effort.wmse_scale, boston.of_one_draw(truth.pip), table, trips, experiments)
+    variants = stored(VARIANTS)
+    section.claims = judge(
+        rows, effort.wmse_scale, boston.of_one_draw(truth.pip), table, trips, experiments, variants
+    )
     section.smaller = smaller(rows)
     section.kept_cpu_seconds = sum(row["runs"] * row["cpu_seconds"] for row in rows)
     return section

@@ -20,6 +20,10 @@ HEADINGS = {
     "tau": "τ",
     "worth_draws": "worth independent draws",
     "cpu_seconds": "CPU seconds",
+    "worth_of_a_trip_se": "standard error of it",
+    "ratio_se": "standard error of the ratio",
+    "mutation_rate_top": "mutation rate at the target",
+    "mutation_rate_bottom": "mutation rate of the hottest rung",
 }
 # tables that are not on the page but from which claims are judged
 JUDGED = ("pcr_agreement.csv", "pcr_default.csv")
@@ -239,7 +243,7 @@ def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
         "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. "
         f"The runs that are kept with the program took {number(hours, 2)} hours of CPU time together. {short}Times are CPU time of all "
         "runs of a section if these are kept, otherwise the time that it took to make the section; sections that share the runs of another "
-        "one take seconds. The Tecator settings with ten runs each, by the benchmarks, are [on another page](../performance/paper.md).\n",
+        "one take seconds. [Another page](../performance/paper.md) has the Tecator settings as the benchmarks measure them.\n",
         table(["section", "size", "time", "date"], rows),
     ]
 

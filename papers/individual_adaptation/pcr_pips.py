@@ -300,6 +300,26 @@ def judge_default(rows: Sequence[Row]) -> list[Claim]:
     return out
 
 
+def which_is_right(rows: Sequence[Row]) -> list[str]:
+    """In words, which of IA-PT and our default to believe where they differ; `rows` are those of ``compare``. A row where one of them
+    found more of the posterior than the other, or where each is as near to the exact weights, says nothing."""
+    out = []
+    for row in rows:
+        theirs, ours = row["ladders_from_exact_weights"], row["default_from_exact_weights"]
+        if abs(row["best_of_the_default"]) >= SAME or abs(row["mass_of_the_default"]) >= ENOUGH:
+            continue
+        if row["difference"] < CLOSE or max(theirs, ours) < 2 * min(theirs, ours):
+            continue
+        nearer, farther = ("our default", "IA-PT") if ours < theirs else ("IA-PT", "our default")
+        out.append(
+            f"Under {row['prior']}, IA-PT and our default differ by up to {number(row['difference'], 2)} in an inclusion probability. Both found the same best model, and the models "
+            f"that each kept have nearly the same exact posterior mass, so neither missed what the other found. Their exact weights give inclusion probabilities from which {nearer} is at most "
+            f"{number(min(theirs, ours), 2)} away and {farther} {number(max(theirs, ours), 2)}: {nearer} is to be believed, and {farther} was not in each mode for the right share of its time. "
+            "These weights leave out the less probable models, of which only some were kept."
+        )
+    return out
+
+
 def signed(value: float) -> str:
     """One digit after the point, and no minus before a zero.
 
@@ -315,7 +335,7 @@ def lengths_and_time(runs: pcr_runs.Runs, parts: dict[tuple[str, int], float]) -
     minutes = sum(run.cpu_seconds for some in runs.values() for run in some) / 60
     return (
         f"{pcr_runs.lengths(parts)} All {sum(map(len, runs.values()))} runs together took {number(minutes, 2)} minutes of CPU time."
-        + (f" They were made at commit {' and '.join(commits)}." if commits else "")
+        + (f" They were made at commit{'s' * (len(commits) > 1)} {', '.join(commits)}." if commits else "")
     )
 
 
@@ -392,6 +412,7 @@ def make(study: Study) -> Section:
     }
     others = [compare(prior, ladders[prior], default[prior]) for prior in PRIORS]
     study.table(section, "pcr_default", others)
+    section.text += which_is_right(others)
     experiment = pcr_correlation.rows(study)
     if experiment:
         study.table(section, pcr_correlation.TABLE, experiment, pcr_correlation.CAPTION)

@@ -55,6 +55,7 @@ def _wmse(read: Read) -> list[Claim]:
         boston_models.as_tempering(table),
         _if_there(read, boston_trips.TABLE),
         _if_there(read, boston_particles.TABLE),
+        _if_there(read, boston_wmse.VARIANTS),
     )
 
 

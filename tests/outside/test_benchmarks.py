@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,26 @@ def test_compare_without_a_reference_still_gives_rates(only_tiny: Path) -> None:
     (table,) = compare.tables(result)
     assert "no reference" in table.note
     assert "gain" not in result["problems"]["tiny"]["samplers"]["rapa"]
+
+
+def test_effective_sizes_are_those_of_the_means_of_the_draws() -> None:
+    """The variance of a PIP over many runs is that of so many independent draws, for each variable and not for the typical one."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 12))
+    X[:, 1::2] = X[:, ::2] + np.linspace(0.1, 1.5, 6) * rng.normal(
+        size=(60, 6)
+    )  # some pairs mix far less than others
+    y = X[:, ::2] @ np.full(6, 0.25) + rng.normal(size=60)
+    problem = wv.Problem(X, y, slab=wv.IndependentNormal(1), model_prior=wv.FixedInclusion(h=0.4))
+    runs = [
+        wv.sample(problem, wv.AddDeleteSwap(swap=0.0), draws=20_000, replicates=1, seed=s, rao_blackwell=False, progress=False)
+        for s in range(200)
+    ]  # fmt: skip
+    pips = np.array([run.pip for run in runs])
+    said = np.array([run.pip * (1 - run.pip) / tecator.effective_sizes(run) for run in runs]).mean(axis=0)
+    np.testing.assert_allclose(said, pips.var(axis=0, ddof=1), rtol=4 * np.sqrt(2 / 199))
+    never = SimpleNamespace(frequencies=np.array([0.0, 0.5]), frequency_mcse=np.array([np.nan, 0.05]))
+    assert tecator.effective_sizes(never).tolist() == pytest.approx([0.0, 100.0])
 
 
 def test_tecator_end_to_end(only_tiny: Path, tiny: wv.Problem) -> None:

@@ -788,6 +788,50 @@ def test_boston_wmse_both_ways() -> None:
     assert verdicts(boston_wmse.judge(per_second, 1.0, 0.07)) == [True, True, True, True, False, False]
 
 
+def test_whether_tempering_falls_with_tau_both_ways() -> None:
+    def verdict(*wmse: float, error: float = 0.1) -> list[bool | None]:
+        rows = [{"method": "PT, m = 8", "tau": 0.25 + 0.1 * k, "wmse": w, "wmse_se": error * w} for k, w in enumerate(wmse)]  # fmt: skip
+        return verdicts(boston_wmse.judge_trend([{"method": "MH", "tau": None, "wmse": 1.0, "wmse_se": 1.0}, *rows]))  # fmt: skip
+
+    assert verdict(8.0, 4.0, 2.0, 1.0) == [True]
+    assert verdict(1.0, 2.0, 4.0, 8.0) == [False]
+    assert verdict(1.0, 1.1, 0.9, 1.0) == verdict(8.0, 4.0, 2.0, 1.0, error=2.0) == [None]
+    assert verdict(8.0, 1.0) == []  # two values of τ have no trend to speak of
+
+
+def test_why_tempering_does_not_fall_with_tau_follows_from_its_mutation_rates() -> None:
+    def row(name: str, top: float, bottom: float) -> dict[str, Any]:
+        return {"variant": name, "wmse": 2e-3, "wmse_se": 1e-4, "mutation_rate_top": top, "mutation_rate_bottom": bottom}  # fmt: skip
+
+    rows = [row("another", 0.5, 0.5), row("τ = .65", 0.05, 0.75), row("IA-PT", 0.06, 0.55)]
+    why = boston_wmse.why_no_fall(rows)
+    assert "in 75 % of its iterations instead of 55 %, but the chain at the target in 5.0 % instead of 6.0 %" in why["reason"]  # fmt: skip
+    assert [line[0] for line in why["evidence"]] == ["run of IA-PT", "τ = 0.45", "τ = 0.65"]
+    assert boston_wmse.why_no_fall(rows[:2]) == {}
+    assert (
+        boston_wmse.why_no_fall([*rows[:2], row("IA-PT", 0.04, 0.55)]) == {}
+    )  # more moves at the target, too
+    rising = [{"method": "PT", "tau": 0.1 * k, "wmse": 2.0**k, "wmse_se": 0.1} for k in (1, 2, 3)]
+    (claim,) = boston_wmse.judge_trend(rising, rows)
+    assert (claim.reason, claim.brief) == (why["reason"], why["brief"])
+    falling = [{**r, "wmse": 1 / r["wmse"], "wmse_se": 0.01} for r in rising]
+    assert boston_wmse.judge_trend(falling, rows)[0].reason == ""
+
+
+def test_the_trend_of_tempering_is_that_of_least_squares_with_its_error() -> None:
+    """Beside many sets of errors that were drawn: the mean is the true change, and the spread the error that is said."""
+    rng, tau = np.random.default_rng(0), np.array([0.25, 0.35, 0.45, 0.55, 0.65])
+    shares = np.array([0.05, 0.1, 0.2, 0.1, 0.05])
+    found = []
+    for _ in range(2000):
+        logs = -3 * tau + shares * rng.normal(size=5)
+        rows = [{"method": "PT", "tau": t, "wmse": np.exp(x), "wmse_se": s * np.exp(x)} for t, x, s in zip(tau, logs, shares)]  # fmt: skip
+        found.append(boston_wmse.trend(rows, "PT"))
+    changes, errors = np.array(found).T
+    assert changes.mean() == pytest.approx(-3 * 0.4, abs=4 * changes.std() / np.sqrt(2000))
+    assert changes.std() == pytest.approx(errors[0], rel=4 / np.sqrt(2 * 2000))
+
+
 def test_one_draw_from_the_posterior_has_the_wmse_that_is_said() -> None:
     pip = np.array([0.9, 0.5, 0.1])
     draws = np.random.default_rng(0).random((40_000, 3)) < pip
@@ -1147,6 +1191,24 @@ def test_pcr_default_both_ways() -> None:
     unsure = pcr_pips.judge_default([row(0.05, 0.2, -1.0, -1.2)])  # the judge does not agree with itself
     assert verdicts(unsure) == [None, True, True]
     assert "exp(-1.0) times as probable" in unsure[2].ours
+
+
+def test_which_of_two_samplers_is_right_is_said_where_it_is_known() -> None:
+    row = {"prior": "a", "difference": 0.3, "ladders_from_exact_weights": 0.3, "default_from_exact_weights": 0.02,
+           "best_of_the_default": 0.0, "mass_of_the_default": 0.01}  # fmt: skip
+    (words,) = pcr_pips.which_is_right([row])
+    assert (
+        "from which our default is at most 0.020 away and IA-PT 0.30: our default is to be believed" in words
+    )
+    (other,) = pcr_pips.which_is_right([{**row, "default_from_exact_weights": 0.7}])
+    assert "IA-PT is to be believed, and our default was not in each mode" in other
+    unknown = (
+        {"difference": 0.05},  # they do not differ
+        {"default_from_exact_weights": 0.2},  # one is hardly nearer than the other
+        {"best_of_the_default": 1.0},  # one has missed something: see its own claim
+        {"mass_of_the_default": -0.7},
+    )
+    assert pcr_pips.which_is_right([{**row, **change} for change in unknown]) == []
 
 
 def test_the_experiment_with_independent_columns_both_ways() -> None:
