@@ -55,8 +55,8 @@ class Genotypes:
     >>> X = wv.Genotypes(counts, names=["rs1", "rs2", "rs3", "rs4"])
     >>> X
     Genotypes(100 rows, 4 columns)
-    >>> wv.Problem(X, counts[:, 1] + np.sin(np.arange(100)), slab=wv.IndependentNormal(0.01))
-    Problem(4 variables, 100 rows; IndependentNormal(g=0.01), BetaBinomial(size=2.0), Gram engine)
+    >>> wv.Problem(X, 0.1 * counts[:, 1] + np.sin(np.arange(100)))
+    Problem(4 variables, 100 rows; IndependentNormal(g=0.028), BetaBinomial(size=2.0), Gram engine)
     """
 
     def __init__(

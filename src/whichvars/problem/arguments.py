@@ -18,24 +18,15 @@ from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE, SMALLEST_SQUARE
 from whichvars.problem.graph_prior import MarkovRandomField
 from whichvars.problem.model_priors import ModelPrior, default_model_prior
-from whichvars.problem.priors import IndependentNormal, Slab, check_slab
+from whichvars.problem.priors import Slab
 
 # least ratio of the smallest positive weight to the largest; below, rows of small weight are lost in rounding
 WEIGHT_RATIO = 1e-20
 
 
-def read_slab(slab: object, X: Any) -> Slab:
-    """The slab that was given, or the default; a warning if it is the default, which is too wide, for genotypes."""
-    if slab is None and (
-        isinstance(X, Genotypes) or (isinstance(X, (str, os.PathLike)) and has_genotypes(X))
-    ):
-        warnings.warn(
-            f"the default slab, {IndependentNormal()}, is far too wide for single variants, and makes their moderate effects improbable; "
-            'write slab=IndependentNormal(0.01), or slab=IndependentNormal("estimate")',
-            DataWarning,
-            stacklevel=3,
-        )
-    return check_slab(IndependentNormal() if slab is None else slab)
+def are_genotypes(X: Any) -> bool:
+    """Whether X is ``Genotypes``, or a file of them."""
+    return isinstance(X, Genotypes) or (isinstance(X, (str, os.PathLike)) and has_genotypes(X))
 
 
 def check_positions(X: Any, y: Any, others: tuple[Any, ...]) -> None:

@@ -13,12 +13,17 @@ Every entry point for genotypes and summary statistics asks this module, so that
 A region that is fine-mapped is expected to have one causal variant; the number has a prior that is wide, P(k) ≈ 2⁻ᵏ⁻¹.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+from whichvars.problem.arguments import are_genotypes
 from whichvars.problem.model_priors import BetaBinomial, ModelPrior
 from whichvars.problem.prior_width import distances
-from whichvars.problem.priors import IndependentNormal
-from whichvars.problem.problem import Problem
+from whichvars.problem.priors import IndependentNormal, Slab, check_slab
+
+if TYPE_CHECKING:
+    from whichvars.problem.problem import Problem
 
 # prior variance of an effect, in units of the noise variance, per standard deviation of the genotype
 EFFECT_VARIANCE = 0.01
@@ -35,7 +40,13 @@ def default_slab() -> IndependentNormal:
     return IndependentNormal(EFFECT_VARIANCE)
 
 
-def wide_enough(problem: Problem) -> Problem:
+def read_slab(slab: object, X: Any) -> Slab:
+    """The slab that was given, or the default, which is narrower for genotypes than for other data."""
+    usual = default_slab() if are_genotypes(X) else IndependentNormal()
+    return check_slab(usual if slab is None else slab)
+
+
+def wide_enough(problem: "Problem") -> "Problem":
     """The same problem under a slab that is wide enough for its largest effect; the problem itself if its slab is.
 
     >>> import numpy as np, whichvars as wv

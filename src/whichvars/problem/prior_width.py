@@ -12,17 +12,21 @@ information; rows are taken to have the same information about it as about all c
 effects on counts, which are not judged.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from whichvars.problem.families import Gaussian, Logistic, Probit, Student
 from whichvars.problem.priors import IndependentNormal, KnownVariance
-from whichvars.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from whichvars.problem.problem import Problem
 
 # prior standard deviations beyond which an effect is remarked upon
 FAR = 5.0
 
 
-def distances(problem: Problem) -> np.ndarray:
+def distances(problem: "Problem") -> np.ndarray:
     """How many prior standard deviations the effect of each column alone is away from 0, (P,); empty if the prior has no fixed width.
 
     >>> import whichvars as wv
@@ -48,7 +52,7 @@ def distances(problem: Problem) -> np.ndarray:
     return np.abs(coefficient) * np.sqrt(precision * slab.ridge)
 
 
-def steps_from_null(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def steps_from_null(problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
     """If the family is not Gaussian: the coefficient of each column alone, by one step of Fisher scoring from the null model, and its
     information, (P,) each. Columns are in the units of the slab."""
     data, design = problem.fit_data, problem.target(0).design
@@ -59,13 +63,13 @@ def steps_from_null(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return design.xty * length / (design.diagonal * information), design.diagonal * information
 
 
-def _noise_unit(problem: Problem) -> float:
+def _noise_unit(problem: "Problem") -> float:
     """The scale of a Student response in the null model, to which slabs are relative; 1 for other families that are not Gaussian."""
     assert problem.fit_data is not None
     return problem.fit_data.dispersion if isinstance(problem.family, Student) else 1.0
 
 
-def narrow_prior(problem: Problem) -> list[str]:
+def narrow_prior(problem: "Problem") -> list[str]:
     """What to say of a prior under which the largest effect is very improbable; empty if it is not."""
     far = distances(problem)
     if not len(far) or far.max() <= FAR:

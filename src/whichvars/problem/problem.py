@@ -36,7 +36,6 @@ from whichvars.problem.arguments import (
     prior_of_kept,
     read_covariates,
     read_root_weights,
-    read_slab,
     refuse_covariates_of_moments,
     response_name,
     slab_of_kept,
@@ -67,6 +66,7 @@ from whichvars.problem.from_moments import (
     moments_for_problem,
     reduce_moments,
 )
+from whichvars.problem.genetics import default_slab, read_slab, wide_enough
 from whichvars.problem.heredity import ConditionalPrior, given_parents, read_heredity
 from whichvars.problem.missing import Rows, drop_missing
 from whichvars.problem.model_priors import ModelPrior, check_model_prior, check_sizes
@@ -114,7 +114,7 @@ class Problem(NamedModels):
         and importance sampling for models for which that is doubtful. "bas" is the formula of R's package BAS, for g-priors,
         their mixtures, ``LocalEmpiricalBayes`` and ``BIC``.
     slab : IndependentNormal, CorrelatedNormal, ProductMoment, ExponentialMoment, GPrior, HyperG, HyperGN, ZellnerSiow, CCH, BetaPrime, Robust, Intrinsic, LocalEmpiricalBayes or BIC
-        Prior on the coefficients. The default is ``IndependentNormal(g=1)``. If the family is not Gaussian, the g of
+        Prior on the coefficients. The default is ``IndependentNormal(g=1)``, and for genotypes ``IndependentNormal(0.01)`` or wider. If the family is not Gaussian, the g of
         ``IndependentNormal`` is the variance itself (of Student responses, in units of their squared scale), and ``GPrior`` and its mixtures have the null model's information in place of
         σ⁻²XᵀX. ``CorrelatedNormal``, ``ProductMoment``, ``ExponentialMoment``, ``BetaPrime``, ``Robust`` and ``Intrinsic`` are for Gaussian responses alone.
     model_prior : FixedInclusion, BetaBinomial, PoissonSize, Complexity, SizeDistribution, MarkovRandomField or Dilution
@@ -236,9 +236,8 @@ class Problem(NamedModels):
         check_missing(missing)
         check_max_size(max_size)
         self.scale, self.response = scale, y if isinstance(y, str) else response_name(y)
-        self.rows_left_out, self.weighted = 0, False
+        self.rows_left_out, self.weighted, self.surrogate_gram = 0, False, False
         self.engine: Literal["gram", "columns"] = "gram"
-        self.surrogate_gram = False
         if isinstance(X, Moments):
             refuse_covariates_of_moments(covariates)
             with threadpool_limits(limits=1, user_api="blas"):
@@ -296,8 +295,7 @@ class Problem(NamedModels):
                 self.fit_data, response = fitted, fitted.score
             scaled = scaled_response(response, root_weights, basis, self.always_names, read is not None)
             self._y, self._y_scale = scaled
-            remark = Gaussian().remark(response, response_name(y)) if read is None else None
-            if remark is not None:
+            if read is None and (remark := Gaussian().remark(response, response_name(y))):
                 warnings.warn(remark, DataWarning, stacklevel=2)
             candidates = np.setdiff1d(np.arange(n_columns), always)
             measured = reader.measure(candidates, root_weights, basis, self._y)
@@ -316,9 +314,11 @@ class Problem(NamedModels):
             self.duplicates = [[self.columns_used[i] for i in group] for group in same]
             self._scale(reader, measured, alive[order], float(root_weights.max()))
             self._read_priors(model_prior, parents, max_size)
-            chosen = choose_engine(engine, len(self.columns_used), self.n, isinstance(self.family, Gaussian))
-            self.engine, self.surrogate_gram = chosen
+            wide = len(self.columns_used)
+            self.engine, self.surrogate_gram = choose_engine(engine, wide, self.n, read is None)
             self._set_target(reader.products(self.engine == "gram", self._y))
+        if slab is None and self.slab == default_slab():
+            self.__dict__.update(vars(wide_enough(self)))
 
     # --- reading
 

@@ -203,7 +203,7 @@ def test_a_problem_of_dosages_is_that_of_the_numbers(folder: Path, engine: str) 
     y = np.nan_to_num(DOSAGES[:, 7]) + RNG.normal(size=N)
     G = wv.read_vcf(folder / "small.vcf", variants=["rs5", "rs6", "rs7"], dosages=True)
     with pytest.warns(wv.DataWarning, match=r"genotypes are missing \(.*each is replaced by the mean of its column"):  # fmt: skip
-        ours = wv.Problem(G, y, engine=engine)
+        ours = wv.Problem(G, y, engine=engine, slab=wv.IndependentNormal())
     numbers = DOSAGES[:, [5, 6, 7]].astype(np.float32).astype(float)
     numbers = np.where(np.isnan(numbers), np.nanmean(numbers, axis=0), numbers)
     alone = wv.Problem(pd.DataFrame(numbers, columns=["rs5", "rs6", "rs7"]), y)

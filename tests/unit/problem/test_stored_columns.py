@@ -50,7 +50,7 @@ MODELS = [[], [3], [2, 3, 6], [0, 1, 4, 8], [7, 5, 2, 1, 0]]
 def quiet(X: Any, y: Any = Y, **keywords: Any) -> wv.Problem:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return wv.Problem(X, y, **keywords)
+        return wv.Problem(X, y, **{"slab": wv.IndependentNormal()} | keywords)
 
 
 def mapped(path: Path, table: np.ndarray) -> np.memmap:
@@ -197,7 +197,9 @@ def test_missing_genotypes_count_as_the_mean_of_their_column(keywords, tmp_path)
     candidates = [j for j in range(P) if j not in keywords.get("always_include", [])]
     count = gone[w > 0][:, candidates].sum()
     with pytest.warns(wv.DataWarning, match=rf"{count} genotypes are missing .*mean of its column"):
-        bed = wv.Problem(form("bed", tmp_path, counts), Y, engine="columns", **keywords)
+        bed = wv.Problem(
+            form("bed", tmp_path, counts), Y, engine="columns", slab=wv.IndependentNormal(), **keywords
+        )
     gram = quiet(wv.Genotypes(counts), engine="gram", **keywords)
     for model in MODELS:
         for problem in (bed, gram):
@@ -460,16 +462,17 @@ def test_bad_genotypes_are_named(keywords, message):
         wv.Genotypes(**keywords)
 
 
-def test_the_default_slab_is_remarked_upon_for_genotypes():
+def test_the_default_slab_for_genotypes_is_that_of_small_effects():
+    """In Python as on the command line; and it is wider if a variant has a large effect."""
     X = wv.Genotypes(COUNTS)
-    with pytest.warns(wv.DataWarning, match="the default slab.* is far too wide for single variants"):
-        problem = wv.Problem(X, Y)
-    assert problem.slab == wv.IndependentNormal()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="the default slab")
-        wv.Problem(X, Y, slab=wv.IndependentNormal())
-        wv.Problem(COUNTS.astype(float), Y)
-        wv.sample_many(X, Y[:, None], draws=50, progress=False)
+    noise = np.random.default_rng(8).normal(size=len(COUNTS))
+    assert 0.01 <= wv.Problem(X, noise).slab.g < 0.1  # chance alone makes an effect of more than a tenth among 90 rows
+    large = wv.Problem(X, COUNTS[:, 0] + 0.1 * noise)
+    assert large.slab.g > 1
+    again = wv.Problem(X, COUNTS[:, 0] + 0.1 * noise, slab=large.slab)
+    assert large.log_marginal([0]) == again.log_marginal([0])
+    assert wv.Problem(COUNTS.astype(float), noise).slab == wv.IndependentNormal(1.0)
+    assert wv.Problem(X, noise, slab=wv.IndependentNormal(1.0)).slab == wv.IndependentNormal(1.0)
 
 
 def test_variants_without_a_name_of_their_own_go_by_their_place(tmp_path):
