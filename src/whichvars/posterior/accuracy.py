@@ -13,7 +13,8 @@ Pearson     Σ (y_i − μ_i)²/V(μ_i), divided by the number of rows
 **Overdispersion.** For the problem's own rows, Pearson's statistic with fitted means, divided by n less the mean number of
 coefficients, is near 1 if the variance is V(μ). Each term has a variance of 2 + 1/V under a Poisson distribution, at most that under a
 binomial distribution, and 2 + 1/V + 6/r under a negative binomial distribution. Responses are said to be overdispersed where the
-statistic is above 1.2 and 3 standard deviations above its expectation.
+statistic is above 1.2 and 3 standard deviations above its expectation. Counts of which none is above 1 are not judged: those of survival data
+(the follow-up is cut at the event) do not have the distribution of Poisson counts, although they have their likelihood.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -188,13 +189,12 @@ def fitted_means(problem: Problem, kept: KeptModels) -> np.ndarray:
 
 
 def pearson_statistic(problem: Problem, kept: KeptModels) -> Pearson | None:
-    """Of counts, and of successes among several trials; None for other responses, for which it says nothing."""
+    """Of counts, and of successes among several trials; None for other responses, for which it says nothing, and where there is no more than
+    one trial or event in a row."""
     family, fit = problem.family, problem.fit_data
-    if (
-        fit is None
-        or family.name in ("probit", "student")
-        or (isinstance(family, Logistic) and fit.trials.max() == 1)
-    ):
+    if fit is None or family.name in ("probit", "student"):
+        return None
+    if (fit.trials if isinstance(family, Logistic) else fit.y).max() <= 1:
         return None
     order = np.argsort(-kept.weight, kind="stable")
     heavy = order[: 1 + int(np.searchsorted(np.cumsum(kept.weight[order]), ENOUGH_MASS))][:MOST_MODELS]

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -448,6 +449,19 @@ def test_overdispersed_counts_are_named():
     assert row["estimate"] == posterior.pearson.ratio
     assert "too much" in row["note"]
     assert posterior.scores(X, counts)["pearson"] == pytest.approx(np.mean((counts - mean) ** 2 / mean))
+
+
+def test_events_of_survival_data_are_not_judged_as_counts():
+    """Each row ends at its event, so that early events have small exposures: Pearson's statistic is large whatever the data are like."""
+    rng = np.random.default_rng(4)
+    time = rng.exponential(1.0, 300)
+    event, exposure = (time < 2).astype(float), np.minimum(time, 2.0)
+    X = rng.normal(size=(300, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        posterior = wv.exact(wv.Problem(X, event, family="poisson", offset=np.log(exposure)))
+    assert "vary" not in posterior.explain()
+    assert posterior.pearson is None
 
 
 def test_overdispersed_counts_of_a_negative_binomial_distribution():
