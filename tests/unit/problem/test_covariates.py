@@ -54,7 +54,8 @@ def test_the_posterior_is_that_of_always_included_columns(
         wv.Problem(whole, response, family=family, always_include=list(Z), engine=engine), progress=False
     )
     X = forms(tmp_path, G)[form]
-    problem = wv.Problem(X, response, family=family, covariates=Z, engine=engine)
+    slab = wv.IndependentNormal()  # that of genotypes would be another one
+    problem = wv.Problem(X, response, family=family, covariates=Z, engine=engine, slab=slab)
     posterior = wv.exact(problem, progress=False)
     assert problem.always_names == list(Z)
     np.testing.assert_allclose(posterior.pip, expected.pip, rtol=1e-7)
@@ -177,13 +178,16 @@ def test_rows_of_genotypes_have_the_names_of_people() -> None:
         wv.sample_many(G, y.to_frame(), covariates=Z.iloc[order])
     want = wv.exact(wv.Problem(counts.astype(float), y.to_numpy(), covariates=Z.to_numpy())).pip
     mixed = Z.iloc[order].loc[G.index], y.iloc[order].loc[G.index]
-    assert wv.exact(wv.Problem(G, mixed[1], covariates=mixed[0])).pip == pytest.approx(want, abs=1e-12)
+    slab = wv.IndependentNormal()
+    by_name = wv.Problem(G, mixed[1], covariates=mixed[0], slab=slab)
+    assert wv.exact(by_name).pip == pytest.approx(want, abs=1e-12)
     # some of the rows and columns keep the names; genotypes without names have none
     some = G[order[:9]].take([0, 2])
     assert some.index.tolist() == some.samples == [people[i] for i in order[:9]]
     plain = wv.Genotypes(counts)
     assert isinstance(plain[order].take([1]).index, pd.RangeIndex)
-    assert wv.exact(wv.Problem(plain, y, covariates=Z)).pip == pytest.approx(want, abs=1e-12)
+    by_place = wv.Problem(plain, y, covariates=Z, slab=slab)
+    assert wv.exact(by_place).pip == pytest.approx(want, abs=1e-12)
 
 
 def test_words_among_covariates_are_an_error_that_says_how_to_make_numbers_of_them() -> None:

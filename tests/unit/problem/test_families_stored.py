@@ -51,6 +51,7 @@ def short_run(problem: wv.Problem, sampler: Any = HYBRID) -> wv.Posterior:
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_the_same_columns_in_memory(case: str, kind: str, tmp_path: Path) -> None:
     y, settings = CASES[case]
+    settings = {"slab": wv.IndependentNormal()} | settings  # that of genotypes would be another one
     dense = wv.Problem(ALLELES.astype(float), y, **settings)
     problem = wv.Problem(stored(kind, tmp_path, ALLELES), y, names=NAMES, **settings)
     assert problem.target(0).design.stored.code != NOT_STORED
@@ -64,6 +65,7 @@ def test_results_are_those_of_the_same_columns_in_memory(case: str, kind: str, t
 
 def test_products_of_a_surrogate_without_its_gram_matrix() -> None:
     y, settings = CASES["always"]
+    settings = {"slab": wv.IndependentNormal()} | settings
     targets = [
         scanned(wv.Problem(X, y, engine=engine, names=NAMES, **settings)).target(0)
         for X in (ALLELES.astype(float), sparse.csc_array(ALLELES.astype(float)), wv.Genotypes(ALLELES))
@@ -102,6 +104,7 @@ def test_missing_genotypes_are_at_the_mean_of_their_column() -> None:
         seen = holes[:, column] != -127
         filled[~seen, column] = np.average(ALLELES[seen, column], weights=weights[seen])
     y, settings = CASES["weights"]
+    settings = {"slab": wv.IndependentNormal()} | settings
     problem, dense = wv.Problem(wv.Genotypes(holes), y, **settings), wv.Problem(filled, y, **settings)
     np.testing.assert_allclose(
         wv.exact(problem, progress=False).pip, wv.exact(dense, progress=False).pip, atol=1e-9
