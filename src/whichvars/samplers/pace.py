@@ -40,13 +40,14 @@ def choose_pace(problem: Problem, chains: Sequence[Chain], misses: float, few_dr
     """m: as many moves as take about as long as an event. λ: the larger, the more events need a scan, for then it is better to spend
     scans on draws that are far apart.
 
-    few_draws: most scans are made for flips, and a burst takes as long as all events between two of them.
+    few_draws: most scans are made for flips, and a burst takes as long as all events between two draws. If draws are few as it is, because
+    most events are at known models, this changes nothing.
     """
     scan, fit = _costs(problem, chains)
     cost = EVENT + misses * (scan + fit)
     draw_rate = DRAW_RATE_OF_FITS * (1 + scan / fit) if fit > 0 else 0.05 + 20 * misses**2
-    if few_draws:
-        draw_rate = min(FEW_DRAWS, draw_rate)
+    if few_draws and draw_rate > FEW_DRAWS:
+        draw_rate = FEW_DRAWS
         cost *= 1 + 1 / draw_rate
     moves = np.clip(cost / (MOVE + misses * MOVES_WITH_FIT * fit), 2, MOST_MOVES)
     return Pace(int(moves), min(MOST_DRAW_RATE, draw_rate))
