@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel
+from whichvars._kernels.lanes import four_sums
 
 BLOCK = 8  # columns that a proposal may add, or delete
 LOSS = 1e-7  # error of a log marginal likelihood that is let pass
@@ -105,14 +106,8 @@ def copy_inverse(source: Inverse, out: Inverse) -> None:
 @inlined
 def inner(a, b, n):
     """aᵀb over the first n entries. Four running sums in a fixed order."""
-    s0 = s1 = s2 = s3 = 0.0
-    whole = n - n % 4
-    for t in range(0, whole, 4):
-        s0 += a[t] * b[t]
-        s1 += a[t + 1] * b[t + 1]
-        s2 += a[t + 2] * b[t + 2]
-        s3 += a[t + 3] * b[t + 3]
-    for t in range(whole, n):
+    s0, s1, s2, s3 = four_sums(a, b, n)
+    for t in range(n - n % 4, n):
         s0 += a[t] * b[t]
     return (s0 + s2) + (s1 + s3)
 

@@ -12,25 +12,15 @@ import math
 import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
+from whichvars._kernels.lanes import eight_sums
 
 
 @kernel
 def dot(a, i, b, j):
-    """Row i of a times row j of b. Eight running sums in a fixed order: vectorises, and the same bits
-    everywhere."""
+    """Row i of a times row j of b. Eight running sums in a fixed order, which give the same bits everywhere."""
     n = a.shape[1]
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = n - n % 8
-    for t in range(0, whole, 8):
-        s0 += a[i, t] * b[j, t]
-        s1 += a[i, t + 1] * b[j, t + 1]
-        s2 += a[i, t + 2] * b[j, t + 2]
-        s3 += a[i, t + 3] * b[j, t + 3]
-        s4 += a[i, t + 4] * b[j, t + 4]
-        s5 += a[i, t + 5] * b[j, t + 5]
-        s6 += a[i, t + 6] * b[j, t + 6]
-        s7 += a[i, t + 7] * b[j, t + 7]
-    for t in range(whole, n):
+    s0, s1, s2, s3, s4, s5, s6, s7 = eight_sums(a[i], b[j], n)
+    for t in range(n - n % 8, n):
         s0 += a[i, t] * b[j, t]
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 
