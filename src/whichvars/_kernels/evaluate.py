@@ -32,7 +32,7 @@ from whichvars._kernels.chain import (
     change,
     clear,
 )
-from whichvars._kernels.count.model_table import recall, remember
+from whichvars._kernels.count.model_table import fetch_bucket, recall, remember
 from whichvars._kernels.evidence import BY_FIT, fits_perfectly, log_marginal
 from whichvars._kernels.factor import extend_head, factor_proposal, fill_products
 from whichvars._kernels.inverse import (
@@ -62,7 +62,7 @@ from whichvars._kernels.inverse import (
 )
 from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.prior import proposed_heredity
-from whichvars._kernels.products.gram_cache import product
+from whichvars._kernels.products.gram_cache import fetch_column, product
 
 # in the memo, the surrogate's value of a model stands under the model's key xor this
 OF_SURROGATE = np.uint64(0xD1B54A32D192ED03)
@@ -325,11 +325,14 @@ def evaluate(target, chain, memo):
     """
     ints, floats = chain.ints, chain.floats
     ints[TAIL] = NO_TAIL
+    offsets = target.design.offsets
+    fetch_bucket(memo, chain.keys[1])
+    for i in range(ints[ADDED]):
+        fetch_column(target.design, offsets[chain.added[i]])
     log_prior = proposed_log_prior(target, chain)
     floats[NEW_LOG_PRIOR] = log_prior
     if log_prior == -np.inf:
         return -np.inf
-    offsets = target.design.offsets
     columns = ints[COLUMNS]
     for i in range(ints[ADDED]):
         columns += offsets[chain.added[i] + 1] - offsets[chain.added[i]]

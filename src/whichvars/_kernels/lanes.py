@@ -1,4 +1,4 @@
-"""Running sums of products side by side, in the vector registers of the processor.
+"""What Numba has no words for: running sums of products side by side, in the vector registers of the processor, and fetching ahead.
 
 A sum of products has to be formed in one fixed order, so that it has the same bits everywhere. Several running sums in turn are such an
 order, and one that vector registers can follow: each of them is a lane. But LLVM does not find out by itself that eight scalar sums in
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from whichvars._kernels.jit import numba_config
 
-DOUBLE, WORD = ir.DoubleType(), ir.IntType(64)
+BYTE, DOUBLE, WORD = ir.IntType(8), ir.DoubleType(), ir.IntType(64)
 DOUBLE_BYTES = 8
 
 
@@ -70,3 +70,38 @@ def _running_sums(lanes: int) -> Any:
 four_sums = _running_sums(4)
 # the same by eights
 eight_sums = _running_sums(8)
+
+
+# --- fetching ahead
+
+READ, KEEP, DATA = 0, 3, 1  # what LLVM is told: it will be read, more than once, and it is data
+LINE = 64  # bytes that come together
+
+
+def _lower_fetch(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    """A request for each line of memory that has a part of ``a[first:last]``."""
+    kind, (value, first, last) = sig.args[0], arguments
+    data = context.make_array(kind)(context, builder, value).data
+    size = ir.Constant(WORD, kind.dtype.bitwidth // 8)
+    name, flag = "llvm.prefetch.p0i8", ir.IntType(32)
+    described = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), flag, flag, flag])
+    fetch = cgutils.get_or_insert_function(builder.module, described, name)
+    start = builder.bitcast(data, BYTE.as_pointer())
+    begin, end = builder.mul(first, size), builder.mul(last, size)
+    with cgutils.for_range_slice(builder, begin, end, WORD(LINE), WORD) as (at, _):
+        builder.call(fetch, [builder.gep(start, [at]), flag(READ), flag(KEEP), flag(DATA)])
+    return context.get_dummy_value()
+
+
+def _fetch(typing: Any, a: Any, first: Any, last: Any) -> Any:
+    if not (isinstance(a, types.Array) and a.ndim == 1 and a.layout == "C"):
+        return None
+    return signature(types.none, a, types.int64, types.int64), _lower_fetch
+
+
+def _do_nothing(a: Any, first: int, last: int) -> None:
+    pass
+
+
+# (a, first, last): a[first:last] will be needed soon
+fetch = _do_nothing if numba_config.DISABLE_JIT else intrinsic(_fetch)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined
+from whichvars._kernels.lanes import fetch
 
 WAYS = 4
 WINDOW = 65_536
@@ -42,11 +43,21 @@ def new_memo(slots: int) -> Memo:
         raise ValueError(
             f"a memo's number of slots must be 0 or a power of two of at least {WAYS}, not {slots}"
         )
-    raw = np.zeros(2 * max(slots, WAYS), np.uint64)
+    words = 2 * max(slots, WAYS)
+    raw = np.zeros(words + 2 * WAYS, np.uint64)
+    ahead = -raw.ctypes.data % (16 * WAYS) // 8  # so that a bucket lies in one cache line
+    raw = raw[ahead : ahead + words]
     counters = np.zeros(5, np.int64)
     if not slots:
         counters[RESTING] = np.iinfo(np.int64).max
     return Memo(raw, raw.view(np.float64), np.array([max(slots, WAYS) // WAYS - 1], np.uint64), counters)
+
+
+@inlined
+def fetch_bucket(memo, key):
+    """The memo will be asked for `key` soon."""
+    first = np.int64(key & memo.mask[0]) * (2 * WAYS)
+    fetch(memo.keys, first, first + 2 * WAYS)
 
 
 @inlined

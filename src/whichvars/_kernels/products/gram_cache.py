@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel, routine
+from whichvars._kernels.lanes import fetch
 from whichvars._kernels.linalg import dot
 from whichvars._kernels.products.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
 
 SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
+FETCHED = 128  # rows of a column that are asked for ahead; the processor goes on by itself
 
 
 @by_reference
@@ -53,6 +55,13 @@ def dot_product(design, a, b):
     if design.stored.code == NOT_STORED:
         return dot(design.columns, a, design.columns, b)
     return stored_product(design.stored, a, b)
+
+
+@inlined
+def fetch_column(design, column):
+    """Products of this column with several others will be needed soon."""
+    if design.columns.shape[0] > 0 and design.gram.shape[0] == 0:
+        fetch(design.columns[column], 0, min(design.columns.shape[1], FETCHED))
 
 
 @inlined

@@ -62,8 +62,11 @@ def find_stand_ins(design: Design, estimate: np.ndarray, nanoseconds: float) -> 
         return no_stand_ins(p)
     alike = _squared_correlations(design, members, members)
     np.fill_diagonal(alike, 0.0)
-    rank = np.argsort(np.argsort(-alike, axis=1, kind="stable"), axis=1, kind="stable")
-    linked = (alike > ALIKE) & (rank < MOST_EACH)
+    linked = alike > ALIKE
+    crowded = np.flatnonzero(linked.sum(axis=1) > MOST_EACH)
+    nearest = np.argsort(-alike[crowded], axis=1, kind="stable")[:, :MOST_EACH]
+    linked[crowded] = False
+    linked[crowded[:, None], nearest] = True
     linked |= linked.T
     has_any = linked.any(axis=1)
     members, linked = members[has_any], linked[np.ix_(has_any, has_any)]
