@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel
-from whichvars._kernels.lanes import four_sums
+from whichvars._kernels.lanes import sum_by_fours
 
 BLOCK = 8  # columns that a proposal may add, or delete
 LOSS = 1e-7  # error of a log marginal likelihood that is let pass
@@ -106,10 +106,7 @@ def copy_inverse(source: Inverse, out: Inverse) -> None:
 @inlined
 def inner(a, b, n):
     """aᵀb over the first n entries. Four running sums in a fixed order."""
-    s0, s1, s2, s3 = four_sums(a, b, n)
-    for t in range(n - n % 4, n):
-        s0 += a[t] * b[t]
-    return (s0 + s2) + (s1 + s3)
+    return sum_by_fours(a, b, n)
 
 
 @kernel

@@ -20,56 +20,77 @@ BYTE, DOUBLE, WORD = ir.IntType(8), ir.DoubleType(), ir.IntType(64)
 DOUBLE_BYTES = 8
 
 
-def _sums_in_python(lanes: int) -> Callable[..., Any]:
-    def sums(a: Any, b: Any, n: int) -> tuple[float, ...]:
-        total = [0.0] * lanes
-        for t in range(0, n - n % lanes, lanes):
-            for lane in range(lanes):
-                total[lane] += a[t + lane] * b[t + lane]
-        return tuple(total)
+def _sum_in_python(lanes: int) -> Callable[..., float]:
+    def sum_of_products(a: Any, b: Any, n: int) -> float:
+        sums = [0.0] * lanes
+        whole = n - n % lanes
+        for t in range(whole):
+            sums[t % lanes] += a[t] * b[t]
+        for t in range(whole, n):
+            sums[0] += a[t] * b[t]
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = [sums[lane] + sums[half + lane] for lane in range(half)]
+        return sums[0]
 
-    return sums
+    return sum_of_products
 
 
-def _lower_sums(lanes: int) -> Callable[..., Any]:
-    """What Numba writes where a kernel calls for the sums: one loop over vectors of so many numbers."""
+def _lower_sum(lanes: int) -> Callable[..., Any]:
+    """What Numba writes where a kernel calls for the sum: a loop over vectors of so many numbers, one over those that are left, and the
+    sum of the lanes."""
 
     def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(DOUBLE, lanes)
-        first, second = (
-            builder.bitcast(context.make_array(kind)(context, builder, value).data, vector.as_pointer())
+        vector, first_lane = ir.VectorType(DOUBLE, lanes), ir.IntType(32)(0)
+        numbers = [
+            context.make_array(kind)(context, builder, value).data
             for kind, value in zip(sig.args[:2], arguments[:2])
-        )
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes))
-        vectors = builder.sdiv(arguments[2], WORD(lanes))
-        with cgutils.for_range(builder, vectors, intp=WORD) as loop:
+        ]
+        vectors = [builder.bitcast(at, vector.as_pointer()) for at in numbers]
+        n = arguments[2]
+        whole = builder.sdiv(n, WORD(lanes))
+        sums = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes))
+        with cgutils.for_range(builder, whole, intp=WORD) as loop:
             # arrays of doubles lie at multiples of eight bytes, and their parts need not lie at multiples of more
-            x, y = (builder.load(builder.gep(at, [loop.index]), align=DOUBLE_BYTES) for at in (first, second))
-            builder.store(builder.fadd(builder.load(total), builder.fmul(x, y)), total)
-        sums = builder.load(total)
-        parts = [builder.extract_element(sums, ir.IntType(32)(lane)) for lane in range(lanes)]
-        return context.make_tuple(builder, sig.return_type, parts)
+            x, y = (builder.load(builder.gep(at, [loop.index]), align=DOUBLE_BYTES) for at in vectors)
+            builder.store(builder.fadd(builder.load(sums), builder.fmul(x, y)), sums)
+        total = builder.load(sums)
+        first = cgutils.alloca_once_value(builder, builder.extract_element(total, first_lane))
+        with cgutils.for_range_slice(builder, builder.mul(whole, WORD(lanes)), n, WORD(1), WORD) as (at, _):
+            x, y = (builder.load(builder.gep(some, [at])) for some in numbers)
+            builder.store(builder.fadd(builder.load(first), builder.fmul(x, y)), first)
+        total = builder.insert_element(total, builder.load(first), first_lane)
+        half = lanes // 2
+        while half:
+            low, high = (
+                builder.shuffle_vector(total, total, ir.Constant(ir.VectorType(ir.IntType(32), half), places))
+                for places in (list(range(half)), list(range(half, 2 * half)))
+            )
+            total = builder.fadd(low, high)
+            half //= 2
+        return builder.extract_element(total, first_lane)
 
     return lower
 
 
-def _running_sums(lanes: int) -> Any:
+def _sum_by(lanes: int) -> Any:
     if numba_config.DISABLE_JIT:
-        return _sums_in_python(lanes)
+        return _sum_in_python(lanes)
 
-    def sums(typing: Any, a: Any, b: Any, n: Any) -> Any:
+    def sum_of_products(typing: Any, a: Any, b: Any, n: Any) -> Any:
         for array in (a, b):
             if not (isinstance(array, types.Array) and array.dtype == types.float64 and array.layout == "C"):
                 return None
-        return signature(types.UniTuple(types.float64, lanes), a, b, types.int64), _lower_sums(lanes)
+        return signature(types.float64, a, b, types.int64), _lower_sum(lanes)
 
-    return intrinsic(sums)
+    return intrinsic(sum_of_products)
 
 
-# (a, b, n) → the sums of a[t] b[t] over t = 0, 4, 8, …, over t = 1, 5, 9, …, and so on, of the largest multiple of 4 that is not above n
-four_sums = _running_sums(4)
-# the same by eights
-eight_sums = _running_sums(8)
+# (a, b, n) → aᵀb over the first n entries. Lane i sums entries i, i + 4, i + 8, …; what is left over goes to the first lane; the sums of
+# the lanes are (s0 + s2) + (s1 + s3)
+sum_by_fours = _sum_by(4)
+# the same by eights; in the end ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+sum_by_eights = _sum_by(8)
 
 
 # --- fetching ahead

@@ -12,17 +12,13 @@ import math
 import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
-from whichvars._kernels.lanes import eight_sums
+from whichvars._kernels.lanes import sum_by_eights
 
 
 @kernel
 def dot(a, i, b, j):
     """Row i of a times row j of b. Eight running sums in a fixed order, which give the same bits everywhere."""
-    n = a.shape[1]
-    s0, s1, s2, s3, s4, s5, s6, s7 = eight_sums(a[i], b[j], n)
-    for t in range(n - n % 8, n):
-        s0 += a[i, t] * b[j, t]
-    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    return sum_by_eights(a[i], b[j], a.shape[1])
 
 
 @inlined

@@ -25,8 +25,6 @@ class Design(NamedTuple):
     offsets: np.ndarray  # (p + 1,) int64: variable j owns columns offsets[j] … offsets[j + 1] − 1
     keys: np.ndarray  # (p,) uint64: one random word a variable; a model's key is their xor
     stored: Stored = new_stored()
-    # (n, P) the columns again, one row of X a row, or (0, 0) where there are too many
-    rows: np.ndarray = np.zeros((0, 0))
 
 
 @by_reference

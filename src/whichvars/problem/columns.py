@@ -27,8 +27,6 @@ ZOBRIST_SEED = 20141220
 
 # bytes of the columns whose residuals are computed together
 BLOCK_BYTES = 16 << 20
-# bytes up to which columns are also stored by rows, which makes products with all of them faster
-ROWS_BYTES = 256 << 20
 
 
 class Measured(NamedTuple):
@@ -236,11 +234,6 @@ def rescaled(design: Design, factor: np.ndarray) -> Products:
     )
 
 
-def by_rows(columns: np.ndarray) -> np.ndarray:
-    """The transposed matrix, or an empty one if that would be too large."""
-    return np.ascontiguousarray(columns.T) if 0 < columns.nbytes <= ROWS_BYTES else np.zeros((0, 0))
-
-
 # --- products that are needed after sampling
 
 
@@ -270,7 +263,6 @@ def data_bytes(design: Design) -> int:
     arrays = [
         design.gram,
         design.columns,
-        design.rows,
         *(a for a in design.stored if isinstance(a, np.ndarray)),
     ]
     return sum(array.nbytes for array in arrays)

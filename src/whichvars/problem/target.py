@@ -10,7 +10,7 @@ from whichvars._kernels.target import Design, Target
 from whichvars._kernels.target import ModelPrior as KernelPrior
 from whichvars._kernels.target import Slab as KernelSlab
 from whichvars.errors import DataError
-from whichvars.problem.columns import ZOBRIST_SEED, Products, by_rows, side_by_side
+from whichvars.problem.columns import ZOBRIST_SEED, Products, side_by_side
 from whichvars.problem.correlated_prior import CorrelatedNormal
 from whichvars.problem.dilution import Dilution
 from whichvars.problem.flat import LARGEST_SQUARE
@@ -132,7 +132,6 @@ def with_known_g(target: Target, g: float, surrogate: bool) -> Target:
         surrogate=surrogate,
         grid=slab.grid * [g, 1.0, 1.0] - [0.0, 0.0, 0.5 * np.log(g)] if surrogate else np.zeros((0, 3)),
     )
-    design = design._replace(rows=by_rows(design.columns))
     return as_compiled(Target(design, known, target.prior), design.offsets)
 
 
@@ -163,8 +162,6 @@ def make_target(products: Products, slab: KernelSlab, prior: KernelPrior, offset
         offsets=offsets,
         keys=keys,
         stored=products.stored,
-        # models that are fitted need no products of columns
-        rows=by_rows(products.columns) if slab.code != BY_FIT else np.zeros((0, 0)),
     )
     return as_compiled(Target(design, slab, prior), offsets)
 

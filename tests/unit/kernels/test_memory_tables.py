@@ -54,6 +54,14 @@ def test_memo_returns_what_it_was_given():
     assert memo.counters[ALL_HITS] == np.isfinite(found).sum()
 
 
+@pytest.mark.parametrize("slots", [0, 4, 64, 1 << 12])
+def test_a_bucket_is_one_line_of_the_processors_cache(slots: int) -> None:
+    memo = new_memo(slots)
+    assert memo.keys.ctypes.data % (16 * WAYS) == 0
+    assert memo.keys.shape == memo.values.shape == (2 * max(slots, WAYS),)
+    assert np.shares_memory(memo.keys, memo.values)
+
+
 def test_memo_keeps_minus_infinity_and_the_null_model():
     memo = new_memo(64)
     remember(memo, NULL_KEY, 0.0)

@@ -97,6 +97,16 @@ def test_not_too_many_each_nor_in_all() -> None:
     assert np.median([len(others) for others in links.values()]) <= 2 * MOST_EACH
     assert all(i in links[j] for i, others in links.items() for j in others)  # symmetric
     assert all(i not in others for i, others in links.items())
+    members = sorted(links)
+    alike = np.corrcoef(X.T)[np.ix_(members, members)] ** 2
+    np.fill_diagonal(alike, 0.0)
+    nearest = {
+        (i, members[b])
+        for i, row in zip(members, alike)
+        for b in np.argsort(-row)[:MOST_EACH]
+        if row[b] > ALIKE
+    }
+    assert {(i, j) for i, others in links.items() for j in others} == nearest | {(j, i) for i, j in nearest}
 
 
 def test_the_law_of_the_proposals() -> None:

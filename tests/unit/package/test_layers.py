@@ -32,6 +32,7 @@ LEVEL = {name: level for level, name in enumerate(LAYERS)}
 KERNELS_MAY_IMPORT = {"numpy", "math", "numba", "typing", "whichvars"}
 COMPILE_KERNELS = {
     "_kernels.jit",
+    "_kernels.lanes",
     "_kernels.linking",
     "_kernels.locks",
     "_kernels.references",

@@ -16,6 +16,7 @@ import numpy as np
 
 from whichvars._kernels.jit import by_reference, kernel
 from whichvars._kernels.products.gram_cache import dot_length
+from whichvars._kernels.products.stored import NOT_STORED
 from whichvars._kernels.scan.scan import tempered_scan
 from whichvars._kernels.scan.scan_work import Scan, new_scan, no_scan, probability
 from whichvars._kernels.target import Target
@@ -67,7 +68,7 @@ def scan_cost(target: Target, columns: float, rows: float) -> float:
     """Roughly the nanoseconds that a scan takes of a model with so many columns, if `rows` rows of Z must be made."""
     n_columns = int(target.design.offsets[-1])
     n = dot_length(target.design)
-    each_row = 0.1 + 0.06 * columns + n / (5 if len(target.design.rows) else 3)
+    each_row = 0.1 + 0.06 * columns + n / (5 if target.design.stored.code == NOT_STORED else 3)
     return 600.0 + columns * (20.0 + 2.0 * columns) + n_columns * (6.0 + 0.3 * columns + rows * each_row)
 
 

@@ -109,9 +109,8 @@ def _keep_column(design, cache, column):
 
 
 @routine
-def block_products(design, cache, first, n, present, lanes, out):
-    """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them. `lanes` is room to
-    work, (8, n or more)."""
+def block_products(design, cache, first, n, present, out):
+    """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them."""
     place = -1
     if cache.kept.shape[0] > 0:
         if cache.place[present] < 0:
@@ -123,8 +122,6 @@ def block_products(design, cache, first, n, present, lanes, out):
         _copy(design.gram[present, first : first + n], out, n)
     elif place >= 0:
         _copy(cache.values[first : first + n, place], out, n)
-    elif design.rows.shape[0] > 0:
-        _products_by_rows(design.rows, design.columns, first, n, present, lanes, out)
     else:
         for c in range(n):
             out[c] = dot_product(design, first + c, present)
@@ -134,67 +131,3 @@ def block_products(design, cache, first, n, present, lanes, out):
 def _copy(source, out, n):
     for c in range(n):
         out[c] = source[c]
-
-
-@kernel
-def _products_by_rows(rows, columns, first, n, present, lanes, out):
-    """The eight running sums of ``linalg.dot``, each for n columns side by side."""
-    length = rows.shape[0]
-    whole = length - length % 8
-    last = first + n
-    for lane in range(8):
-        sums = lanes[lane]
-        for c in range(n):
-            sums[c] = 0.0
-        _add_rows(rows, first, last, columns[present], lane, whole, 8, sums)
-    _add_rows(rows, first, last, columns[present], whole, length, 1, lanes[0])
-    _add_lanes(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7], n, out)
-
-
-@inlined
-def _add_rows(rows, first, last, factors, start, stop, step, sums):
-    """Add the rows at start, start + step, … one after the other, in as few passes over the sums as may be."""
-    n = last - first
-    t = start
-    while t + 3 * step < stop:
-        a, b, c, d = t, t + step, t + 2 * step, t + 3 * step
-        _add_four(
-            sums, n,
-            rows[a, first:last], rows[b, first:last], rows[c, first:last], rows[d, first:last],
-            factors[a], factors[b], factors[c], factors[d],
-        )  # fmt: skip
-        t += 4 * step
-    if t + 2 * step < stop:
-        a, b, c = t, t + step, t + 2 * step
-        _add_three(
-            sums, n,
-            rows[a, first:last], rows[b, first:last], rows[c, first:last], factors[a], factors[b], factors[c],
-        )  # fmt: skip
-        t += 3 * step
-    while t < stop:
-        _add_one(sums, n, rows[t, first:last], factors[t])
-        t += step
-
-
-@kernel
-def _add_four(sums, n, x0, x1, x2, x3, f0, f1, f2, f3):
-    for c in range(n):
-        sums[c] = (((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2) + x3[c] * f3
-
-
-@kernel
-def _add_three(sums, n, x0, x1, x2, f0, f1, f2):
-    for c in range(n):
-        sums[c] = ((sums[c] + x0[c] * f0) + x1[c] * f1) + x2[c] * f2
-
-
-@kernel
-def _add_one(sums, n, x, f):
-    for c in range(n):
-        sums[c] += x[c] * f
-
-
-@kernel
-def _add_lanes(s0, s1, s2, s3, s4, s5, s6, s7, n, out):
-    for c in range(n):
-        out[c] = ((s0[c] + s4[c]) + (s2[c] + s6[c])) + ((s1[c] + s5[c]) + (s3[c] + s7[c]))

@@ -84,16 +84,16 @@ def claim_rows(rows, columns, first, last):
 
 
 @inlined
-def kept_products(design, cache, rows, first, n, present, lanes, out):
+def kept_products(design, cache, rows, first, n, present, out):
     """x_cᵀ x_present for columns first … first + n − 1. They are read from the row that is kept; a new row is filled."""
     at = np.int64(-1)
     if rows.held.shape[0] > 0:
         at = np.int64(rows.place[present])
     if at < 0:
-        block_products(design, cache, first, n, present, lanes, out)
+        block_products(design, cache, first, n, present, out)
     else:
         row = rows.values[at, first : first + n]
         if rows.new[at]:
-            block_products(design, cache, first, n, present, lanes, row)
+            block_products(design, cache, first, n, present, row)
         for c in range(n):
             out[c] = row[c]

@@ -135,7 +135,7 @@ def _solve_block(target, chain, work, first, n, at, current_rows):
         right[c] = xty[first + c]
     for r in range(current_rows, k):
         row = z[r, at : at + n]
-        kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], work.lanes, row)
+        kept_products(design, chain.gram_cache, work.rows, first, n, chain.column[r], row)
     solve_rows(chain, z, current_rows, at, n, pivot, right)
 
 

@@ -39,7 +39,6 @@ class Scan(NamedTuple):
     power: np.ndarray  # (block,) (S⁺/S)^ν
     largest: np.ndarray  # (block,) max_j (A⁻¹)_jj with column c in, for the R² family
     scratch: np.ndarray  # (block,)
-    lanes: np.ndarray  # (8, block)
     inverse_factor: np.ndarray  # (capacity, capacity): row i is column i of L⁻¹
     squares: np.ndarray  # (capacity,) its squared length
     schur: np.ndarray  # (capacity, capacity): products of columns given those before a variable
@@ -74,7 +73,6 @@ def new_scan(target: Target, capacity: int, kept_bytes: int = 64 << 20, row_byte
         widest=widest,
         z=np.zeros((capacity, kept)),
         **{name: np.zeros(block) for name in ("pivot", "right", "residual", "power", "largest", "scratch")},
-        lanes=np.zeros((8, block)),
         **{name: np.zeros((capacity, capacity)) for name in ("inverse_factor", "schur")},
         **{name: np.zeros(capacity) for name in ("squares", "schur_pivot", "schur_right")},
         factor=np.zeros((most, most)),
@@ -90,7 +88,7 @@ def _weights(target: Target) -> np.ndarray:
 
 def no_scan() -> Scan:
     """A ``Scan`` of the same type that has room for nothing."""
-    matrices = ("z", "lanes", "inverse_factor", "schur", "factor")
+    matrices = ("z", "inverse_factor", "schur", "factor")
     others = {"widest": 1, "multiplies": False, "steep": np.zeros(1, np.int64), "rows": empty_rows(0, 0)}
     arrays = {
         name: np.zeros((0, 0) if name in matrices else 0) for name in Scan._fields if name not in others
