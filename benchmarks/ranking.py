@@ -144,7 +144,8 @@ class Runs:
         self.other, self.any_code = other, any_code
         self.print_of = problems.fingerprint(problem)
         self.code = honesty.code()
-        self.draws: dict[tuple[str, float], int] = {}  # of a contestant's runs of so many CPU seconds
+        self.draws: dict[tuple[str, float], int] = {}  # of a contestant's next run of so many CPU seconds
+        self.so_far: dict[tuple[str, float], tuple[int, float]] = {}  # draws and CPU seconds of its runs
 
     def _kept(self, contestant: str) -> Kept:
         if contestant != BEFORE:
@@ -165,8 +166,16 @@ class Runs:
                 **run,
                 **{key: run[key].astype(np.float32).astype(float) for key in ("pip", "mcse")},
             }  # as it is kept
-        self.draws.setdefault((contestant, budget), run["draws"])
+        self._learn(contestant, budget, run)
         return run
+
+    def _learn(self, contestant: str, budget: float, run: dict[str, Any]) -> None:
+        """The next run has as many draws as take the budget at the pace of all runs so far: a pilot run may have met a slow minute."""
+        draws, seconds = self.so_far.get((contestant, budget), (0, 0.0))
+        draws, seconds = draws + run["draws"], seconds + run["cpu_seconds"]
+        self.so_far[contestant, budget] = draws, seconds
+        count = budget * draws / seconds if seconds > 0 else FEWEST
+        self.draws[contestant, budget] = max(FEWEST, round(count))
 
     def _once(self, contestant: str, draws: int, seed: int) -> dict[str, Any]:
         if contestant != BEFORE:

@@ -326,7 +326,12 @@ def evaluate(target, chain, memo):
     ints, floats = chain.ints, chain.floats
     ints[TAIL] = NO_TAIL
     offsets = target.design.offsets
-    fetch_bucket(memo, chain.keys[1])
+    key = chain.keys[1]
+    current = floats[LOG_MARGINAL]
+    if target.slab.surrogate:
+        key ^= OF_SURROGATE
+        current = floats[SURROGATE]
+    fetch_bucket(memo, key)
     for i in range(ints[ADDED]):
         fetch_column(target.design, offsets[chain.added[i]])
     log_prior = proposed_log_prior(target, chain)
@@ -339,11 +344,6 @@ def evaluate(target, chain, memo):
     if columns > chain.slot.shape[0]:
         ints[NEEDED] = columns
         return -np.inf
-    key = chain.keys[1]
-    current = floats[LOG_MARGINAL]
-    if target.slab.surrogate:
-        key ^= OF_SURROGATE
-        current = floats[SURROGATE]
     value = recall(memo, key)
     if math.isnan(value):
         if target.slab.code != BY_FIT:

@@ -1,9 +1,13 @@
-"""What Numba has no words for: running sums of products side by side, in the vector registers of the processor, and fetching ahead.
+"""Two things that cannot be written in Numba's Python: sums of products in the vector registers of the processor, and requests for memory
+before it is needed.
 
-A sum of products has to be formed in one fixed order, so that it has the same bits everywhere. Several running sums in turn are such an
-order, and one that vector registers can follow: each of them is a lane. But LLVM does not find out by itself that eight scalar sums in
-one loop are eight lanes. So it is told here, in its own language. Products are rounded before they are added, as in the Python
-functions below, which run if Numba is switched off (``NUMBA_DISABLE_JIT=1``) and give the same bits.
+A sum of products has to be formed in one fixed order, so that it has the same bits everywhere. Here, entries go to several running sums
+in turn. A vector register can hold these sums, one in each of its lanes. LLVM does not make vectors of scalar sums in one loop by itself,
+so the vectors are written here in LLVM's language. Products are rounded before they are added. The Python functions below give the same
+bits; they run if Numba is switched off (``NUMBA_DISABLE_JIT=1``).
+
+Memory that was not touched for a while takes as long to come as some hundred operations. If it is known early what will be needed, it can
+be asked for without waiting. That changes no number.
 """
 
 from collections.abc import Callable
@@ -79,7 +83,9 @@ def _sum_by(lanes: int) -> Any:
 
     def sum_of_products(typing: Any, a: Any, b: Any, n: Any) -> Any:
         for array in (a, b):
-            if not (isinstance(array, types.Array) and array.dtype == types.float64 and array.layout == "C"):
+            if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
+                return None
+            if array.dtype != types.float64:
                 return None
         return signature(types.float64, a, b, types.int64), _lower_sum(lanes)
 
@@ -95,22 +101,27 @@ sum_by_eights = _sum_by(8)
 
 # --- fetching ahead
 
-READ, KEEP, DATA = 0, 3, 1  # what LLVM is told: it will be read, more than once, and it is data
-LINE = 64  # bytes that come together
+READ, KEEP, DATA = (
+    0,
+    3,
+    1,
+)  # arguments of llvm.prefetch: for reading, to be kept in all caches, data and not code
+LINE = 64  # bytes of a line of the processor's cache
 
 
 def _lower_fetch(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     """A request for each line of memory that has a part of ``a[first:last]``."""
     kind, (value, first, last) = sig.args[0], arguments
     data = context.make_array(kind)(context, builder, value).data
-    size = ir.Constant(WORD, kind.dtype.bitwidth // 8)
-    name, flag = "llvm.prefetch.p0i8", ir.IntType(32)
-    described = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), flag, flag, flag])
-    fetch = cgutils.get_or_insert_function(builder.module, described, name)
-    start = builder.bitcast(data, BYTE.as_pointer())
-    begin, end = builder.mul(first, size), builder.mul(last, size)
+    size = ir.Constant(WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    flag, pointer = ir.IntType(32), BYTE.as_pointer()
+    described = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+    fetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], described)
+    start = builder.ptrtoint(data, WORD)
+    begin, end = builder.add(start, builder.mul(first, size)), builder.add(start, builder.mul(last, size))
+    begin = builder.and_(begin, WORD(-LINE))  # where the first line begins
     with cgutils.for_range_slice(builder, begin, end, WORD(LINE), WORD) as (at, _):
-        builder.call(fetch, [builder.gep(start, [at]), flag(READ), flag(KEEP), flag(DATA)])
+        builder.call(fetch, [builder.inttoptr(at, pointer), flag(READ), flag(KEEP), flag(DATA)])
     return context.get_dummy_value()
 
 

@@ -34,11 +34,17 @@ BLOCK = 1 << 20
 # a mapping gives other names than ``__name__``
 Classes = Iterable[type] | Mapping[str, type]
 _checks: dict[type, Callable[[Any], None]] = {}
+_left_out: dict[type, tuple[str, ...]] = {}
 
 
 def check_when_read(cls: type, check: Callable[[Any], None]) -> None:
     """Call `check` for every instance of this class that is read; it raises ``Damaged`` if something is wrong."""
     _checks[cls] = check
+
+
+def leave_out_when_read(cls: type, *fields: str) -> None:
+    """Skip fields that this class does not have any more. They are in files that earlier versions wrote."""
+    _left_out[cls] = fields
 
 
 def _by_name(classes: Classes) -> dict[str, type]:
@@ -352,6 +358,8 @@ class _Decoder:
             raise Damaged(f"it contains a {name!r}, which does not belong there")
         cls = self.known[name]
         state = {key: self.decode(value) for key, value in parts.items()}
+        for key in _left_out.get(cls, ()):
+            state.pop(key, None)
         if dataclasses.is_dataclass(cls) or issubclass(cls, tuple):
             return cls(**state)
         instance: Any = object.__new__(cls)

@@ -258,16 +258,6 @@ def row_count(held: Stored) -> int:
     return len(held.basis)
 
 
-def data_bytes(design: Design) -> int:
-    """Bytes of memory that the columns or their products take."""
-    arrays = [
-        design.gram,
-        design.columns,
-        *(a for a in design.stored if isinstance(a, np.ndarray)),
-    ]
-    return sum(array.nbytes for array in arrays)
-
-
 def gram_of(design: Design, index: np.ndarray) -> np.ndarray:
     """XᵀX of the columns at these indices: (…, k, k) for (…, k)."""
     if len(design.gram):

@@ -66,6 +66,7 @@ def check_arrays(problem: Problem) -> None:
         and (int(problem.offsets[0]), int(problem.offsets[-1])) == (0, P)
         and design.gram.shape == gram
         and design.columns.shape == columns
+        and design.columns.flags.c_contiguous
         and (held.code == NOT_STORED or (problem.engine == "columns" and fits_together(held, P)))
         and all(len(v) >= P for v in (design.diagonal, design.xty, slab.ridge, slab.half_log_g))
         and all(len(v) >= p for v in (design.keys, prior.log_odds))
@@ -115,3 +116,4 @@ def _family_fits(problem: Problem) -> bool:
 
 
 storage.check_when_read(Problem, check_arrays)
+storage.leave_out_when_read(Design, "rows")

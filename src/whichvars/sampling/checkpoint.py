@@ -37,6 +37,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from whichvars import _kernels, samplers
+from whichvars._kernels.count.model_table import Memo, in_whole_lines
 from whichvars._kernels.products.gram_cache import GramCache
 from whichvars._kernels.products.kept_rows import KeptRows, empty_rows
 from whichvars._kernels.scan.rate_table import ENTRIES, RateTable
@@ -128,7 +129,7 @@ def needed(value: Any) -> Any:
 
 
 def with_products(value: Any) -> Any:
-    """A state that was read, with empty caches where ``needed`` left them out."""
+    """A state that was read, with empty caches where ``needed`` left them out, and the memo where look-ups are fast."""
 
     def empty(n: NoProducts) -> GramCache:
         return GramCache(
@@ -140,6 +141,7 @@ def with_products(value: Any) -> Any:
         )
 
     value = _replace(value, NoRows, lambda n: empty_rows(n.columns, n.places))
+    value = _replace(value, Memo, in_whole_lines)
     return _replace(value, NoProducts, empty)
 
 

@@ -9,7 +9,7 @@ import stat
 import warnings
 import zipfile
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -173,6 +173,21 @@ def test_trees_round_trip(tree: Any, tmp_path: Any) -> None:
     if isinstance(tree, np.ndarray):
         assert again.flags.writeable
         assert again.flags.f_contiguous or not tree.flags.f_contiguous
+
+
+def test_fields_that_a_class_had_once_are_skipped(tmp_path: Any) -> None:
+    """Columns were kept by rows too, so that each problem in a file had one array more."""
+    data = wv.datasets.load_uscrime()
+    design = wv.Problem(data.X, data.y, engine="columns").target(0).design
+    had = NamedTuple("had", [*((name, Any) for name in design._fields), ("rows", Any), ("others", Any)])  # type: ignore[misc]
+    known = dict(storage._by_name(saving.CLASSES))
+    as_before = had(*design, np.ascontiguousarray(design.columns.T), 0)
+    storage.save(tmp_path / "old", "test", as_before, {**known, "Design": had})
+    with pytest.raises(DataError, match="others"):  # what was never a field is no design
+        storage.load(tmp_path / "old", "test", known)
+    had_rows = NamedTuple("had_rows", [*((name, Any) for name in design._fields), ("rows", Any)])  # type: ignore[misc]
+    storage.save(tmp_path / "old", "test", had_rows(*as_before[:-1]), {**known, "Design": had_rows})
+    assert same(storage.load(tmp_path / "old", "test", known), design)
 
 
 @pytest.mark.parametrize(

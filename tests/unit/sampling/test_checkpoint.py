@@ -170,6 +170,9 @@ def test_what_is_read_is_what_was_written(problem: wv.Problem, name: str, tmp_pa
     fresh = SAMPLERS[name].init(problem, np.random.SeedSequence(0, spawn_key=(0,)), [np.zeros(0, int)] * SAMPLERS[name].chains)  # fmt: skip
     assert bits_of_run(a.run) == bits_of_run(b.run)
     assert shared_memory(a.run) == shared_memory(b.run)
+    for unit in b.run.units:
+        if getattr(unit, "memo", None) is not None:
+            assert unit.memo.keys.ctypes.data % 64 == 0  # a bucket is one line of the processor's cache
     assert set(shared_memory(fresh)) <= set(shared_memory(b.run))
     ours, theirs = dict(walk(b.run)), dict(walk(fresh))
     for path, array in theirs.items():

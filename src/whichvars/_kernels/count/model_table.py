@@ -43,14 +43,25 @@ def new_memo(slots: int) -> Memo:
         raise ValueError(
             f"a memo's number of slots must be 0 or a power of two of at least {WAYS}, not {slots}"
         )
-    words = 2 * max(slots, WAYS)
-    raw = np.zeros(words + 2 * WAYS, np.uint64)
-    ahead = -raw.ctypes.data % (16 * WAYS) // 8  # so that a bucket lies in one cache line
-    raw = raw[ahead : ahead + words]
+    raw = _whole_lines(2 * max(slots, WAYS))
     counters = np.zeros(5, np.int64)
     if not slots:
         counters[RESTING] = np.iinfo(np.int64).max
     return Memo(raw, raw.view(np.float64), np.array([max(slots, WAYS) // WAYS - 1], np.uint64), counters)
+
+
+def in_whole_lines(memo: Memo) -> Memo:
+    """The same memo, each bucket in one line of the processor's cache. That of a memo that was read may be in two."""
+    raw = _whole_lines(len(memo.keys))
+    raw[:] = memo.keys
+    return memo._replace(keys=raw, values=raw.view(np.float64))
+
+
+def _whole_lines(words: int) -> np.ndarray:
+    """Zeros that begin where a line of the processor's cache does, which is as long as a bucket."""
+    zeros = np.zeros(words + 2 * WAYS, np.uint64)
+    skipped = -zeros.ctypes.data % (16 * WAYS) // 8
+    return zeros[skipped : skipped + words]
 
 
 @inlined

@@ -17,7 +17,7 @@ from whichvars._kernels.products.stored import NOT_STORED, product_length, store
 from whichvars._kernels.target import Design
 
 SHORTEST = 128  # rows from which a look-up is cheaper than a dot product (benchmarks/engine.py)
-FETCHED = 128  # rows of a column that are asked for ahead; the processor goes on by itself
+FETCHED = 128  # entries of a column that are asked for before they are needed; after these, the processor fetches ahead by itself
 
 
 @by_reference
