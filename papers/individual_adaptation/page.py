@@ -231,16 +231,21 @@ def sizes_and_times(sections: dict[str, dict[str, Any]]) -> list[str]:
     rows = [[s["title"], size_of(s), time_of(s), s["environment"]["date"]] for s in sections.values()]
     full = sum(row[1] == "full" for row in rows)
     hours = sum(s.get("kept_cpu_seconds", 0.0) for s in sections.values()) / 3600
-    short = (
-        "`make paper ARGS=--full` makes the runs that are missing and keeps each when it ends, so that it can be interrupted and "
-        "continued. "
-        if full < len(rows)
-        else ""
+    some_are_not = full < len(rows)
+    which = f"{full} of the {len(rows)}" if some_are_not else f"All {full}"
+    others, short = (
+        (
+            " The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs.",
+            "`make paper ARGS=--full` makes the runs that are missing and keeps each when it ends, so that it can be interrupted and "
+            "continued. ",
+        )
+        if some_are_not
+        else ("", "")
     )
     return [
         "## Sizes and times\n",
-        f"{full} of the {len(rows)} sections are of full size, which means the paper's numbers of iterations and, where the paper says how many "
-        "runs it made, as many runs. The others have the paper's numbers of iterations unless the table says otherwise, but fewer runs. "
+        f"{which} sections are of full size, which means the paper's numbers of iterations and, where the paper says how many "
+        f"runs it made, as many runs.{others} "
         f"The runs that are kept with the program took {number(hours, 2)} hours of CPU time together. {short}Times are CPU time of all "
         "runs of a section if these are kept, otherwise the time that it took to make the section; sections that share the runs of another "
         "one take seconds. [Another page](../performance/paper.md) has the Tecator settings as the benchmarks measure them.\n",

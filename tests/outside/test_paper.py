@@ -333,7 +333,10 @@ def test_sizes_and_times_are_on_the_page() -> None:
                   "| quick 9 | full | 60 min of CPU time | d |", "| full 10 | a tenth | 90 min of CPU time"):  # fmt: skip
         assert words in text
     complete = {name: s for name, s in sections.items() if not s["smaller"]}
-    assert "makes the runs that are missing" not in "\n".join(page.sizes_and_times(complete))
+    text = "\n".join(page.sizes_and_times(complete))
+    assert "All 3 sections are of full size" in text
+    assert "makes the runs that are missing" not in text
+    assert "The others" not in text
 
 
 # --- runs that are kept
