@@ -62,7 +62,7 @@ from whichvars._kernels.inverse import (
 )
 from whichvars._kernels.jit import entry, inlined, kernel, routine
 from whichvars._kernels.prior import proposed_heredity
-from whichvars._kernels.products.gram_cache import fetch_column, product
+from whichvars._kernels.products.gram_cache import fetch_column, product, products_with_present
 
 # in the memo, the surrogate's value of a model stands under the model's key xor this
 OF_SURROGATE = np.uint64(0xD1B54A32D192ED03)
@@ -230,8 +230,8 @@ def _log_marginal_by_inverse(target, chain):
         column = inverse.entering[a]
         slot = chain.free[top - 1 - a]
         products, weights = inverse.products[a], inverse.weights[a]
+        products_with_present(design, chain.gram_cache, column, chain.column, n, products)
         for r in range(n):
-            products[r] = product(design, chain.gram_cache, column, chain.column[r])
             chain.products[slot, chain.slot[r]] = products[r]
         times_inverse(inverse.matrix, products, n, weights)
         right = design.xty[column] - inner(products, inverse.solved, n)

@@ -10,7 +10,7 @@ Memory that was not touched for a while takes as long to come as some hundred op
 be asked for without waiting. That changes no number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -40,30 +40,32 @@ def _sum_in_python(lanes: int) -> Callable[..., float]:
     return sum_of_products
 
 
-def _lower_sum(lanes: int) -> Callable[..., Any]:
-    """What Numba writes where a kernel calls for the sum: a loop over vectors of so many numbers, one over those that are left, and the
-    sum of the lanes."""
-
-    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        vector, first_lane = ir.VectorType(DOUBLE, lanes), ir.IntType(32)(0)
-        numbers = [
-            context.make_array(kind)(context, builder, value).data
-            for kind, value in zip(sig.args[:2], arguments[:2])
-        ]
-        vectors = [builder.bitcast(at, vector.as_pointer()) for at in numbers]
-        n = arguments[2]
-        whole = builder.sdiv(n, WORD(lanes))
-        sums = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes))
-        with cgutils.for_range(builder, whole, intp=WORD) as loop:
-            # arrays of doubles lie at multiples of eight bytes, and their parts need not lie at multiples of more
-            x, y = (builder.load(builder.gep(at, [loop.index]), align=DOUBLE_BYTES) for at in vectors)
-            builder.store(builder.fadd(builder.load(sums), builder.fmul(x, y)), sums)
-        total = builder.load(sums)
-        first = cgutils.alloca_once_value(builder, builder.extract_element(total, first_lane))
-        with cgutils.for_range_slice(builder, builder.mul(whole, WORD(lanes)), n, WORD(1), WORD) as (at, _):
-            x, y = (builder.load(builder.gep(some, [at])) for some in numbers)
-            builder.store(builder.fadd(builder.load(first), builder.fmul(x, y)), first)
-        total = builder.insert_element(total, builder.load(first), first_lane)
+def _write_sums(
+    context: Any, builder: Any, kind: Any, values: Sequence[Any], n: Any, lanes: int
+) -> list[Any]:
+    """What Numba writes where a kernel calls for sums of products of the first array with each of the others: a loop over vectors of so
+    many numbers, one over those that are left, and the sums of the lanes."""
+    vector, first_lane = ir.VectorType(DOUBLE, lanes), ir.IntType(32)(0)
+    numbers = [context.make_array(kind)(context, builder, value).data for value in values]
+    vectors = [builder.bitcast(at, vector.as_pointer()) for at in numbers]
+    whole = builder.sdiv(n, WORD(lanes))
+    sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes)) for _ in values[1:]]
+    with cgutils.for_range(builder, whole, intp=WORD) as loop:
+        # arrays of doubles lie at multiples of eight bytes, and their parts need not lie at multiples of more
+        x, *others = (builder.load(builder.gep(at, [loop.index]), align=DOUBLE_BYTES) for at in vectors)
+        for y, place in zip(others, sums):
+            builder.store(builder.fadd(builder.load(place), builder.fmul(x, y)), place)
+    firsts = [
+        cgutils.alloca_once_value(builder, builder.extract_element(builder.load(place), first_lane))
+        for place in sums
+    ]
+    with cgutils.for_range_slice(builder, builder.mul(whole, WORD(lanes)), n, WORD(1), WORD) as (at, _):
+        x, *others = (builder.load(builder.gep(some, [at])) for some in numbers)
+        for y, place in zip(others, firsts):
+            builder.store(builder.fadd(builder.load(place), builder.fmul(x, y)), place)
+    totals = []
+    for place, first in zip(sums, firsts):
+        total = builder.insert_element(builder.load(place), builder.load(first), first_lane)
         half = lanes // 2
         while half:
             low, high = (
@@ -72,24 +74,55 @@ def _lower_sum(lanes: int) -> Callable[..., Any]:
             )
             total = builder.fadd(low, high)
             half //= 2
-        return builder.extract_element(total, first_lane)
+        totals.append(builder.extract_element(total, first_lane))
+    return totals
 
-    return lower
+
+def _are_numbers_in_a_row(arrays: Sequence[Any]) -> bool:
+    return all(
+        isinstance(array, types.Array)
+        and array.ndim == 1
+        and array.layout == "C"
+        and array.dtype == types.float64
+        for array in arrays
+    )
 
 
 def _sum_by(lanes: int) -> Any:
     if numba_config.DISABLE_JIT:
         return _sum_in_python(lanes)
 
+    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        *values, n = arguments
+        return _write_sums(context, builder, sig.args[0], values, n, lanes)[0]
+
     def sum_of_products(typing: Any, a: Any, b: Any, n: Any) -> Any:
-        for array in (a, b):
-            if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
-                return None
-            if array.dtype != types.float64:
-                return None
-        return signature(types.float64, a, b, types.int64), _lower_sum(lanes)
+        return (signature(types.float64, a, b, types.int64), lower) if _are_numbers_in_a_row((a, b)) else None
 
     return intrinsic(sum_of_products)
+
+
+def _four_sums_by(lanes: int) -> Any:
+    if numba_config.DISABLE_JIT:
+        one = _sum_in_python(lanes)
+
+        def four_sums_in_python(a: Any, b0: Any, b1: Any, b2: Any, b3: Any, n: int) -> tuple[float, ...]:
+            return tuple(one(a, b, n) for b in (b0, b1, b2, b3))
+
+        return four_sums_in_python
+
+    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        *values, n = arguments
+        totals = _write_sums(context, builder, sig.args[0], values, n, lanes)
+        return context.make_tuple(builder, sig.return_type, totals)
+
+    def four_sums_of_products(typing: Any, a: Any, b0: Any, b1: Any, b2: Any, b3: Any, n: Any) -> Any:
+        arrays = (a, b0, b1, b2, b3)
+        if not _are_numbers_in_a_row(arrays):
+            return None
+        return signature(types.UniTuple(types.float64, 4), *arrays, types.int64), lower
+
+    return intrinsic(four_sums_of_products)
 
 
 # (a, b, n) → aᵀb over the first n entries. Lane i sums entries i, i + 4, i + 8, …; what is left over goes to the first lane; the sums of
@@ -97,6 +130,9 @@ def _sum_by(lanes: int) -> Any:
 sum_by_fours = _sum_by(4)
 # the same by eights; in the end ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 sum_by_eights = _sum_by(8)
+# (a, b0, b1, b2, b3, n) → the four sums ``sum_by_eights`` of a with each of the others, to the same bits, in less time than one after the
+# other takes: none of the additions waits for those of another sum
+four_sums_by_eights = _four_sums_by(8)
 
 
 # --- fetching ahead

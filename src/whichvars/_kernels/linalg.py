@@ -12,13 +12,19 @@ import math
 import numpy as np
 
 from whichvars._kernels.jit import inlined, kernel
-from whichvars._kernels.lanes import sum_by_eights
+from whichvars._kernels.lanes import four_sums_by_eights, sum_by_eights
 
 
 @kernel
 def dot(a, i, b, j):
     """Row i of a times row j of b. Eight running sums in a fixed order, which give the same bits everywhere."""
     return sum_by_eights(a[i], b[j], a.shape[1])
+
+
+@inlined
+def four_dots(a, i, j0, j1, j2, j3):
+    """``dot`` of row i of a with four of its rows, to the same bits."""
+    return four_sums_by_eights(a[i], a[j0], a[j1], a[j2], a[j3], a.shape[1])
 
 
 @inlined

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from whichvars._kernels.lanes import fetch, sum_by_eights, sum_by_fours
+from whichvars._kernels.lanes import fetch, four_sums_by_eights, sum_by_eights, sum_by_fours
 
 
 def _called(function: Callable[..., float]) -> Callable[..., float]:
@@ -19,6 +19,17 @@ def _called(function: Callable[..., float]) -> Callable[..., float]:
         return function(a, b, n)
 
     return call
+
+
+def _four_sums(a: np.ndarray, others: np.ndarray, n: int) -> tuple[float, ...]:
+    if numba.config.DISABLE_JIT:
+        return four_sums_by_eights(a, *others, n)
+    return _call_four(a, others, n)
+
+
+@numba.njit
+def _call_four(a, others, n):
+    return four_sums_by_eights(a, others[0], others[1], others[2], others[3], n)
 
 
 @numba.njit
@@ -52,6 +63,15 @@ def test_bits(function: Callable[..., float], lanes: int) -> None:
             assert summed(x, y, n) == in_order(x, y, lanes)
             different += in_order(x, y, lanes) != float(np.sum(x * y))
     assert different > 0  # another order would be seen
+
+
+def test_four_sums_at_once_have_the_bits_of_each() -> None:
+    rng = np.random.default_rng(1)
+    for n in [*range(20), 71, 128, 1001]:
+        a = rng.normal(size=n) * 10.0 ** rng.integers(-8, 9, size=n)
+        others = rng.normal(size=(4, n))
+        assert _four_sums(a, others, n) == tuple(in_order(a, b, 8) for b in others)
+    assert _four_sums(np.ones(11), np.arange(44.0).reshape(4, 11), 2) == (1.0, 23.0, 45.0, 67.0)
 
 
 def test_the_first_entries_only() -> None:

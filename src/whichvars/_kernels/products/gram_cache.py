@@ -12,7 +12,7 @@ import numpy as np
 
 from whichvars._kernels.jit import by_reference, inlined, kernel, routine
 from whichvars._kernels.lanes import fetch
-from whichvars._kernels.linalg import dot
+from whichvars._kernels.linalg import dot, four_dots
 from whichvars._kernels.products.stored import NOT_STORED, product_length, stored_product
 from whichvars._kernels.target import Design
 
@@ -108,6 +108,35 @@ def _keep_column(design, cache, column):
 # --- products with many columns at once
 
 
+@inlined
+def products_with_present(design, cache, entering, present, n, out):
+    """``product`` of one column with columns present[0] … present[n − 1]."""
+    if design.gram.shape[0] > 0 or cache.kept.shape[0] > 0:
+        for r in range(n):
+            out[r] = product(design, cache, entering, present[r])
+    else:
+        dot_products(design, entering, present, n, out)
+
+
+@routine
+def dot_products(design, entering, present, n, out):
+    """``dot_product`` of one column with columns present[0] … present[n − 1]."""
+    if design.stored.code != NOT_STORED:
+        for r in range(n):
+            out[r] = stored_product(design.stored, entering, present[r])
+        return
+    columns = design.columns
+    r = 0
+    while r + 3 < n:
+        out[r], out[r + 1], out[r + 2], out[r + 3] = four_dots(
+            columns, entering, present[r], present[r + 1], present[r + 2], present[r + 3]
+        )
+        r += 4
+    while r < n:
+        out[r] = dot(columns, entering, columns, present[r])
+        r += 1
+
+
 @routine
 def block_products(design, cache, first, n, present, out):
     """x_cᵀ x_present for columns first … first + n − 1, to the last bit as ``product`` has them."""
@@ -122,9 +151,23 @@ def block_products(design, cache, first, n, present, out):
         _copy(design.gram[present, first : first + n], out, n)
     elif place >= 0:
         _copy(cache.values[first : first + n, place], out, n)
+    elif design.stored.code == NOT_STORED:
+        _dot_products_of_block(design.columns, first, n, present, out)
     else:
         for c in range(n):
-            out[c] = dot_product(design, first + c, present)
+            out[c] = stored_product(design.stored, first + c, present)
+
+
+@kernel
+def _dot_products_of_block(columns, first, n, present, out):
+    c = 0
+    while c + 3 < n:
+        j = first + c
+        out[c], out[c + 1], out[c + 2], out[c + 3] = four_dots(columns, present, j, j + 1, j + 2, j + 3)
+        c += 4
+    while c < n:
+        out[c] = dot(columns, first + c, columns, present)
+        c += 1
 
 
 @kernel

@@ -19,7 +19,7 @@ import numpy as np
 
 from whichvars._kernels.chain import LOG_PROPOSAL, SIZE, change, clear
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
-from whichvars._kernels.products.gram_cache import dot_length, dot_product
+from whichvars._kernels.products.gram_cache import dot_length, dot_products
 from whichvars._kernels.target import Design
 
 ALIKE = 0.25  # squared correlation from which a variable can stand for another
@@ -102,12 +102,12 @@ def fill_products(design, first, second, out):
 
 @kernel
 def _fill_products(design, first, second, out):
-    for b in range(second.shape[0]):
-        for a in range(first.shape[0]):
-            if design.gram.shape[0] > 0:
+    for a in range(first.shape[0]):
+        if design.gram.shape[0] > 0:
+            for b in range(second.shape[0]):
                 out[a, b] = design.gram[first[a], second[b]]
-            else:
-                out[a, b] = dot_product(design, first[a], second[b])
+        else:
+            dot_products(design, first[a], second, second.shape[0], out[a])
 
 
 @inlined
