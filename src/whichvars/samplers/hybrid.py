@@ -37,7 +37,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whichvars._kernels.chain import ADDED, DELETED, PENDING, SIZE, accept
-from whichvars._kernels.count.known import Known, end_stage_of_draws, new_known, note_visited_model
+from whichvars._kernels.count.known import (
+    Known,
+    end_stage_of_draws,
+    fetch_slot,
+    new_known,
+    note_visited_model,
+)
 from whichvars._kernels.count.tally import COUNTING, count_draws
 from whichvars._kernels.decide import ACCEPTED, WAITING, acceptance_of, judge
 from whichvars._kernels.fits import fit_if_room
@@ -476,6 +482,7 @@ def _advance(
             if verdict == ACCEPTED:
                 count_stay(chain, tally, own, c)
                 accept(target, chain)
+                fetch_slot(own.known, chain.keys[0])
             state[c, STAYED] += 1
             state[c, LEFT] -= 1
             if state[c, LEFT] == 0:

@@ -22,6 +22,7 @@ import numpy as np
 
 from whichvars._kernels.chain import LOG_MARGINAL, LOG_PRIOR, SIZE
 from whichvars._kernels.jit import by_reference, entry, inlined, kernel
+from whichvars._kernels.lanes import fetch
 
 NEGLIGIBLE = 1e-12  # weight, that of the best model being 1, below which probabilities are not added up
 
@@ -73,6 +74,15 @@ def _find_slot(keys, key):
     while keys[slot] != np.uint64(0) and keys[slot] != key:
         slot = (slot + 1) & mask
     return slot
+
+
+@inlined
+def fetch_slot(known, key):
+    """Whether this model is known will be asked soon."""
+    if known.keys.shape[0] > 0:
+        slot = np.int64(key & np.uint64(known.keys.shape[0] - 1))
+        fetch(known.keys, slot, slot + 1)
+        fetch(known.first_stage, slot, slot + 1)
 
 
 @kernel

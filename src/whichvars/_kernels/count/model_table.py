@@ -66,7 +66,9 @@ def _whole_lines(words: int) -> np.ndarray:
 
 @inlined
 def fetch_bucket(memo, key):
-    """The memo will be asked for `key` soon."""
+    """The memo will be asked for `key` soon, unless it is at rest."""
+    if memo.counters[RESTING] > 0:
+        return
     first = np.int64(key & memo.mask[0]) * (2 * WAYS)
     fetch(memo.keys, first, first + 2 * WAYS)
 
