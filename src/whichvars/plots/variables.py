@@ -40,6 +40,7 @@ from whichvars.posterior.fits import fits
 from whichvars.posterior.models import KeptModels
 from whichvars.posterior.posterior import Models, Posterior
 from whichvars.posterior.tables import shown_models
+from whichvars.problem.model_priors import mean_of_sizes
 from whichvars.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def plot_model_size(posterior: Posterior, ax: "Axes | None" = None) -> "Axes":
         label=f"posterior, mean {posterior.mean_size:.2f}{exactly}",
     )
     _size_errors(ax, posterior, size)
-    mean = float(prior @ np.arange(len(prior)))
+    mean = mean_of_sizes(prior)
     marks = "o" if len(size) <= 60 else ""
     if known:
         label = f"prior, mean {mean:.2f}"

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from whichvars.posterior.models import KeptModels
+from whichvars.problem.model_priors import mean_of_sizes
 
 if TYPE_CHECKING:
     from whichvars.posterior.posterior import Models
@@ -120,10 +121,9 @@ def with_mean(sizes: np.ndarray, mean: float, largest: int) -> np.ndarray:
     >>> with_mean(np.array([0.5, 0.5, 0.0]), 0.6, 2).round(3).tolist(), with_mean(np.array([0, 1.0, 0]), 1.1, 2).round(3).tolist()
     ([0.4, 0.6, 0.0], [0.0, 0.9, 0.1])
     """
-    k = np.arange(len(sizes))
     present = np.flatnonzero(sizes)
     low, high = int(present[0]), int(present[-1])
-    now = float(sizes @ k)
+    now = mean_of_sizes(sizes)
     mean = float(np.clip(mean, 0, largest))
     if abs(mean - now) < 1e-14 * max(mean, 1.0):
         return sizes

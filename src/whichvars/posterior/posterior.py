@@ -49,6 +49,7 @@ from whichvars.posterior.tables import (
     with_coefficients,
 )
 from whichvars.problem import saving
+from whichvars.problem.model_priors import mean_of_sizes
 from whichvars.problem.problem import Problem
 
 ROUNDED = 1e-7  # of averages of conditional probabilities, which are kept in single precision
@@ -163,7 +164,7 @@ class Posterior(Observations, Checking, Questions, SingleModels, Exports):
     @property
     def mean_size(self) -> float:
         """Posterior mean of the number of variables in the model: the sum of the inclusion probabilities."""
-        return float(self.sizes @ np.arange(len(self.sizes)))
+        return mean_of_sizes(self.sizes)
 
     @property
     def mean_size_mcse(self) -> float:

@@ -16,6 +16,7 @@ from whichvars._kernels.jit import by_reference
 from whichvars._kernels.propose.changes import ITERATION, Changes, new_changes
 from whichvars._kernels.propose.informed import Informed, new_informed, set_estimate
 from whichvars.errors import DataError
+from whichvars.problem.model_priors import mean_of_sizes
 from whichvars.problem.moment_priors import MomentPrior
 from whichvars.problem.problem import Problem
 from whichvars.samplers import contract as runs
@@ -70,7 +71,7 @@ def check_chains(settings: Any) -> None:
 def first_estimate(problem: Problem) -> np.ndarray:
     """The share of variables that the prior expects in the model, for every variable, (p,)."""
     p = problem.p
-    share = float(problem.model_prior.size_distribution(p, problem.max_size) @ np.arange(p + 1)) / p
+    share = mean_of_sizes(problem.model_prior.size_distribution(p, problem.max_size)) / p
     return regular(np.full(problem.p, min(share, 0.5)))
 
 

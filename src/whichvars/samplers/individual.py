@@ -48,6 +48,7 @@ from whichvars._kernels.propose.changes import (
     note_proposal,
 )
 from whichvars.errors import DataError
+from whichvars.problem.model_priors import mean_of_sizes
 from whichvars.problem.problem import Problem
 from whichvars.samplers.contract import NEVER, Entries, Run, Unit, advance_unit, check_between, new_unit
 from whichvars.samplers.references import GRIFFIN_2014
@@ -171,7 +172,7 @@ class IndividualAdaptation:
     def first_adaptation(self, problem: Problem, learn_together: bool) -> Adaptation:
         """A_j = ν/((1−h)p), D_j = ν/(hp), h the prior mean size over p; kept inside (ε, 1 − ε)."""
         p = problem.p
-        size = float(problem.model_prior.size_distribution(p, problem.max_size) @ np.arange(p + 1))
+        size = mean_of_sizes(problem.model_prior.size_distribution(p, problem.max_size))
         epsilon = 0.1 / p if self.epsilon is None else self.epsilon
         low, high = epsilon + 0.01 * (0.5 - epsilon), 1 - epsilon - 0.01 * (0.5 - epsilon)
         low = min(low, 2 * epsilon)
