@@ -11,12 +11,10 @@ that depends on nothing but its own name and the types of its arguments; LLVM re
 routine remembers to load it first when it is itself read from the disk.
 """
 
-import contextlib
-import gc
 import hashlib
 import importlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +30,7 @@ from numba.core.runtime.nrt import rtsys
 from numba.core.types import unliteral
 
 from whichvars._kernels import shortcuts
+from whichvars._kernels.collection import no_collection
 
 # what is overridden or used here and not meant for others
 PRIVATE = (
@@ -329,7 +328,7 @@ class EntryCompiler(_QuickCompiler):
     def compile_extra(self, function: Any) -> Any:
         self.state.library = EntryLibrary(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
-        with _no_collection(), shortcuts.in_use():
+        with no_collection(), shortcuts.in_use():
             return super().compile_extra(function)
 
 
@@ -387,18 +386,6 @@ def _address_of(as_numba_does: Any, builder: Any, address: int, info: str) -> An
     if info == "CPUDispatcher":
         return ir.Constant(ir.IntType(8).as_pointer(), None)
     return as_numba_does(builder, address, info)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Entries compile under Numba's lock, one at a time; one within another finds the collector off and leaves it so."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def missing() -> list[str]:

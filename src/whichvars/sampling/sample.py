@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whichvars._kernels.collection import no_collection
 from whichvars.data import storage
 from whichvars.errors import ArgumentTypeError, ClusterError, ConvergenceWarning, DataError, DataWarning
 from whichvars.posterior.diagnostics import doubts, lost_arithmetic
@@ -286,9 +287,11 @@ def _conclude(
         if not counted:
             raise KeyboardInterrupt(f"interrupted before any draws were counted{advice}")
         runs, learned = [runs[i] for i in counted], [learned[i] for i in counted]
-    estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
     where = {} if saver is None else {"checkpoint": str(saver.directory)}
-    posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
+    # thousands of models are put into dictionaries; the collector would go through all objects of the process, for as long as a short run
+    with no_collection():
+        estimates = [estimate_of(problem, sampler, run, i) for i, run in enumerate(runs)]
+        posterior = combine(problem, sampler, runs, estimates, sum(loop.cpu))
     announcer.stop()  # warnings need a line of their own
     posterior = replace(
         posterior,
