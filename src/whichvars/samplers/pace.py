@@ -18,7 +18,7 @@ from whichvars.problem.problem import Problem
 
 # nanoseconds: an event, beside its scan, and a move
 EVENT, MOVE = 250.0, 300.0
-MOST_MOVES = 4000
+MOST_MOVES = 10_000
 # where models are fitted: λ as a multiple of the mean total rate of flips, if scans cost nothing, and the share of moves that need a
 # fit, of those to models that are not in the memo. Within a factor of two of these numbers errors hardly change.
 DRAW_RATE_OF_FITS, MOVES_WITH_FIT = 0.5, 0.3
